@@ -1,0 +1,1 @@
+"""dpsql: differentially private decision forests, trained inside your database."""

@@ -1,0 +1,120 @@
+"""Forest to one statement: how many rows of each class reach each leaf of each tree.
+
+    WITH packed AS (SELECT class, ticket, words … FROM the private table),
+         start AS (each row at the root of its tree),
+         depth_1 AS (one join), depth_2 AS (one join), …
+    SELECT node AS leaf, class, COUNT(*) … GROUP BY node, class
+
+One scan of the private table. Disjoint trees: a row walks one tree, picked by its ticket. Shared trees: a row walks
+every tree. Only non-empty groups come back; the kernel fills the public grid before it adds noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sqlglot import exp
+
+from dpsql.compile.levels import Tables, node_tables, walk
+from dpsql.compile.source import PACKED, Source, Tickets, packed
+from dpsql.compile.vocabulary import Vocabulary, as_int, paren, whole
+from dpsql.trees.forest import Forest
+
+START = "start"
+ROOTS = "roots"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of several disjoint parts of the units, picked by the upper half of the ticket."""
+
+    index: int = 0
+    of: int = 1
+
+
+WHOLE = Part()
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Which trees of `total` a forest holds, from `first` on; `shared`: every row walks all of them, else one."""
+
+    shared: bool
+    first: int
+    total: int
+
+
+@dataclass(frozen=True, eq=False)
+class Statement:
+    """A query and the small tables it joins."""
+
+    query: exp.Select
+    tables: Tables
+
+
+def leaf_counts(
+    source: Source,
+    forest: Forest,
+    vocabulary: Vocabulary,
+    tickets: Tickets,
+    trees: Slice,
+    part: Part = WHOLE,
+) -> Statement:
+    """Return the statement that counts (leaf, class); `forest` holds the trees of the slice only."""
+    query, last, tables = at_nodes(source, forest, vocabulary, tickets, trees, part)
+    query = (
+        query.select(exp.column("node").as_("leaf"), exp.column("class"), exp.Count(this=exp.Star()).as_("rows"))
+        .from_(last)
+        .group_by("node", "class")
+    )
+    return Statement(query, tables)
+
+
+def row_count(source: Source, vocabulary: Vocabulary, tickets: Tickets, part: Part = WHOLE) -> Statement:
+    """Return the statement that counts the rows that training would use."""
+    query = exp.select(exp.Count(this=exp.Star()).as_("rows")).from_(PACKED)
+    query = query.with_(PACKED, packed(source, vocabulary, tickets))
+    return Statement(_only_part(query, part), {})
+
+
+def at_nodes(
+    source: Source, forest: Forest, vocabulary: Vocabulary, tickets: Tickets, trees: Slice, part: Part
+) -> tuple[exp.Select, str, Tables]:
+    """Return an unfinished query whose CTEs bring every row to its leaf, the last CTE's name, and the tables."""
+    query = exp.Select().with_(PACKED, packed(source, vocabulary, tickets))
+    tables = node_tables(forest)
+    if trees.shared:
+        start = exp.select(exp.column("node", ROOTS), exp.column(exp.Star(), PACKED))
+        start = start.from_(PACKED).join(ROOTS, join_type="cross")
+        tables[ROOTS] = root_table(forest.trees)
+    else:
+        start = _own_tree(forest.trees, trees)
+    query = query.with_(START, _only_part(start, part))
+    query, last = walk(query, forest, start=START, carried=("class",))
+    return query, last, tables
+
+
+def root_table(trees: int) -> dict[str, np.ndarray[Any, Any]]:
+    """Return the roots of all trees, for statements that send every row through every tree."""
+    return {"node": np.arange(trees, dtype=np.int32)}
+
+
+def _own_tree(count: int, trees: Slice) -> exp.Select:
+    tree = exp.Mod(this=exp.column("ticket"), expression=whole(trees.total))
+    node = as_int(tree)
+    if trees.first:
+        node = exp.Sub(this=node, expression=whole(trees.first))
+    start = exp.select(exp.alias_(node, "node"), exp.column(exp.Star(), PACKED)).from_(PACKED)
+    if count < trees.total:
+        low, high = whole(trees.first), whole(trees.first + count - 1)
+        start = start.where(exp.Between(this=paren(tree.copy()), low=low, high=high))
+    return start
+
+
+def _only_part(query: exp.Select, part: Part) -> exp.Select:
+    if part.of == 1:
+        return query
+    upper = paren(exp.BitwiseRightShift(this=exp.column("ticket"), expression=whole(32)))
+    return query.where(exp.Mod(this=upper, expression=whole(part.of)).eq(whole(part.index)))

@@ -1,0 +1,99 @@
+"""One level of every tree at once: a join with a small table of that level's nodes.
+
+A node says which packed word to read, where its axis starts in it, and in bit planes which child each cell goes to. A
+row at a node moves on by one join; the statement grows by a few lines per level, whatever the number of trees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sqlglot import exp
+
+from dpsql.compile.source import word_name
+from dpsql.compile.vocabulary import as_int, paren, whole
+from dpsql.schema import CELLS
+from dpsql.trees.forest import PASS, Forest
+from dpsql.trees.grid import AXES_PER_WORD, BITS, words
+
+Tables = dict[str, Mapping[str, np.ndarray[Any, Any]]]
+
+
+def node_tables(forest: Forest) -> Tables:
+    """Return the small tables that the statement joins: one per level, `level_0`, `level_1`, …"""
+    return {level_name(depth): _node_table(forest, depth) for depth in range(forest.depth)}
+
+
+def level_name(depth: int) -> str:
+    """Return the name of a level's node table."""
+    return f"level_{depth}"
+
+
+def walk(
+    query: exp.Select,
+    forest: Forest,
+    *,
+    start: str,
+    carried: Sequence[str],
+    nodes: Mapping[int, exp.Expr] | None = None,
+) -> tuple[exp.Select, str]:
+    """Return the query with a CTE for each level, `depth_1`, `depth_2`, …, and the name of the last.
+
+    `start` is a CTE with a column `node` and the words; `carried` are other columns that go along. `nodes` replaces the
+    node tables of some levels (a model's stored tables, or literal values).
+    """
+    held = [*carried, *(word_name(number) for number in range(words(len(forest.axes))))]
+    last = start
+    for depth in range(forest.depth):
+        table = (nodes or {}).get(depth) or exp.to_table(level_name(depth))
+        planes = len(forest.levels[depth].planes)
+        step = (
+            exp.select(exp.alias_(_next_node(planes, words(len(forest.axes))), "node"))
+            .select(*(exp.column(name, table="row") for name in held))
+            .from_(exp.alias_(exp.to_table(last), "row", table=True))
+            .join(
+                exp.alias_(table, "split", table=True),
+                on=exp.column("node", "split").eq(exp.column("node", "row")),
+            )
+        )
+        last = f"depth_{depth + 1}"
+        query = query.with_(last, step, copy=False)
+    return query, last
+
+
+def _next_node(planes: int, word_count: int) -> exp.Expr:
+    cell = paren(
+        exp.BitwiseAnd(
+            this=paren(exp.BitwiseRightShift(this=_chosen_word(word_count), expression=exp.column("shift", "split"))),
+            expression=whole(CELLS - 1),
+        )
+    )
+    node: exp.Expr = exp.column("child", "split")
+    for plane in range(planes):
+        moved = exp.BitwiseRightShift(this=exp.column(f"plane_{plane}", "split"), expression=cell.copy())
+        bit = as_int(exp.BitwiseAnd(this=paren(moved), expression=whole(1)))
+        node = exp.Add(this=node, expression=exp.Mul(this=bit, expression=whole(2**plane)) if plane else bit)
+    return node
+
+
+def _chosen_word(word_count: int) -> exp.Expr:
+    if word_count == 1:
+        return exp.column(word_name(0), "row")
+    case = exp.Case(this=exp.column("word", "split"))
+    for number in range(word_count - 1):
+        case = case.when(whole(number), exp.column(word_name(number), "row"))
+    return case.else_(exp.column(word_name(word_count - 1), "row"))
+
+
+def _node_table(forest: Forest, depth: int) -> Mapping[str, np.ndarray[Any, Any]]:
+    level = forest.levels[depth]
+    axis = np.where(level.axis == PASS, 0, level.axis)
+    table: dict[str, np.ndarray[Any, Any]] = {
+        "node": np.arange(len(axis), dtype=np.int32),
+        "word": (axis // AXES_PER_WORD).astype(np.int16),
+        "shift": (axis % AXES_PER_WORD * BITS).astype(np.uint8),
+        "child": level.child.astype(np.int32),
+    }
+    return table | {f"plane_{number}": plane for number, plane in enumerate(level.planes)}

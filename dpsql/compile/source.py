@@ -1,0 +1,171 @@
+"""Where rows come from: a table or a row-to-row view, its columns, and each row's cells packed into words.
+
+The first part of every statement is the same: read the private table once, keep the rows that count (a known label, a
+unit that is not NULL, at most `max_rows` of each unit), and turn each into a class number, a ticket for its partition
+and a few 64-bit words of cells. No cast here can fail, whatever a cell holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from dpsql.compile.vocabulary import Vocabulary, column, double, paren, whole
+from dpsql.schema import CELLS, Categorical, Feature, Numeric, Schema
+from dpsql.trees.grid import AXES_PER_WORD, BITS, axes, shift, words
+
+PACKED = "packed"
+CHOSEN = "chosen"
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A table to count or score: where it is, and what each schema column is in it.
+
+    `columns` maps a column of the schema to its expression (itself for a table, its definition for a view),
+    `where` is a view's own filter.
+    """
+
+    schema: Schema
+    table: exp.Table
+    columns: Mapping[str, exp.Expr]
+    where: exp.Expr | None = None
+
+    def column(self, name: str) -> exp.Expr:
+        """Return the expression of a column of the schema."""
+        found = self.columns.get(name)
+        return column(name) if found is None else found.copy()
+
+
+@dataclass(frozen=True)
+class Tickets:
+    """Secret keys under which each unit draws its ticket; fresh for each session, never stored or shown."""
+
+    keys: tuple[int | str, ...]
+
+    def __repr__(self) -> str:
+        return "<Tickets>"
+
+
+def table(name: str, schema: str | None = None) -> exp.Table:
+    """Return a quoted table reference, qualified so that no CTE or temporary table can stand in for it."""
+    return exp.table_(name, db=schema, quoted=True)
+
+
+def packed(source: Source, vocabulary: Vocabulary, tickets: Tickets) -> exp.Select:
+    """Return the rows that count: `class`, `ticket` (a hash of the unit) and the words `word_0`, `word_1`, …"""
+    label = class_position(source, vocabulary)
+    ticket = exp.alias_(_ticket(source, vocabulary, tickets), "ticket")
+    body = packed_words(source, vocabulary)
+    unit = source.schema.unit
+    query = exp.select(exp.alias_(label, "class"), ticket, *body).from_(source.table.copy())
+    if source.where is not None:
+        query = query.where(source.where.copy())
+    query = query.where(label.copy().is_(exp.null()).not_())
+    if unit.column is None:
+        return query
+    query = query.where(source.column(unit.column).is_(exp.null()).not_())
+    return _at_most(query, source, vocabulary, tickets)
+
+
+def packed_words(source: Source, vocabulary: Vocabulary) -> list[exp.Expr]:
+    """Return the words of a row, each named `word_k`: ten axes of six bits each."""
+    found = axes(source.schema)
+    parts = [axis_cell(source.schema.features[axis.feature], axis.digit, source, vocabulary) for axis in found]
+    named = []
+    for number in range(words(len(found))):
+        first = number * AXES_PER_WORD
+        shifted = [_left(part, shift(first + k)) for k, part in enumerate(parts[first : first + AXES_PER_WORD])]
+        named.append(exp.alias_(_either_bits(shifted), word_name(number)))
+    return named
+
+
+def word_name(number: int) -> str:
+    """Return the name of a packed word's column."""
+    return f"word_{number}"
+
+
+def axis_cell(feature: Feature, digit: int, source: Source, vocabulary: Vocabulary) -> exp.Expr:
+    """Return a row's cell on one axis as a word-sized integer from 0 to 63."""
+    cell = feature_cell(feature, source.column(feature.name), vocabulary)
+    if digit == 0 and feature.cells <= CELLS:
+        return vocabulary.word(cell)
+    moved: exp.Expr = vocabulary.word(cell)
+    if digit:
+        moved = paren(exp.BitwiseRightShift(this=moved, expression=whole(BITS * digit)))
+    return paren(exp.BitwiseAnd(this=moved, expression=whole(CELLS - 1)))
+
+
+def feature_cell(feature: Feature, value: exp.Expr, vocabulary: Vocabulary) -> exp.Expr:
+    """Return the cell of a value: total, so that NULL, NaN, infinities and unknown values have a place to go."""
+    if isinstance(feature, Numeric):
+        return _numeric_cell(feature, value, vocabulary)
+    return _category_cell(feature, value, vocabulary)
+
+
+def class_position(source: Source, vocabulary: Vocabulary) -> exp.Expr:
+    """Return the number of a row's class, NULL for a label that is none of the classes."""
+    return vocabulary.position(source.schema.classes, _text(source.column(source.schema.label)))
+
+
+def _numeric_cell(feature: Numeric, value: exp.Expr, vocabulary: Vocabulary) -> exp.Expr:
+    number = exp.cast(value, exp.DataType.Type.DOUBLE)
+    scaled = exp.Mul(
+        this=paren(exp.Sub(this=number, expression=double(feature.lower))), expression=double(feature.scale)
+    )
+    clamped = exp.func("LEAST", exp.func("GREATEST", scaled, double(0)), double(feature.cells - 1))
+    missing = exp.or_(number.copy().is_(exp.null()), vocabulary.is_nan(number.copy()))
+    return (
+        exp.case()
+        .when(missing, whole(feature.null_cell))
+        .else_(exp.cast(exp.Floor(this=clamped), exp.DataType.Type.INT))
+    )
+
+
+def _category_cell(feature: Categorical, value: exp.Expr, vocabulary: Vocabulary) -> exp.Expr:
+    found = exp.Coalesce(
+        this=vocabulary.position(feature.values, _text(value)), expressions=[whole(feature.unknown_cell)]
+    )
+    if feature.null_cell == feature.unknown_cell:
+        return found
+    return exp.case().when(value.copy().is_(exp.null()), whole(feature.null_cell)).else_(found)
+
+
+def _ticket(source: Source, vocabulary: Vocabulary, tickets: Tickets) -> exp.Expr:
+    """Hash the unit, a declared partition column, or the row's own address: a function of that unit alone."""
+    name = source.schema.unit.column or source.schema.partition
+    key = vocabulary.row_address() if name is None else source.column(name)
+    return vocabulary.keyed_hash([key], tickets.keys)
+
+
+def _at_most(query: exp.Select, source: Source, vocabulary: Vocabulary, tickets: Tickets) -> exp.Select:
+    """Keep at most `max_rows` rows of each unit, chosen by a keyed hash of their contents, never by their order."""
+    used = [source.column(source.schema.label), *(source.column(f.name) for f in source.schema.features)]
+    turn = exp.Window(
+        this=exp.RowNumber(),
+        partition_by=[source.column(str(source.schema.unit.column))],
+        order=exp.Order(expressions=[exp.Ordered(this=vocabulary.keyed_hash(used, tickets.keys[::-1]))]),
+    )
+    names = [projection.alias_or_name for projection in query.selects]
+    return (
+        exp.select(*(exp.column(name) for name in names))
+        .from_(query.select(exp.alias_(turn, "turn")).subquery(CHOSEN))
+        .where(exp.LTE(this=exp.column("turn"), expression=whole(source.schema.unit.max_rows)))
+    )
+
+
+def _text(value: exp.Expr) -> exp.Expr:
+    return exp.cast(value, exp.DataType.Type.TEXT)
+
+
+def _left(cell: exp.Expr, places: int) -> exp.Expr:
+    return paren(exp.BitwiseLeftShift(this=cell, expression=whole(places))) if places else cell
+
+
+def _either_bits(parts: Sequence[exp.Expr]) -> exp.Expr:
+    whole_word = parts[0]
+    for part in parts[1:]:
+        whole_word = exp.BitwiseOr(this=whole_word, expression=part)
+    return whole_word

@@ -1,0 +1,73 @@
+"""The few functions that databases spell differently; each engine's file has its own.
+
+Everything else is built from sqlglot's standard expressions, so that a dialect is a short class, not a branch in
+the compiler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from sqlglot import exp
+
+
+class Vocabulary(Protocol):
+    """How one database says the things that have no common spelling."""
+
+    dialect: str
+
+    def is_nan(self, number: exp.Expr) -> exp.Expr:
+        """Return a test for NaN on a double."""
+        ...
+
+    def position(self, values: Sequence[str], text: exp.Expr) -> exp.Expr:
+        """Return the place (from 0) of a text in a list, NULL when it is not there or NULL."""
+        ...
+
+    def keyed_hash(self, values: Sequence[exp.Expr], keys: Sequence[int | str]) -> exp.Expr:
+        """Return an unsigned 64-bit hash of the values under secret keys (a name stands for a hidden key)."""
+        ...
+
+    def row_address(self) -> exp.Expr:
+        """Return the engine's own address of a row of a base table."""
+        ...
+
+    def word(self, cell: exp.Expr) -> exp.Expr:
+        """Return a cell as the integer type that packs words."""
+        ...
+
+
+def double(number: float) -> exp.Expr:
+    """Return a number as a double literal: `0.64` would be a slow and inexact decimal in some databases.
+
+    >>> double(0.64).sql(), double(-2).sql(), double(1e-7).sql()
+    ('0.64e0', '-2.0e0', '1e-07')
+    """
+    text = repr(abs(float(number)))
+    literal = exp.Literal.number(text if "e" in text else text + "e0")
+    return exp.Neg(this=literal) if number < 0 else literal
+
+
+def whole(number: int) -> exp.Expr:
+    """Return a whole number as a literal."""
+    return exp.Neg(this=exp.Literal.number(-number)) if number < 0 else exp.Literal.number(number)
+
+
+def column(name: str, table: str | None = None) -> exp.Column:
+    """Return a quoted column, whatever characters its name has.
+
+    >>> column("odd name").sql()
+    '"odd name"'
+    """
+    return exp.column(exp.to_identifier(name, quoted=True), table=table)
+
+
+def as_int(value: exp.Expr) -> exp.Expr:
+    """Return a value cast to a 32-bit integer (only ever applied to small public numbers)."""
+    return exp.cast(value, exp.DataType.Type.INT)
+
+
+def paren(value: exp.Expr) -> exp.Expr:
+    """Return an expression in parentheses, so that operators bind as meant in every dialect."""
+    return exp.Paren(this=value)

@@ -1,0 +1,1 @@
+"""Databases that run the SQL: one file each, behind the protocol of `base.py`."""

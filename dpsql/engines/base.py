@@ -1,0 +1,104 @@
+"""What dpsql asks of a database: a catalog, durable transactions, temporary tables, aggregates.
+
+An engine runs SQL and nothing else. It knows no trees and no noise. Three rules hold for each of them:
+errors are replaced by our own (an engine's text can quote a cell), private rows are only ever
+read by `aggregate`, and whatever differs between databases lives in that engine's file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from sqlglot import exp
+
+Row = dict[str, Any]
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column as the catalog describes it.
+
+    `type` is the engine's own name for it; `family` is ours: integer, real, text, boolean or other. `values` are an
+    ENUM's.
+    """
+
+    name: str
+    type: str
+    family: str
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TableInfo:
+    """One table or view as the catalog describes it. Nothing here comes from rows."""
+
+    name: str
+    schema: str
+    table: str
+    columns: tuple[Column, ...]
+    kind: str
+    definition: str = ""
+    checks: tuple[str, ...] = ()
+
+    def column(self, name: str) -> Column | None:
+        """Return the column of that name (letter case does not matter, as in SQL), or None."""
+        return next((column for column in self.columns if column.name.lower() == name.lower()), None)
+
+
+class Transaction(Protocol):
+    """Statements that commit together. `?` marks a parameter; values never become SQL text."""
+
+    def run(self, statement: str | exp.Expr, parameters: Sequence[object] = ()) -> int:
+        """Run a statement and return the number of rows it changed (0 where that has no meaning)."""
+        ...
+
+    def rows(self, statement: str | exp.Expr, parameters: Sequence[object] = ()) -> list[Row]:
+        """Run a query on dpsql's own or public tables and return its rows as dictionaries."""
+        ...
+
+    def insert(self, table: str, columns: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        """Append whole columns to a table of schema `dpsql` (bulk; one array per column, equal lengths)."""
+        ...
+
+
+class Engine(Protocol):
+    """A database that dpsql can work in."""
+
+    dialect: str
+    #: How this database spells what has no common spelling: an object with `compile.vocabulary.Vocabulary`'s methods.
+    vocabulary: Any
+    #: The file behind the database, or None where there is none (memory, server).
+    path: Path | None
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """Open a write transaction: durable when the block ends, undone when it raises.
+
+        Conflicts with other writers are raised as `Conflict`, so that the caller can try the whole block again.
+        """
+        ...
+
+    def tables(self) -> list[str]:
+        """Return the names of the user's tables and views (schema `dpsql` and temporary ones left out)."""
+        ...
+
+    def table(self, name: str) -> TableInfo | None:
+        """Return what the catalog says of a table or view, or None. Reads no row."""
+        ...
+
+    def aggregate(self, query: exp.Expr, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> Arrays:
+        """Run one checked aggregate over private rows, with `tables` loaded as temporary tables for it."""
+        ...
+
+    def close(self) -> None:
+        """Let the database go."""
+        ...
+
+
+class Conflict(Exception):
+    """Another writer was faster; the transaction was undone and may be tried again."""

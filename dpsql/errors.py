@@ -1,0 +1,180 @@
+"""Every error dpsql raises, with its exit code and the next step to take.
+
+    DpsqlError                      1  anything that failed for a reason we know
+    ├── UsageError                  2  the request itself is wrong
+    │   ├── SchemaError             2  a declared schema does not hold together
+    │   ├── ParameterError          2  a value outside what is allowed (epsilon, trees, …)
+    │   └── UnknownName             2  no such table, column, method, model; offers near names
+    ├── BudgetError                 3  the ledger says no
+    │   ├── BudgetExceeded          3  the cap would be passed
+    │   ├── NotRegistered           3  only registered tables have a budget
+    │   ├── NotPrivate              3  an unproven variant on a dataset with a cap
+    │   └── LedgerBroken            3  the chain, the sums or the receipt do not agree
+    ├── DatabaseError               4  the database is out of reach or refuses
+    │   ├── DatabaseLocked          4  another process holds the file
+    │   ├── DatabaseReadOnly        4  the file cannot be written
+    │   └── TableChanged            4  the table is not as it was registered
+    └── QueryFailed                 1  the engine failed on a query; its own words are withheld
+
+A message names the thing, what is allowed, what came, and the next step. It never holds a
+private value: an engine's own text is replaced, because it can quote a cell.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class DpsqlError(Exception):
+    """The base of all errors: a message, the next step, and an exit code for the command line.
+
+    >>> error = DpsqlError("it failed.", hint="try again")
+    >>> print(error)
+    it failed.
+    Try:   try again
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\nTry:   {self.hint}" if self.hint else self.message
+
+
+class UsageError(DpsqlError):
+    """The request cannot be carried out as it was written."""
+
+    exit_code = 2
+
+
+class SchemaError(UsageError):
+    """A declared schema is incomplete, contradictory or does not fit the table's columns."""
+
+
+class ParameterError(UsageError):
+    """A parameter is outside what is allowed.
+
+    Attributes:
+        name: the parameter; allowed: what it may be, in words; given: what came, as text.
+    """
+
+    def __init__(self, name: str, *, allowed: str, given: object, hint: str | None = None) -> None:
+        shown = repr(given) if isinstance(given, str) else str(given)
+        super().__init__(f"{name} must be {allowed}, not {shown[:80]}.", hint=hint)
+        self.name = name
+        self.allowed = allowed
+        self.given = given
+
+
+class UnknownName(UsageError):
+    """A table, column, method, model or engine that is not known; the nearest known names are offered.
+
+    >>> print(UnknownName("method", "rosnan", ["rosnam", "rdt"]).message)
+    there is no method "rosnan". Did you mean "rosnam"?
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str] = (), *, hint: str | None = None) -> None:
+        self.kind = kind
+        self.name = name
+        self.known = sorted(known)
+        self.nearest = difflib.get_close_matches(name, self.known, n=3, cutoff=0.5)
+        message = f'there is no {kind} "{name[:80]}".'
+        if self.nearest:
+            message += f" Did you mean {_either(self.nearest)}?"
+        elif self.known and len(self.known) <= 8:
+            message += f" Known: {', '.join(self.known)}."
+        super().__init__(message, hint=hint)
+
+
+class BudgetError(DpsqlError):
+    """The ledger refuses: nothing was charged and no row was read."""
+
+    exit_code = 3
+
+
+class BudgetExceeded(BudgetError):
+    """A charge would pass a cap.
+
+    Attributes:
+        needed, left, cap: epsilon as decimal text, exact to the nano.
+    """
+
+    def __init__(self, who: str, *, needed: str, left: str, cap: str, hint: str | None = None) -> None:
+        super().__init__(f"the run needs epsilon {needed}, but {who} has {left} of {cap} left.", hint=hint)
+        self.needed = needed
+        self.left = left
+        self.cap = cap
+
+
+class NotRegistered(BudgetError):
+    """The table has no budget: its owner has not registered it."""
+
+    def __init__(self, table: str, known: Iterable[str] = (), *, hint: str | None = None) -> None:
+        self.table = table
+        self.known = sorted(known)
+        message = f'table "{table[:80]}" is not registered, so it has no budget.'
+        nearest = difflib.get_close_matches(table, self.known, n=3, cutoff=0.5)
+        if nearest:
+            message += f" Did you mean {_either(nearest)}?"
+        super().__init__(message, hint=hint or "dpsql register --table TABLE --schema FILE --cap EPSILON")
+
+
+class NotPrivate(BudgetError):
+    """A published variant without a proof was asked for on a dataset that has a cap."""
+
+
+class LedgerBroken(BudgetError):
+    """The ledger's chain, its sums or the receipt outside the file do not agree.
+
+    Attributes:
+        findings: one sentence for each thing that does not hold.
+    """
+
+    def __init__(self, findings: Iterable[str], *, hint: str | None = None) -> None:
+        self.findings = list(findings)
+        super().__init__(
+            "the ledger does not hold together: " + " ".join(self.findings),
+            hint=hint or "dpsql ledger verify",
+        )
+
+
+class DatabaseError(DpsqlError):
+    """The database cannot be reached, opened or written."""
+
+    exit_code = 4
+
+
+class DatabaseLocked(DatabaseError):
+    """Another process holds the database file."""
+
+
+class DatabaseReadOnly(DatabaseError):
+    """The database was opened read-only, or its file or folder cannot be written."""
+
+
+class TableChanged(DatabaseError):
+    """The table's columns are no longer those that were registered."""
+
+
+class QueryFailed(DpsqlError):
+    """The engine failed on a query. Its own message is withheld because it can quote a cell.
+
+    Attributes:
+        kind: the class of the engine's error, never its text.
+    """
+
+    def __init__(self, doing: str, kind: str, *, hint: str | None = None) -> None:
+        super().__init__(
+            f"the database could not {doing} ({kind}; its message is withheld, it could quote a private value).",
+            hint=hint,
+        )
+        self.kind = kind
+
+
+def _either(names: list[str]) -> str:
+    return " or ".join(f'"{name}"' for name in names)

@@ -1,0 +1,183 @@
+"""Registered datasets: the table, its declared schema, and the proof that neither has changed since.
+
+A dataset is found by its table's name, never guessed: a copy or an unregistered view has no budget. A view counts
+only when it is provably row-to-row on one base table, and then its base table is what is registered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dpsql.compile.source import Source, table
+from dpsql.compile.view import row_to_row, why_not
+from dpsql.engines.base import Engine, TableInfo
+from dpsql.errors import NotRegistered, SchemaError, TableChanged, UnknownName
+from dpsql.ledger import Entry, Ledger
+from dpsql.schema import Boolean, Categorical, Numeric, Schema
+
+_FITTING = {
+    Numeric: ("integer", "real"),
+    Categorical: ("text", "integer", "boolean"),
+    Boolean: ("boolean",),
+}
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A registered table: its id in the ledger, its name, its schema, and the columns it had when registered."""
+
+    id: str
+    table: str
+    base: str
+    schema: Schema
+    columns: Mapping[str, str]
+
+    def details(self) -> dict[str, Any]:
+        """Return what the registration entry stores."""
+        return {"schema": self.schema.to_dict(), "base": self.base, "columns": dict(self.columns)}
+
+
+def find(engine: Engine, ledger: Ledger, name: str) -> Dataset:
+    """Return the dataset registered for a table, after checking that the table is still as it was."""
+    known = registered(ledger)
+    dataset = known.get(name.lower())
+    info = engine.table(name)
+    if dataset is None and info is not None:
+        dataset = known.get(info.name.lower())
+    if dataset is None:
+        if info is None:
+            raise UnknownName(
+                "table",
+                name,
+                engine.tables(),
+                hint="dpsql register --table TABLE --schema FILE --cap EPSILON",
+            )
+        raise NotRegistered(name, (one.table for one in known.values()))
+    check_unchanged(engine, dataset)
+    return dataset
+
+
+def registered(ledger: Ledger) -> dict[str, Dataset]:
+    """Return the registered datasets by table name in lower case, each as last registered."""
+    found: dict[str, Dataset] = {}
+    for entry in ledger.entries(event="register"):
+        dataset = _from_entry(entry)
+        found = {name: one for name, one in found.items() if one.id != dataset.id}
+        found[dataset.table.lower()] = dataset
+    return found
+
+
+def resolve(engine: Engine, name: str, schema: Schema) -> tuple[TableInfo, str, Schema]:
+    """Return a table's catalog entry, its base table, and the schema as the catalog spells it."""
+    info = engine.table(name)
+    if info is None:
+        raise UnknownName("table", name, engine.tables())
+    spelled = _spelled(info, schema)
+    return info, _base(engine, info), spelled
+
+
+def columns_used(info: TableInfo, schema: Schema) -> dict[str, str]:
+    """Return the type of every column that the schema names."""
+    names = [schema.label, *(feature.name for feature in schema.features)]
+    names += [name for name in (schema.unit.column, schema.partition) if name is not None]
+    return {name: _type(info, name) for name in names}
+
+
+def check_unchanged(engine: Engine, dataset: Dataset) -> None:
+    """Raise TableChanged unless the table still has the columns and the base it was registered with."""
+    hint = f"dpsql register --table {dataset.table} --schema FILE --replace"
+    info = engine.table(dataset.table)
+    if info is None:
+        raise TableChanged(f'table "{dataset.table}" was registered but is no longer there.', hint=hint)
+    for name, kind in dataset.columns.items():
+        column = info.column(name)
+        if column is None:
+            raise TableChanged(
+                f'table "{dataset.table}" has lost its column "{name}" since it was registered.', hint=hint
+            )
+        if column.type != kind:
+            raise TableChanged(
+                f'column "{name}" of "{dataset.table}" was {kind} when registered and is {column.type} now.',
+                hint=hint,
+            )
+    if _base(engine, info) != dataset.base:
+        raise TableChanged(f'view "{dataset.table}" reads another table than when it was registered.', hint=hint)
+
+
+def source(engine: Engine, dataset: Dataset) -> Source:
+    """Return where the dataset's rows are: the table, or a view unfolded onto its base table."""
+    return table_source(engine, dataset.table, dataset.schema)
+
+
+def table_source(engine: Engine, name: str, schema: Schema) -> Source:
+    """Return a table or a row-to-row view as a source of rows for a schema."""
+    info = engine.table(name)
+    if info is None:
+        raise UnknownName("table", name, engine.tables())
+    if info.kind == "table":
+        return Source(schema, table(info.table, info.schema), {})
+    view = row_to_row(info.definition, engine.dialect)
+    if view is None:
+        raise SchemaError(f'view "{name}" is not row-to-row: {why_not(info.definition, engine.dialect)}.')
+    columns = dict(view.columns)
+    return Source(schema, table(view.table, view.schema or "main"), columns, view.where)
+
+
+def _base(engine: Engine, info: TableInfo) -> str:
+    if info.kind == "table":
+        return f"{info.schema}.{info.table}"
+    view = row_to_row(info.definition, engine.dialect)
+    if view is None:
+        raise SchemaError(
+            f'view "{info.name}" is not provably row-to-row on one table: {why_not(info.definition, engine.dialect)}.',
+            hint="register the base table, or a view that only selects, renames and filters",
+        )
+    name = view.table if (view.schema or "main") == "main" else f"{view.schema}.{view.table}"
+    base = engine.table(name)
+    if base is None or base.kind != "table":
+        raise SchemaError(f'view "{info.name}" must read a table directly, not another view.')
+    return f"{base.schema}.{base.table}"
+
+
+def _spelled(info: TableInfo, schema: Schema) -> Schema:
+    """Return the schema with column names as the catalog spells them, or say which column is missing or misfits."""
+    declared = schema.to_dict()
+    declared["label"] = _fitting(info, schema.label, ("text", "integer", "boolean"), "the label")
+    features = {}
+    for feature in schema.features:
+        name = _fitting(info, feature.name, _FITTING[type(feature)], f"a {feature.kind} feature")
+        features[name] = declared["features"][feature.name]
+    declared["features"] = features
+    if schema.unit.column is not None:
+        name = _fitting(info, schema.unit.column, _KEYS, "the privacy unit")
+        declared["privacy_unit"]["column"] = name
+    if schema.partition is not None:
+        declared["partition"] = _fitting(info, schema.partition, _KEYS, "the partition column")
+    return Schema.from_dict(declared)
+
+
+_KEYS = ("integer", "real", "text", "boolean", "other")
+
+
+def _fitting(info: TableInfo, name: str, families: tuple[str, ...], role: str) -> str:
+    column = info.column(name)
+    if column is None:
+        raise UnknownName(f'column in table "{info.name}" called', name, (one.name for one in info.columns))
+    if column.family not in families:
+        raise SchemaError(
+            f'column "{name}" of "{info.name}" is {column.type}; {role} must be {" or ".join(families)}.',
+            hint=f"dpsql schema draft --table {info.name}",
+        )
+    return column.name
+
+
+def _type(info: TableInfo, name: str) -> str:
+    column = info.column(name)
+    return column.type if column else ""
+
+
+def _from_entry(entry: Entry) -> Dataset:
+    details = entry.details
+    return Dataset(entry.dataset, entry.table, details["base"], Schema.from_dict(details["schema"]), details["columns"])

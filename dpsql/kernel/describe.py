@@ -1,0 +1,45 @@
+"""Says in words and figures what a step of a plan does, costs and is expected to get wrong. Public facts only."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from dpsql.ledger.amount import format_epsilon
+from dpsql.schema import Unit
+
+if TYPE_CHECKING:
+    from dpsql.kernel.plan import Step
+
+
+def describe_step(step: Step, unit: Unit) -> dict[str, Any]:
+    """Return a step as plain values: cost, sensitivity, noise, scans, released values, expected error."""
+    described: dict[str, Any] = {
+        "name": step.name,
+        "operation": step.operation,
+        "epsilon": format_epsilon(step.nano_epsilon),
+        "trees": step.trees,
+        "rows": "every tree" if step.shared else "one tree each",
+        "sensitivity": step.sensitivity(unit),
+        "noise_scale": float(step.scale(unit)),
+        "values": step.cells,
+        "scans": step.scans,
+        "expected_error": expected_error(step, unit),
+        "note": step.note,
+    }
+    if step.parts > 1:
+        described["part"] = f"{step.part + 1} of {step.parts}"
+    return described
+
+
+def expected_error(step: Step, unit: Unit) -> str:
+    """Return what the noise is expected to do to one released value, in words."""
+    scale = float(step.scale(unit))
+    if step.published:
+        return "unknown: the published variant has no proof"
+    if step.operation == "leaf_labels":
+        lead = math.ceil(scale * math.log(max(1, step.classes - 1) / 2 / 0.05)) if step.classes > 1 else 0
+        return f"a class that leads its leaf by {max(1, lead)} rows is named at least 95 times in 100"
+    if step.operation == "choose":
+        return f"choices within {max(1, math.ceil(2 * scale))} rows of the best are likely"
+    return f"standard deviation {math.sqrt(2) * scale:.3g} rows per count"

@@ -1,0 +1,96 @@
+"""Exact counts: the one place where they enter Python. Only `kernel/session.py` may call this, and keeps nothing.
+
+Every statement passes `compile/check.py`. What comes back from the database are non-empty groups; here they are laid
+out on the full public grid, zeros included, before anything else happens to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.compile import counts, splits
+from dpsql.compile.check import check
+from dpsql.compile.counts import Part, Slice, Statement
+from dpsql.compile.source import Source, Tickets
+from dpsql.engines.base import Arrays, Engine
+from dpsql.mechanisms.rng import random_key
+from dpsql.schema import CELLS
+from dpsql.trees.forest import Forest
+
+Counts = NDArray[np.int64]
+#: The most (leaf, class) groups that one statement may have; more trees are counted in batches.
+GROUPS_PER_STATEMENT = 2**22
+
+
+class Rows:
+    """The private rows of one session, under ticket keys drawn for it and forgotten with it."""
+
+    def __init__(self, engine: Engine, source: Source) -> None:
+        self._engine = engine
+        self._source = source
+        self._tickets = Tickets(tuple(random_key() >> 1 for _ in range(3)))
+        self._classes = len(source.schema.classes)
+
+    def __repr__(self) -> str:
+        return "<private rows>"
+
+    def size(self, part: Part) -> int:
+        """Return the exact number of rows that count. One scan."""
+        statement = counts.row_count(self._source, self._engine.vocabulary, self._tickets, part)
+        return int(self._run(statement)["rows"][0])
+
+    def leaf_counts(self, forest: Forest, part: Part, *, shared: bool) -> Counts:
+        """Return the exact count of each (leaf, class) of the full grid. One scan per batch of trees."""
+        found = np.zeros((forest.leaves, self._classes), np.int64)
+        for first, last in batches(forest, self._classes):
+            trees = Slice(shared, first, forest.trees)
+            batch = forest if (first, last) == (0, forest.trees) else forest.part(first, last)
+            statement = counts.leaf_counts(self._source, batch, self._engine.vocabulary, self._tickets, trees, part)
+            groups = self._run(statement)
+            found[forest.first_leaf[first] + groups["leaf"], groups["class"]] = groups["rows"]
+        return found
+
+    def histograms(self, forest: Forest, axes: Sequence[int], part: Part, *, shared: bool, by_class: bool) -> Counts:
+        """Return the exact count of each (leaf, axis, cell, class) of the full grid (one class when not by class)."""
+        statement = splits.histograms(
+            self._source,
+            forest,
+            self._engine.vocabulary,
+            self._tickets,
+            Slice(shared, 0, forest.trees),
+            axes,
+            by_class=by_class,
+            part=part,
+        )
+        groups = self._run(statement)
+        found = np.zeros((forest.leaves, len(axes), CELLS, self._classes if by_class else 1), np.int64)
+        place = np.full(len(forest.axes), -1)
+        place[list(axes)] = np.arange(len(axes))
+        classes = groups["class"] if by_class else 0
+        found[groups["node"], place[groups["axis"]], groups["cell"], classes] = groups["rows"]
+        return found
+
+    def _run(self, statement: Statement) -> Arrays:
+        check(statement.query)
+        return self._engine.aggregate(statement.query, statement.tables)
+
+
+def batches(forest: Forest, classes: int) -> list[tuple[int, int]]:
+    """Return ranges of trees that fit into one statement each. Depends on the structure alone.
+
+    >>> from dpsql.trees.grow import random_forest
+    >>> from dpsql.trees.grid import Axis
+    >>> batches(random_forest((Axis(0, 0, 64, 64, ordered=True),), trees=3, depth=2, seed=1), 2)
+    [(0, 3)]
+    """
+    ranges = []
+    first = 0
+    for tree in range(1, forest.trees + 1):
+        full = (forest.first_leaf[min(tree + 1, forest.trees)] - forest.first_leaf[first]) * classes
+        if tree == forest.trees or full > GROUPS_PER_STATEMENT:
+            ranges.append((first, tree))
+            first = tree
+    return ranges

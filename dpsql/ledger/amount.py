@@ -1,0 +1,79 @@
+"""Amounts of epsilon as whole nano-epsilon: read once, rounded up, added exactly, shown exactly."""
+
+from __future__ import annotations
+
+import re
+from decimal import Context, Decimal
+from fractions import Fraction
+from numbers import Integral, Real
+
+from dpsql.errors import ParameterError
+
+NANO = 10**9
+#: The largest amount, 10**9 epsilon: a cap plus a charge then always fits a BIGINT.
+MOST = 10**9 * NANO
+_ALLOWED = "a number above 0 and at most 1000000000"
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?", re.ASCII)
+_LONGEST = 100
+
+
+def parse_epsilon(value: object, name: str = "epsilon") -> int:
+    """Return an amount of epsilon in nano-epsilon, rounded up, so that no charge is ever understated.
+
+    Takes text, int, float (by its shortest decimal form), Decimal or Fraction; above 0, at most 10**9.
+    Raises ParameterError, with `name`, for anything else.
+
+    >>> parse_epsilon("0.25"), parse_epsilon(0.1), parse_epsilon("1e-10")
+    (250000000, 100000000, 1)
+    """
+    exact = _exact(value, name)
+    if not 0 < exact * NANO <= MOST:
+        raise _refused(value, name)
+    scaled = exact * NANO
+    return -(-scaled.numerator // scaled.denominator)
+
+
+def format_epsilon(nano: int) -> str:
+    """Return nano-epsilon as the shortest exact decimal text.
+
+    >>> format_epsilon(1_000_000_000), format_epsilon(250_000_000), format_epsilon(1)
+    ('1', '0.25', '0.000000001')
+    """
+    sign = "-" if nano < 0 else ""
+    units, rest = divmod(abs(nano), NANO)
+    decimals = str(rest).zfill(9).rstrip("0")
+    return f"{sign}{units}.{decimals}" if decimals else f"{sign}{units}"
+
+
+def _exact(value: object, name: str) -> Fraction:
+    """Return the value as a fraction; a number far outside the range becomes one just outside it."""
+    if isinstance(value, bool):
+        raise _refused(value, name)
+    if isinstance(value, Integral):
+        return Fraction(int(value))
+    if isinstance(value, Fraction):
+        return value
+    if isinstance(value, Decimal):
+        return _from_decimal(value, value, name)
+    if isinstance(value, Real):
+        return _from_decimal(Decimal(repr(float(value))), value, name)
+    text = value.strip() if isinstance(value, str) else ""
+    if len(text) > _LONGEST or not _NUMBER.fullmatch(text):
+        raise _refused(value, name)
+    return _from_decimal(Decimal(text), value, name)
+
+
+def _from_decimal(number: Decimal, value: object, name: str) -> Fraction:
+    """Return an exact fraction without ever writing out a huge power of ten."""
+    if not number.is_finite() or (number and number.adjusted() > 10):
+        raise _refused(value, name)
+    if number > 0 and number.adjusted() < -10:
+        return Fraction(1, NANO)
+    return Fraction(number)
+
+
+def _refused(value: object, name: str) -> ParameterError:
+    shown = value
+    if isinstance(value, int | Fraction) and not isinstance(value, bool):  # too long to be written out
+        shown = Context(prec=6).divide(Decimal(value.numerator), Decimal(value.denominator))
+    return ParameterError(name, allowed=_ALLOWED, given=shown, hint=f"{name} 1, or a decimal such as 0.25")

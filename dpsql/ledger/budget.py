@@ -1,0 +1,122 @@
+"""Budgets as values: what a dataset allows, what is spent and left, by analyst and by scope."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpsql.engines.base import Transaction
+from dpsql.ledger.amount import format_epsilon
+
+
+@dataclass(frozen=True)
+class Share:
+    """One analyst's or one scope's part of a budget; `cap` is None where it has none of its own."""
+
+    name: str
+    cap: int | None
+    spent: int
+
+    @property
+    def left(self) -> int | None:
+        """Return what is left under this cap alone, or None without one."""
+        return left_of(self.cap, self.spent)
+
+    @property
+    def cap_text(self) -> str:
+        """Return the cap as decimal text."""
+        return amount_text(self.cap)
+
+    @property
+    def spent_text(self) -> str:
+        """Return what is spent as decimal text."""
+        return amount_text(self.spent)
+
+    @property
+    def left_text(self) -> str:
+        """Return what is left as decimal text."""
+        return amount_text(self.left)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A dataset's budget of one kind, in nano-epsilon. `spent` is `whole` plus the largest scope's spending.
+
+    >>> budget = Budget("adult", "adult", "pure", cap=2_000_000_000, whole=0, spent=500_000_000)
+    >>> budget.left_text
+    '1.5'
+    """
+
+    dataset: str
+    table: str
+    kind: str
+    cap: int | None
+    whole: int
+    spent: int
+    analysts: tuple[Share, ...] = ()
+    scopes: tuple[Share, ...] = ()
+
+    @property
+    def left(self) -> int | None:
+        """Return what a charge on the whole table may still cost, or None without a cap."""
+        return left_of(self.cap, self.spent)
+
+    def left_in(self, scope: str) -> int | None:
+        """Return what a charge on one scope may still cost, or None without a cap."""
+        spent = next((share.spent for share in self.scopes if share.name == scope), 0)
+        return left_of(self.cap, self.whole + spent if scope else self.spent)
+
+    @property
+    def cap_text(self) -> str:
+        """Return the cap as decimal text, or "no cap"."""
+        return amount_text(self.cap)
+
+    @property
+    def spent_text(self) -> str:
+        """Return what is spent as decimal text."""
+        return amount_text(self.spent)
+
+    @property
+    def left_text(self) -> str:
+        """Return what is left as decimal text, or "no cap"."""
+        return amount_text(self.left)
+
+
+def left_of(cap: int | None, spent: int) -> int | None:
+    """Return what is left under a cap: never below 0, None without a cap.
+
+    >>> left_of(10, 3), left_of(10, 12), left_of(None, 3)
+    (7, 0, None)
+    """
+    return None if cap is None else max(0, cap - spent)
+
+
+def amount_text(nano: int | None) -> str:
+    """Return an amount as decimal text, "no cap" for None."""
+    return "no cap" if nano is None else format_epsilon(nano)
+
+
+def read(transaction: Transaction, dataset: str, kind: str) -> Budget | None:
+    """Return a dataset's budget as its rows stand, or None when it has none of that kind."""
+    found = transaction.rows(_BUDGET, (dataset, kind))
+    if not found:
+        return None
+    row = found[0]
+    return Budget(
+        dataset,
+        row["table_name"],
+        kind,
+        cap=row["cap"],
+        whole=row["whole"],
+        spent=row["spent"],
+        analysts=tuple(Share(**share) for share in transaction.rows(_ANALYSTS, (dataset, kind))),
+        scopes=tuple(Share(**share) for share in transaction.rows(_SCOPES, (dataset, kind))),
+    )
+
+
+_BUDGET = "SELECT table_name, cap, whole, spent FROM dpsql.budget WHERE dataset = ? AND kind = ?"
+_ANALYSTS = """
+SELECT analyst AS name, cap, spent FROM dpsql.analyst_budget WHERE dataset = ? AND kind = ? ORDER BY analyst
+"""
+_SCOPES = """
+SELECT scope AS name, NULL AS cap, spent FROM dpsql.scope_budget WHERE dataset = ? AND kind = ? ORDER BY scope
+"""

@@ -1,0 +1,129 @@
+"""The hash chain: each event carries the hash of the one before, so that no event can change unseen."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from dpsql.engines.base import Transaction
+
+EVENTS = ("register", "cap", "reserve", "release", "lost", "anchor")
+
+
+@dataclass(frozen=True)
+class Event:
+    """One row of `dpsql.entry`; the fields are its columns, in order."""
+
+    sequence: int
+    event: str
+    entry_id: int
+    request_id: str | None = None
+    dataset: str = ""
+    table_name: str = ""
+    kind: str = ""
+    scope: str = ""
+    method: str = ""
+    plan: str = "{}"
+    neighbours: str = ""
+    unit: str = ""
+    nano_epsilon: int = 0
+    cap: int | None = None
+    analyst: str = ""
+    digest: str = ""
+    details: str = "{}"
+    who: str = ""
+    recorded_at: str = ""
+    previous_hash: str = ""
+    hash: str = ""
+
+
+@dataclass(frozen=True)
+class Head:
+    """Where a chain ends: the last sequence number (0 when empty) and its hash."""
+
+    sequence: int
+    hash: str
+
+
+def genesis(ledger_id: str) -> str:
+    """Return the hash that the first event of a ledger follows.
+
+    >>> genesis("a") != genesis("b")
+    True
+    """
+    return hashlib.sha256(f"dpsql ledger {ledger_id}".encode()).hexdigest()
+
+
+def head(ledger_id: str, events: Sequence[Event]) -> Head:
+    """Return where the chain ends."""
+    return Head(events[-1].sequence, events[-1].hash) if events else Head(0, genesis(ledger_id))
+
+
+def hash_of(event: Event) -> str:
+    """Return the SHA-256 of every column but the hash itself; the previous hash is one of them.
+
+    >>> hash_of(Event(1, "anchor", 1, who="ann")) == hash_of(Event(1, "anchor", 1, who="eve"))
+    False
+    """
+    columns = {name: value for name, value in vars(event).items() if name != "hash"}
+    text = json.dumps(columns, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def link(event: Event, previous: Head) -> Event:
+    """Return the event with its place in the chain: the next number, the previous hash, its own hash."""
+    number = previous.sequence + 1
+    placed = replace(event, sequence=number, entry_id=event.entry_id or number, previous_hash=previous.hash)
+    return replace(placed, hash=hash_of(placed))
+
+
+def read(transaction: Transaction) -> list[Event]:
+    """Return all events in order. One scan of `dpsql.entry`."""
+    return [Event(**row) for row in transaction.rows(_READ)]
+
+
+def store(transaction: Transaction, event: Event) -> None:
+    """Append one linked event to `dpsql.entry`."""
+    transaction.run(_STORE, tuple(vars(event).values()))
+
+
+def findings(ledger_id: str, events: Sequence[Event]) -> list[str]:
+    """Return one sentence for each place where the chain does not hold (none when it does).
+
+    >>> first = link(Event(0, "anchor", 0, who="ann"), Head(0, genesis("x")))
+    >>> findings("x", [first]), findings("x", [replace(first, who="eve")])
+    ([], ['event 1 was changed after it was written.'])
+    """
+    return list(_breaks(ledger_id, events))
+
+
+def _breaks(ledger_id: str, events: Sequence[Event]) -> Iterator[str]:
+    if events and events[0].sequence != 1:
+        yield f"events before {events[0].sequence} are missing."
+    elif events and events[0].previous_hash != genesis(ledger_id):
+        yield "event 1 belongs to another ledger."
+    for before, after in pairwise(events):
+        if after.sequence != before.sequence + 1:
+            yield f"there is a gap between events {before.sequence} and {after.sequence}."
+        elif after.previous_hash != before.hash:
+            yield f"event {after.sequence} does not follow event {before.sequence}."
+    for event in events:
+        if event.hash != hash_of(event):
+            yield f"event {event.sequence} was changed after it was written."
+
+
+_READ = """
+SELECT sequence, event, entry_id, request_id, dataset, table_name, kind, scope, method, plan, neighbours,
+       unit, nano_epsilon, cap, analyst, digest, details, who, recorded_at, previous_hash, hash
+FROM dpsql.entry
+ORDER BY sequence
+"""
+_STORE = """
+INSERT INTO dpsql.entry (sequence, event, entry_id, request_id, dataset, table_name, kind, scope, method,
+    plan, neighbours, unit, nano_epsilon, cap, analyst, digest, details, who, recorded_at, previous_hash,
+    hash)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""

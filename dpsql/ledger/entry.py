@@ -1,0 +1,124 @@
+"""Entries: events folded into what a person reads, one per charge or owner's act, with its state."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dpsql.ledger.amount import format_epsilon
+from dpsql.ledger.chain import Event
+from dpsql.ledger.charge import Charge
+
+_STATES = {"release": "released", "lost": "lost"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the ledger holds of one charge, registration, cap or acceptance.
+
+    Attributes:
+        entry_id: its number; event: "reserve", "register", "cap" or "anchor".
+        state: "reserved", "released" or "lost" for a charge, "" for the owner's acts.
+        fresh: True only for the caller whose `reserve` made this charge. Only that caller may
+            query and release under it; anyone else gets the stored release.
+        digest: SHA-256 of the release; hash: of the opening event; last_hash: of the latest.
+    """
+
+    entry_id: int
+    event: str
+    state: str
+    dataset: str
+    table: str
+    kind: str
+    who: str
+    recorded_at: str
+    hash: str
+    last_hash: str
+    request_id: str | None = None
+    scope: str = ""
+    method: str = ""
+    plan: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    neighbours: str = ""
+    unit: str = ""
+    nano_epsilon: int = 0
+    cap: int | None = None
+    analyst: str = ""
+    digest: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    fresh: bool = field(default=False, compare=False)
+
+    @property
+    def epsilon(self) -> str:
+        """Return what the entry charges, as exact decimal text."""
+        return format_epsilon(self.nano_epsilon)
+
+
+def fold(events: Iterable[Event]) -> list[Entry]:
+    """Return one entry per opening event, in order, each with the state its last event left it in."""
+    opened: dict[int, list[Event]] = {}
+    for event in events:
+        opened.setdefault(event.entry_id, []).append(event)
+    return [entry_of(group) for group in opened.values()]
+
+
+def entry_of(group: list[Event], *, fresh: bool = False) -> Entry:
+    """Return the entry that one opening event and those after it make."""
+    first, last = group[0], group[-1]
+    return Entry(
+        entry_id=first.entry_id,
+        event=first.event,
+        state=_STATES.get(last.event, "reserved") if first.event == "reserve" else "",
+        dataset=first.dataset,
+        table=first.table_name,
+        kind=first.kind,
+        who=first.who,
+        recorded_at=first.recorded_at,
+        hash=first.hash,
+        last_hash=last.hash,
+        request_id=first.request_id,
+        scope=first.scope,
+        method=first.method,
+        plan=json.loads(first.plan),
+        neighbours=first.neighbours,
+        unit=first.unit,
+        nano_epsilon=first.nano_epsilon,
+        cap=first.cap,
+        analyst=first.analyst,
+        digest=last.digest,
+        details=json.loads(last.details),
+        fresh=fresh,
+    )
+
+
+def event_of(charge: Charge) -> Event:
+    """Return the 'reserve' event of a charge, not yet placed in the chain."""
+    return Event(
+        sequence=0,
+        event="reserve",
+        entry_id=0,
+        request_id=charge.request_id,
+        dataset=charge.dataset,
+        table_name=charge.table,
+        kind=charge.kind,
+        scope=charge.scope,
+        method=charge.method,
+        plan=charge.plan_text,
+        neighbours=charge.neighbours,
+        unit=charge.unit,
+        nano_epsilon=charge.nano_epsilon,
+        who=charge.who,
+    )
+
+
+def differences(event: Event, charge: Charge) -> list[str]:
+    """Return the names of what a charge changes against the stored event of the same request.
+
+    Who asks does not count: a release is public, anyone may have it again.
+    """
+    wanted = event_of(charge)
+    compared = (
+        "dataset", "table_name", "kind", "scope", "method", "plan", "neighbours", "unit", "nano_epsilon",
+    )  # fmt: skip
+    return [name for name in compared if getattr(event, name) != getattr(wanted, name)]

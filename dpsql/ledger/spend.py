@@ -1,0 +1,141 @@
+"""Spending: one guarded UPDATE of the dataset's row decides, whoever else is charging at that moment.
+
+A sum that is checked first and written afterwards overspends when two do it at once. Here the comparison with
+the cap is part of the statement that adds: it changes one row, or none, and then the charge is refused.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from dpsql.engines.base import Transaction
+from dpsql.errors import BudgetExceeded, NotRegistered, ParameterError
+from dpsql.ledger import budget as budgets
+from dpsql.ledger.amount import format_epsilon
+from dpsql.ledger.budget import Budget
+from dpsql.ledger.charge import Charge, scope_column
+
+
+def spend(transaction: Transaction, charge: Charge) -> None:
+    """Add a charge to the dataset's row, its scope's and its analyst's, or raise so that the block undoes it.
+
+    Raises NotRegistered, BudgetExceeded, or ParameterError when the charge does not fit the dataset.
+    """
+    before = _budget_for(transaction, charge)
+    if charge.scope:
+        _check_partition(charge, before)
+        changed = _spend_scope(transaction, charge)
+    else:
+        amount = charge.nano_epsilon
+        changed = transaction.run(_SPEND_WHOLE, (amount, amount, charge.dataset, charge.kind, amount))
+    if changed != 1:
+        raise _dataset_refusal(charge, before)
+    if _spend_analyst(transaction, charge) != 1:
+        raise _analyst_refusal(charge, before)
+
+
+def _spend_scope(transaction: Transaction, charge: Charge) -> int:
+    part = (charge.dataset, charge.kind, charge.scope)
+    transaction.run(_OPEN_SCOPE, (*part, *part))
+    transaction.run(_RAISE_SCOPE, (charge.nano_epsilon, *part))
+    return transaction.run(_SPEND_SCOPE, (*part, charge.dataset, charge.kind, *part))
+
+
+def _spend_analyst(transaction: Transaction, charge: Charge) -> int:
+    seat = (charge.dataset, charge.kind, charge.who)
+    transaction.run(OPEN_ANALYST, (*seat, *seat))
+    return transaction.run(_SPEND_ANALYST, (charge.nano_epsilon, *seat, charge.nano_epsilon))
+
+
+def _budget_for(transaction: Transaction, charge: Charge) -> Budget:
+    """Return the budget a charge would draw on, for messages alone: it is the guarded UPDATE that decides."""
+    found = budgets.read(transaction, charge.dataset, charge.kind)
+    if found is None:
+        rows = transaction.rows("SELECT dataset, table_name FROM dpsql.budget")
+        if any(row["dataset"] == charge.dataset for row in rows):
+            raise _no_such_kind(charge)
+        raise NotRegistered(charge.table, [row["table_name"] for row in rows])
+    if found.table.casefold() != charge.table.casefold():
+        raise ParameterError(
+            "table", allowed=f'"{found.table}", the table of its dataset', given=charge.table
+        )
+    return found
+
+
+def _check_partition(charge: Charge, before: Budget) -> None:
+    """Scopes of one column are disjoint; scopes of two columns overlap, and then a maximum understates."""
+    columns = {scope_column(share.name) for share in before.scopes} - {charge.scope_column}
+    if columns:
+        raise ParameterError(
+            "scope",
+            allowed=f'of the form "{min(columns)}=VALUE", as this dataset is already split by that column',
+            given=charge.scope,
+            hint="charge the whole table",
+        )
+
+
+def _dataset_refusal(charge: Charge, before: Budget) -> BudgetExceeded:
+    where = f'table "{charge.table}"' + (f' in scope "{charge.scope}"' if charge.scope else "")
+    return BudgetExceeded(
+        where,
+        needed=charge.epsilon,
+        left=budgets.amount_text(before.left_in(charge.scope)),
+        cap=before.cap_text,
+        hint=f"dpsql ledger --table {shlex.quote(charge.table)}",
+    )
+
+
+def _analyst_refusal(charge: Charge, before: Budget) -> BudgetExceeded:
+    share = next(share for share in before.analysts if share.name == charge.who)
+    return BudgetExceeded(
+        f'analyst "{charge.who}" on table "{charge.table}"',
+        needed=charge.epsilon,
+        left=share.left_text,
+        cap=share.cap_text,
+        hint=f"dpsql budget --table {shlex.quote(charge.table)}",
+    )
+
+
+def _no_such_kind(charge: Charge) -> BudgetExceeded:
+    return BudgetExceeded(
+        f'table "{charge.table}", for kind "{charge.kind}",',
+        needed=charge.epsilon,
+        left=format_epsilon(0),
+        cap=format_epsilon(0),
+        hint=f"dpsql budget --table {shlex.quote(charge.table)}",
+    )
+
+
+# Without a cap a row still ends at 8 * 10**18, so that no sum leaves a BIGINT.
+_SPEND_WHOLE = """
+UPDATE dpsql.budget
+SET whole = whole + ?, spent = spent + ?
+WHERE dataset = ? AND kind = ? AND spent + ? <= coalesce(cap, 8000000000000000000)
+"""
+_OPEN_SCOPE = """
+INSERT INTO dpsql.scope_budget (dataset, kind, scope, spent)
+SELECT ?, ?, ?, 0
+WHERE NOT EXISTS (SELECT 1 FROM dpsql.scope_budget WHERE dataset = ? AND kind = ? AND scope = ?)
+"""
+_RAISE_SCOPE = "UPDATE dpsql.scope_budget SET spent = spent + ? WHERE dataset = ? AND kind = ? AND scope = ?"
+# The scope's own row is raised just before; if this statement changes nothing, the block undoes both.
+_SPEND_SCOPE = """
+UPDATE dpsql.budget
+SET spent = greatest(spent, whole + (
+    SELECT part.spent FROM dpsql.scope_budget AS part
+    WHERE part.dataset = ? AND part.kind = ? AND part.scope = ?))
+WHERE dataset = ? AND kind = ? AND whole + (
+    SELECT part.spent FROM dpsql.scope_budget AS part
+    WHERE part.dataset = ? AND part.kind = ? AND part.scope = ?
+) <= coalesce(cap, 8000000000000000000)
+"""
+OPEN_ANALYST = """
+INSERT INTO dpsql.analyst_budget (dataset, kind, analyst, cap, spent)
+SELECT ?, ?, ?, NULL, 0
+WHERE NOT EXISTS (SELECT 1 FROM dpsql.analyst_budget WHERE dataset = ? AND kind = ? AND analyst = ?)
+"""
+_SPEND_ANALYST = """
+UPDATE dpsql.analyst_budget
+SET spent = spent + ?
+WHERE dataset = ? AND kind = ? AND analyst = ? AND spent + ? <= coalesce(cap, 8000000000000000000)
+"""

@@ -1,0 +1,139 @@
+"""Draws exact integer noise: two-sided (discrete Laplace) and one-sided geometric.
+
+Method: Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy", NeurIPS 2020,
+Algorithm 2, for whole arrays at a time. We differ in one place: the runs of coins of chance 1/e are cut from
+one long stream (`inverse_e_runs`), which has the same distribution and no loop over draws.
+"""
+
+from __future__ import annotations
+
+import os
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.mechanisms.bernoulli import bernoulli_exp, inverse_e_runs
+from dpsql.mechanisms.rng import Entropy, uniform_below, uniform_bits
+
+LARGEST_SCALE = 2**56
+"""Noise of this scale leaves the 64-bit range with probability below exp(-127)."""
+
+_BATCH = 2**17
+_SAFE_NUMBER = 2**62
+
+
+def discrete_laplace(scale: Fraction | int, size: int, *, entropy: Entropy = os.urandom) -> NDArray[np.int64]:
+    """Return independent two-sided geometric noise: x with probability proportional to exp(-|x| / scale).
+
+    Args:
+        scale: a positive rational of at most 2**56, in counts. A scale of sensitivity / epsilon
+            pays epsilon.
+        size: how many draws, at least 0.
+        entropy: where the bytes come from.
+
+    Proof:
+        Claim: a vector of integer counts plus this noise is epsilon-differentially private for
+        scale = sensitivity / epsilon, where sensitivity bounds the sum of absolute changes of all counts
+        between neighbours (add or remove one privacy unit). Theorem: Ghosh, Roughgarden and
+        Sundararajan, "Universally utility-maximizing privacy mechanisms", STOC 2009; the
+        probabilities of one outcome differ by a factor of at most exp(change / scale).
+        Sampler: a magnitude with P(y) proportional to exp(-y / scale) gets a fair sign; minus zero is
+        drawn again, so that zero is not counted twice (Canonne et al., Algorithm 2).
+
+    >>> discrete_laplace(Fraction(1, 2), 5).shape
+    (5,)
+    >>> discrete_laplace(Fraction(1, 10**6), 3)  # noise vanishes when the scale does
+    array([0, 0, 0])
+    """
+    ratio = _checked_scale(scale, size)
+    noise = np.empty(size, dtype=np.int64)
+    filled = 0
+    while filled < size:
+        missing = size - filled
+        magnitudes = _magnitudes(ratio, min(missing + missing // 2 + 16, _BATCH), entropy)
+        negative = uniform_bits(magnitudes.size, entropy=entropy)
+        signed = np.where(negative, -magnitudes, magnitudes)
+        kept = signed[~negative | (magnitudes > 0)][:missing]
+        noise[filled : filled + kept.size] = kept
+        filled += kept.size
+    return noise
+
+
+def one_sided_geometric(
+    scale: Fraction | int, size: int, *, entropy: Entropy = os.urandom
+) -> NDArray[np.int64]:
+    """Return independent one-sided geometric draws: x >= 0 with probability proportional to exp(-x / scale).
+
+    Args:
+        scale: a positive rational of at most 2**56.
+        size: how many draws, at least 0.
+        entropy: where the bytes come from.
+
+    Proof:
+        Added to a count it is not private by itself (an outcome below the true count is impossible).
+        Sampler: for scale = t / s, Canonne et al., Algorithm 2, lines 1 to 12: u below t is kept with
+        probability exp(-u / t), v is a run of coins of chance 1/e, so x = u + t * v has
+        P(x) proportional to exp(-x / t), and floor(x / s) has P(y) proportional to exp(-y * s / t).
+
+    >>> one_sided_geometric(Fraction(1, 10**6), 2)
+    array([0, 0])
+    """
+    ratio = _checked_scale(scale, size)
+    parts = [_magnitudes(ratio, min(_BATCH, size - start), entropy) for start in range(0, size, _BATCH)]
+    return np.concatenate([np.empty(0, dtype=np.int64), *parts])
+
+
+def _checked_scale(scale: Fraction | int, size: int) -> Fraction:
+    """Return the scale as a fraction, or refuse scale and size."""
+    if isinstance(scale, bool) or not isinstance(scale, (Fraction, int)):
+        raise TypeError("scale must be a Fraction or an int: floating point is not exact")
+    if not 0 < scale <= LARGEST_SCALE:
+        raise ValueError("scale must be positive and at most 2**56")
+    if size < 0:
+        raise ValueError("size must be at least 0")
+    return Fraction(scale)
+
+
+def _magnitudes(scale: Fraction, size: int, entropy: Entropy) -> NDArray[np.int64]:
+    """Return `size` one-sided geometric draws."""
+    top, bottom = scale.numerator, scale.denominator
+    low = _low_parts(top, size, entropy)
+    runs = inverse_e_runs(size, entropy=entropy)
+    longest = int(runs.max(initial=0))
+    if top * (longest + 1) >= bottom << 63:
+        raise OverflowError("noise left the 64-bit range; draw again with a smaller scale")
+    if bottom == 1:
+        return low + runs * top
+    return _divided(low, runs, longest, scale)
+
+
+def _low_parts(top: int, size: int, entropy: Entropy) -> NDArray[Any]:
+    """Return draws u below `top` with probability proportional to exp(-u / top)."""
+    if top == 1:
+        return np.zeros(size, dtype=np.int64)
+    kept: list[NDArray[Any]] = []
+    missing = size
+    while missing > 0:
+        # A draw is kept with probability above 1 - 1/e = 0.63.
+        drawn = uniform_below(top, missing + missing * 5 // 8 + 16, entropy=entropy)
+        drawn = drawn[bernoulli_exp(drawn, top, entropy=entropy)][:missing]
+        kept.append(drawn)
+        missing -= drawn.size
+    return np.concatenate(kept) if kept else np.zeros(0, dtype=np.int64)
+
+
+def _divided(low: NDArray[Any], runs: NDArray[np.int64], longest: int, scale: Fraction) -> NDArray[np.int64]:
+    """Return floor((low + top * runs) / bottom), without leaving 64 bits on the way.
+
+    top * run is divided once per possible run, with Python integers; only remainders are added.
+    """
+    top, bottom = scale.numerator, scale.denominator
+    parts = [divmod(top * run, bottom) for run in range(longest + 1)]
+    quotients = np.array([quotient for quotient, _ in parts], dtype=np.int64)
+    fits = max(top, bottom) < _SAFE_NUMBER
+    remainders = np.array([rest for _, rest in parts], dtype=np.int64 if fits else object)
+    carried = (remainders[runs] + low) // bottom
+    magnitudes: NDArray[np.int64] = quotients[runs] + carried.astype(np.int64, copy=False)
+    return magnitudes

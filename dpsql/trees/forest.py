@@ -1,0 +1,129 @@
+"""A forest's structure: all trees together, one level at a time, as flat arrays.
+
+Level k holds a node for each place at depth k, all trees side by side, numbered from 0 in the order of trees and
+then from left to right. A node reads one axis and sends each of its 64 cells to one of its children; which
+one is written in bit planes: the child's offset has bit p where plane p has the cell's bit. A node whose axis is −1 is
+a leaf that the tree reached early: it passes everything on to its only child. After the last level the nodes
+are the leaves. Whatever the data, a row takes exactly one way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.schema import CELLS
+from dpsql.trees.grid import Axis, Cells
+
+Ints = NDArray[np.int64]
+PASS = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """The nodes of one depth: the axis each reads, its number of children, and its bit planes (planes × nodes)."""
+
+    axis: NDArray[np.int16]
+    arity: NDArray[np.uint8]
+    planes: NDArray[np.uint64]
+
+    @cached_property
+    def child(self) -> Ints:
+        """The number of each node's first child on the next level."""
+        ends = np.cumsum(self.arity, dtype=np.int64)
+        return ends - self.arity
+
+    @property
+    def width(self) -> int:
+        """The number of nodes on the next level."""
+        return int(self.arity.sum(dtype=np.int64))
+
+    def slots(self, nodes: Ints, cells: NDArray[Any]) -> Ints:
+        """Return the child offset that each node gives to each cell."""
+        offset = np.zeros(np.broadcast_shapes(nodes.shape, cells.shape), np.int64)
+        moved = cells.astype(np.uint64)
+        for plane, mask in enumerate(self.planes):
+            offset |= ((mask[nodes] >> moved) & np.uint64(1)).astype(np.int64) << plane
+        return offset
+
+
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """Trees over the axes of one schema; `levels` may be empty (each tree is then a single leaf)."""
+
+    axes: tuple[Axis, ...]
+    trees: int
+    levels: tuple[Level, ...]
+
+    @property
+    def depth(self) -> int:
+        """The number of splits on the longest path."""
+        return len(self.levels)
+
+    @cached_property
+    def leaves(self) -> int:
+        """The number of leaves of all trees together."""
+        return self.levels[-1].width if self.levels else self.trees
+
+    @cached_property
+    def leaf_tree(self) -> Ints:
+        """The tree that each leaf belongs to."""
+        tree = np.arange(self.trees, dtype=np.int64)
+        for level in self.levels:
+            tree = np.repeat(tree, level.arity)
+        return tree
+
+    @cached_property
+    def first_leaf(self) -> Ints:
+        """The number of the first leaf of each tree, and the number of leaves at the end."""
+        return np.searchsorted(self.leaf_tree, np.arange(self.trees + 1))
+
+    def route(self, cells: Cells) -> Ints:
+        """Return the leaf that each row (of rows × axes cells) reaches in each tree, as rows × trees."""
+        nodes = np.broadcast_to(np.arange(self.trees, dtype=np.int64), (len(cells), self.trees))
+        rows = np.arange(len(cells))[:, None]
+        for level in self.levels:
+            axis = level.axis[nodes]
+            nodes = level.child[nodes] + level.slots(nodes, cells[rows, axis])
+        return nodes
+
+    def path(self, leaf: int) -> list[tuple[int, NDArray[np.bool_]]]:
+        """Return the tests on the way to a leaf: for each the axis and the cells that go this way, from the root."""
+        tests = []
+        node = leaf
+        for level in reversed(self.levels):
+            parent = int(np.searchsorted(level.child, node, side="right")) - 1
+            if level.axis[parent] != PASS:
+                taken = level.slots(np.full(CELLS, parent), np.arange(CELLS)) == node - level.child[parent]
+                tests.append((int(level.axis[parent]), taken))
+            node = parent
+        return tests[::-1]
+
+    def tree(self, number: int) -> Forest:
+        """Return one tree of the forest as a forest of its own."""
+        return self.part(number, number + 1)
+
+    def part(self, first: int, last: int) -> Forest:
+        """Return trees `first` to `last − 1` as a forest of their own."""
+        count = last - first
+        levels = []
+        for level in self.levels:
+            kept = slice(first, last)
+            levels.append(Level(level.axis[kept], level.arity[kept], level.planes[:, kept]))
+            ends = np.concatenate(([0], np.cumsum(level.arity, dtype=np.int64)))
+            first, last = int(ends[first]), int(ends[last])
+        return Forest(self.axes, count, tuple(levels))
+
+
+def bits(member: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Return rows of up to 64 flags as 64-bit words, flag 0 in the lowest bit.
+
+    >>> bits(np.array([[True, False, True]])).tolist()
+    [5]
+    """
+    weights = np.uint64(1) << np.arange(member.shape[1], dtype=np.uint64)
+    return np.where(member, weights, np.uint64(0)).sum(axis=1, dtype=np.uint64)

@@ -1,0 +1,67 @@
+"""A process of its own for the tests: opens the file, charges, and perhaps dies at a chosen moment.
+
+    racer.py FILE charge NAME ROUNDS THREADS    charge 0.1 in each thread of each round, print how many went through
+    racer.py FILE kill MOMENT                   die after reserve, before the commit or before the confirmed receipt
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from dpsql.engines.duckdb import open_file
+from dpsql.errors import BudgetExceeded
+from dpsql.ledger import Charge, Ledger, anchor
+
+
+def one(ledger: Ledger, request_id: str) -> bool:
+    """Return whether a charge of 0.1 went through."""
+    try:
+        ledger.reserve(Charge(request_id, "adult", "adult", "rdt", {}, 100_000_000, who=request_id))
+    except BudgetExceeded:
+        return False
+    return True
+
+
+def charge(path: Path, name: str, rounds: int, threads: int) -> int:
+    """Return how many charges went through, opening the file anew for each round."""
+    done = 0
+    for number in range(rounds):
+        engine = open_file(path, wait=60)
+        with ThreadPoolExecutor(threads) as pool:
+            done += sum(pool.map(lambda k: one(Ledger(engine), f"{name}-{number}-{k}"), range(threads)))  # noqa: B023
+        engine.close()
+    return done
+
+
+def die() -> None:
+    """End this process as a power cut would."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def kill(path: Path, moment: str) -> None:
+    """Charge once and die at the named moment."""
+    engine = open_file(path)
+    write, calls = anchor.write, []
+
+    def dying_write(receipt_path: Path, receipt: anchor.Receipt) -> None:
+        calls.append(receipt)
+        if moment == "before-confirm" and len(calls) == 2:
+            die()
+        write(receipt_path, receipt)
+        if moment == "before-commit":
+            die()
+
+    anchor.write = dying_write
+    one(Ledger(engine), "killed")
+    die()
+
+
+if __name__ == "__main__":
+    file, what, *rest = sys.argv[1:]
+    if what == "kill":
+        kill(Path(file), rest[0])
+    print(charge(Path(file), rest[0], int(rest[1]), int(rest[2])))

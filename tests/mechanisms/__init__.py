@@ -1,0 +1,1 @@
+"""Tests of dpsql/mechanisms: exact enumeration, samplers with power, agreement with OpenDP."""
