@@ -1,1 +1,59 @@
-"""dpsql: differentially private decision forests, trained inside your database."""
+"""dpsql: differentially private decision forests, trained inside your database.
+
+db = dpsql.connect("data.duckdb")
+db.register("adult", schema="adult.yml", cap=3)
+model = db.train("adult", epsilon=1.0, name="adult_v1")
+model.predict("new_rows")
+"""
+
+from dpsql.database import Database, connect
+from dpsql.errors import (
+    BudgetError,
+    BudgetExceeded,
+    DatabaseError,
+    DatabaseLocked,
+    DatabaseReadOnly,
+    DpsqlError,
+    LedgerBroken,
+    NotPrivate,
+    NotRegistered,
+    ParameterError,
+    QueryFailed,
+    SchemaError,
+    TableChanged,
+    UnknownName,
+    UsageError,
+)
+from dpsql.evaluate import Evaluation
+from dpsql.model import Model
+from dpsql.schema import Boolean, Categorical, Numeric, Schema, Unit
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Boolean",
+    "BudgetError",
+    "BudgetExceeded",
+    "Categorical",
+    "Database",
+    "DatabaseError",
+    "DatabaseLocked",
+    "DatabaseReadOnly",
+    "DpsqlError",
+    "Evaluation",
+    "LedgerBroken",
+    "Model",
+    "NotPrivate",
+    "NotRegistered",
+    "Numeric",
+    "ParameterError",
+    "QueryFailed",
+    "Schema",
+    "SchemaError",
+    "TableChanged",
+    "Unit",
+    "UnknownName",
+    "UsageError",
+    "__version__",
+    "connect",
+]

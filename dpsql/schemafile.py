@@ -108,7 +108,7 @@ def quote(text: str) -> str:
     r"""Return text in double quotes on one line; what could end a line or the quotes is escaped.
 
     >>> print(quote('it "is"' + chr(10) + 'ok'))
-    "it \"is\"\nok"
+    "it \"is\"\x0aok"
     """
     return '"' + "".join(f"\\{one}" if one in '"\\' else _printed(one) for one in text) + '"'
 
@@ -169,9 +169,7 @@ def _refuse_placeholders(value: object, path: tuple[str, ...]) -> None:
             f"{where} is still the placeholder {PLACEHOLDER}.",
             hint="write the public value you know; never look it up in the rows",
         )
-    parts = (
-        value.items() if isinstance(value, dict) else enumerate(value, 1) if isinstance(value, list) else ()
-    )
+    parts = value.items() if isinstance(value, dict) else enumerate(value, 1) if isinstance(value, list) else ()
     for key, one in parts:
         _refuse_placeholders(one, (*path, str(key)))
 
@@ -247,9 +245,7 @@ def _once(key: str, found: Mapping[str, Any]) -> None:
         raise SchemaError(f'the key "{key[:80]}" stands twice in one mapping.', hint="remove one of them")
 
 
-_FLOAT = (
-    r"[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|\.[0-9]+(?:[eE][-+]?[0-9]+)?|\.(?:inf|nan))"
-)
+_FLOAT = r"[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|\.[0-9]+(?:[eE][-+]?[0-9]+)?|\.(?:inf|nan))"
 for _tag, _pattern, _first in (
     ("tag:yaml.org,2002:bool", "true|True|TRUE|false|False|FALSE", "tTfF"),
     ("tag:yaml.org,2002:null", "null|Null|NULL|~|", ["n", "N", "~", ""]),

@@ -18,3 +18,8 @@ def read(name: str) -> str:
         if (place / name).is_file():
             return (place / name).read_text(encoding="utf-8")
     raise FileNotFoundError(f"sql/{name} is missing from this installation of dpsql")
+
+
+def statements(name: str) -> list[str]:
+    """Return the statements of a hand-written file: each ends with a semicolon at the end of its line."""
+    return [part for part in read(name).split(";\n") if part.strip()]

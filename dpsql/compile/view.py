@@ -17,15 +17,14 @@ text, these types and these macros: ask again before each training.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlglot import exp
-from sqlglot.dialects.dialect import Dialect
+from sqlglot import Dialect, TokenType, exp
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import TokenType
 
 #: Functions that never fail on text or on two values of one family, by the names a macro could take.
 _FUNCTIONS = {exp.Lower: "lower", exp.Upper: "upper", exp.Trim: "trim", exp.Nullif: "nullif"}
@@ -161,12 +160,12 @@ def _base(select: exp.Select) -> exp.Table:
 
 def _columns(select: exp.Select, names: list[str], row: _Row) -> tuple[dict[str, exp.Expression], bool]:
     """Return the view's columns by name, and whether a star stands for all base columns."""
-    stars = [item for item in select.expressions if item.is_star]
+    stars = [item for item in select.expressions if _is_star(item)]
     if stars and (names or len(stars) > 1):
         raise _Refused("renames the columns of a star, or has two")
     found: dict[str, exp.Expression] = {}
     for place, item in enumerate(select.expressions):
-        if item.is_star:
+        if _is_star(item):
             row.check_star(item)
             continue
         name = names[place] if place < len(names) else item.alias_or_name
@@ -178,6 +177,10 @@ def _columns(select: exp.Select, names: list[str], row: _Row) -> tuple[dict[str,
     if stars and found and (row.types is None or any(name.lower() in row.types for name in found)):
         raise _Refused("adds columns to a star whose names could be the same")
     return found, bool(stars)
+
+
+def _is_star(node: exp.Expression) -> bool:
+    return isinstance(node.this if isinstance(node, exp.Column) else node, exp.Star)
 
 
 class _Row:
@@ -241,7 +244,7 @@ class _Row:
     def check_star(self, node: exp.Expression) -> None:
         """Refuse every star but * and table.*"""
         star = node.this if isinstance(node, exp.Column) else node
-        if not isinstance(star, exp.Star) or any(star.args.values()):
+        if any(star.args.values()):
             raise _Refused("uses a star with changes")
         if isinstance(node, exp.Column) and (node.table.lower() not in self.names or node.args.get("db")):
             raise _Refused("uses a star on something that is not its base table")
@@ -325,6 +328,7 @@ def _cast(row: _Row, node: exp.Expression) -> str:
     kind, source = node.args["to"], row.family(node.this)
     target = "other" if kind.expressions else family(kind, "")
     total = source not in ("other", "unknown") if target == "text" else target == source == "boolean"
+    total = total or source == "null"
     if not total and not (isinstance(node.this, exp.Literal) and _fits(node.this.name, kind.this.name)):
         raise _Refused("uses CAST on a value that may not fit; use TRY_CAST")
     return target
@@ -336,10 +340,11 @@ def _fits(text: str, kind: str) -> bool:
     try:
         if kind in shapes:
             return datetime.strptime(text, shapes[kind]).strftime(shapes[kind]) == text
-        bits = _INTEGERS.get(kind, 0)
-        return (bits > 0 and abs(int(text)) < 2 ** (bits - 1)) or (kind == "BOOLEAN" and text in ("t", "f"))
     except ValueError:
         return False
+    if kind in _INTEGERS and re.fullmatch("-?[0-9]{1,19}", text):
+        return bool(abs(int(text)) < 2 ** (_INTEGERS[kind] - 1))
+    return kind == "BOOLEAN" and text in ("t", "f")
 
 
 def _parts(*allowed: str) -> Callable[[exp.Expression], list[exp.Expression]]:
@@ -394,7 +399,7 @@ def _words(node: exp.Expression) -> str:
     """Return why an expression is refused."""
     kinds: tuple[tuple[type[object], str], ...] = (
         (exp.Query, "uses a subquery"),
-        (exp.Subquery, "uses a subquery"),
+        (exp.SubqueryPredicate, "uses a subquery"),
         (exp.Window, "uses a window function"),
         (exp.AggFunc, "uses an aggregate"),
         (exp.UDTF, "makes several rows of one"),

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import pandas as pd
 from sqlglot import exp
 
 Row = dict[str, Any]
@@ -62,6 +63,10 @@ class Transaction(Protocol):
         """Run a query on dpsql's own or public tables and return its rows as dictionaries."""
         ...
 
+    def arrays(self, statement: str | exp.Expr, parameters: Sequence[object] = ()) -> Arrays:
+        """Run a query on dpsql's own or public tables and return its columns as arrays."""
+        ...
+
     def insert(self, table: str, columns: Mapping[str, np.ndarray[Any, Any]]) -> None:
         """Append whole columns to a table of schema `dpsql` (bulk; one array per column, equal lengths)."""
         ...
@@ -75,6 +80,10 @@ class Engine(Protocol):
     vocabulary: Any
     #: The file behind the database, or None where there is none (memory, server).
     path: Path | None
+
+    def weaknesses(self) -> list[str]:
+        """Return one sentence for each protection that this connection lacks; [] for one that dpsql opened."""
+        ...
 
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Open a write transaction: durable when the block ends, undone when it raises.
@@ -93,6 +102,14 @@ class Engine(Protocol):
 
     def aggregate(self, query: exp.Expr, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> Arrays:
         """Run one checked aggregate over private rows, with `tables` loaded as temporary tables for it."""
+        ...
+
+    def frame(self, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> pd.DataFrame:
+        """Run a query over public or released tables and return it as a DataFrame (predictions, never training)."""
+        ...
+
+    def create(self, name: str, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> None:
+        """Create a table from a query over public or released tables; nothing is left when it fails."""
         ...
 
     def close(self) -> None:

@@ -141,17 +141,22 @@ class DuckDBEngine:
             result = _guarded("count the rows", lambda: cursor.execute(query.sql(DIALECT)).fetchnumpy())
         return {name: np.ma.getdata(values) for name, values in result.items()}
 
-    def frame(
-        self,
-        query: exp.Expr,
-        tables: Mapping[str, pd.DataFrame | Mapping[str, np.ndarray[Any, Any]]] | None = None,
-    ) -> pd.DataFrame:
-        """Run a query over public or released tables and return it as a DataFrame (predictions, not training)."""
+    def frame(self, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> pd.DataFrame:
+        """Run a query over public or released tables and return it as a DataFrame (predictions, never training)."""
         with self._cursor("read the table") as cursor:
             self._tune(cursor)
             for name, columns in (tables or {}).items():
                 _load(cursor, name, columns)
             return _guarded("read the table", lambda: cursor.execute(query.sql(DIALECT)).fetchdf())
+
+    def create(self, name: str, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> None:
+        """Create a table from a query over public or released tables; nothing is left when it fails."""
+        statement = exp.Create(this=exp.table_(name, quoted=True), kind="TABLE", expression=query)
+        with self._cursor("create the table") as cursor:
+            self._tune(cursor)
+            for table, columns in (tables or {}).items():
+                _load(cursor, table, columns)
+            _guarded("create the table", lambda: cursor.execute(statement.sql(DIALECT)))
 
     def close(self) -> None:
         """Close the connection if dpsql opened it."""
@@ -194,6 +199,11 @@ class DuckDBTransaction:
             return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
         return _guarded("read its own tables", fetch)
+
+    def arrays(self, statement: str | exp.Expr, parameters: Sequence[object] = ()) -> Arrays:
+        """Run a query and return its columns as arrays."""
+        found = _guarded("read its own tables", lambda: self._execute(statement, parameters).fetchnumpy())
+        return {name: np.ma.getdata(values) for name, values in found.items()}
 
     def insert(self, table: str, columns: Mapping[str, np.ndarray[Any, Any]]) -> None:
         """Append whole columns to a table of schema `dpsql`."""

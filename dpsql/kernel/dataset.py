@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpsql.compile.source import Source, table
+from dpsql.compile.tables import tables_read
 from dpsql.compile.view import row_to_row, why_not
 from dpsql.engines.base import Engine, TableInfo
 from dpsql.errors import NotRegistered, SchemaError, TableChanged, UnknownName
@@ -181,3 +182,37 @@ def _type(info: TableInfo, name: str) -> str:
 def _from_entry(entry: Entry) -> Dataset:
     details = entry.details
     return Dataset(entry.dataset, entry.table, details["base"], Schema.from_dict(details["schema"]), details["columns"])
+
+
+def fit_features(info: TableInfo, schema: Schema) -> None:
+    """Raise unless a table has every feature of the schema in a fitting type."""
+    for feature in schema.features:
+        _fitting(info, feature.name, _FITTING[type(feature)], f"a {feature.kind} feature")
+
+
+def exposed(engine: Engine, ledger: Ledger, info: TableInfo) -> str | None:
+    """Return the registered table whose rows a table or view would show, or None."""
+    private = {}
+    for dataset in registered(ledger).values():
+        private[dataset.base.lower()] = dataset.table
+        private[_full_name(dataset.table).lower()] = dataset.table
+    return _exposed(engine, info, private, depth=0)
+
+
+def _exposed(engine: Engine, info: TableInfo, private: Mapping[str, str], *, depth: int) -> str | None:
+    found = private.get(f"{info.schema}.{info.table}".lower())
+    if found is not None or info.kind == "table":
+        return found
+    read = tables_read(info.definition, engine.dialect)
+    if depth > 20 or read is None:
+        return next(iter(private.values()), None)
+    for name in read:
+        inner = engine.table(name)
+        hit = _exposed(engine, inner, private, depth=depth + 1) if inner else None
+        if hit is not None:
+            return hit
+    return None
+
+
+def _full_name(table: str) -> str:
+    return table if "." in table else f"main.{table}"

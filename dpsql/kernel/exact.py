@@ -16,13 +16,12 @@ from dpsql.compile.check import check
 from dpsql.compile.counts import Part, Slice, Statement
 from dpsql.compile.source import Source, Tickets
 from dpsql.engines.base import Arrays, Engine
+from dpsql.kernel.batches import batches
 from dpsql.mechanisms.rng import random_key
 from dpsql.schema import CELLS
 from dpsql.trees.forest import Forest
 
 Counts = NDArray[np.int64]
-#: The most (leaf, class) groups that one statement may have; more trees are counted in batches.
-GROUPS_PER_STATEMENT = 2**22
 
 
 class Rows:
@@ -76,21 +75,3 @@ class Rows:
     def _run(self, statement: Statement) -> Arrays:
         check(statement.query)
         return self._engine.aggregate(statement.query, statement.tables)
-
-
-def batches(forest: Forest, classes: int) -> list[tuple[int, int]]:
-    """Return ranges of trees that fit into one statement each. Depends on the structure alone.
-
-    >>> from dpsql.trees.grow import random_forest
-    >>> from dpsql.trees.grid import Axis
-    >>> batches(random_forest((Axis(0, 0, 64, 64, ordered=True),), trees=3, depth=2, seed=1), 2)
-    [(0, 3)]
-    """
-    ranges = []
-    first = 0
-    for tree in range(1, forest.trees + 1):
-        full = (forest.first_leaf[min(tree + 1, forest.trees)] - forest.first_leaf[first]) * classes
-        if tree == forest.trees or full > GROUPS_PER_STATEMENT:
-            ranges.append((first, tree))
-            first = tree
-    return ranges

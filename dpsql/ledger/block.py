@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from dpsql.engines.base import Engine, Row, Transaction
+from dpsql.engines.base import Arrays, Engine, Row, Transaction
 from dpsql.errors import LedgerBroken
 from dpsql.ledger import anchor, chain, sums
 from dpsql.ledger.anchor import Receipt
@@ -40,6 +40,10 @@ class Block:
     def rows(self, statement: str | exp.Expr, parameters: Sequence[object] = ()) -> list[Row]:
         """Run a query on dpsql's own or public tables and return its rows as dictionaries."""
         return self._inner.rows(statement, parameters)
+
+    def arrays(self, statement: str | exp.Expr, parameters: Sequence[object] = ()) -> Arrays:
+        """Run a query on dpsql's own or public tables and return its columns as arrays."""
+        return self._inner.arrays(statement, parameters)
 
     def insert(self, table: str, columns: Mapping[str, np.ndarray[Any, Any]]) -> None:
         """Append whole columns to a table of schema `dpsql`."""

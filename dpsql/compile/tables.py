@@ -1,0 +1,26 @@
+"""Which tables a view reads, by its text alone."""
+
+from __future__ import annotations
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+
+def tables_read(definition: str, dialect: str) -> list[str] | None:
+    """Return the names of all tables that a view's text mentions, or None when it cannot be read.
+
+    >>> tables_read("CREATE VIEW v AS SELECT * FROM a JOIN s.b USING (k)", "duckdb")
+    ['a', 's.b']
+    """
+    try:
+        parsed = sqlglot.parse_one(definition, dialect=dialect)
+    except (SqlglotError, RecursionError):
+        return None
+    query = parsed.expression if isinstance(parsed, exp.Create) else parsed
+    if query is None:
+        return None
+    if any(not isinstance(table.this, exp.Identifier) for table in query.find_all(exp.Table)):
+        return None  # a table function: it could read anything
+    found = {f"{table.db}.{table.name}" if table.db else table.name for table in query.find_all(exp.Table)}
+    return sorted(name.removeprefix("main.") for name in found)

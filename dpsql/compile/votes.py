@@ -1,0 +1,186 @@
+"""Prediction as SQL: every row through every tree, the leaves' weights added up, the heaviest class named.
+
+    WITH numbered AS (the rows to score), packed AS (their words), start AS (each at every root),
+         depth_1 …, scores AS (SUM(weight) by row and class), winner AS (the best class of each row)
+    SELECT …, CASE class WHEN 0 THEN '<=50K' … END FROM numbered JOIN winner
+
+The same CTEs make a SELECT, a view, a table macro, and a scalar macro. All numbers are whole and ties go to the
+first class, so Python gives the same label for every input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from dpsql.compile.counts import ROOTS, START
+from dpsql.compile.levels import walk
+from dpsql.compile.source import PACKED, Source, packed_words
+from dpsql.compile.vocabulary import Vocabulary, column, paren, whole
+from dpsql.schema import Schema
+from dpsql.trees.forest import Forest
+
+ROW = "dpsql_row"
+NUMBERED = "numbered"
+SCORES = "scores"
+WINNER = "winner"
+_LEAVES = "vote"
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Where a model's numbers are: one relation per level, one for the leaves, one with a row for each tree."""
+
+    nodes: Mapping[int, exp.Expr]
+    leaves: exp.Expr
+    roots: exp.Expr
+
+
+def stored_parts(model_id: int, forest: Forest) -> Parts:
+    """Return the parts of a model that lies in `dpsql.model_node` and `dpsql.model_leaf`."""
+    nodes = {
+        level: _stored("model_node", model_id, ("node", "word", "shift", "child", *_planes(forest, level)), level=level)
+        for level in range(forest.depth)
+    }
+    roots = (
+        _stored("model_node", model_id, ("node",), level=0)
+        if forest.depth
+        else _stored("model_leaf", model_id, ("leaf",), renamed={"leaf": "node"}, distinct=True)
+    )
+    return Parts(nodes, _stored("model_leaf", model_id, ("leaf", "class", "weight")), roots)
+
+
+def predictions(
+    source: Source,
+    forest: Forest,
+    parts: Parts,
+    vocabulary: Vocabulary,
+    *,
+    keys: Sequence[str] | None,
+    result: str,
+    probabilities: bool = False,
+    ordered: bool = False,
+    relation: exp.Expr | None = None,
+) -> exp.Select:
+    """Return the query that gives each row's `keys` (all its columns when None) and its predicted label.
+
+    With `probabilities` the share of the score of each class follows, as `p_<class>`. `ordered` keeps the table's
+    own order; `relation` replaces the table (a table macro's argument).
+    """
+    read = exp.select(exp.alias_(_row_number(), ROW), "*").from_(
+        relation if relation is not None else source.table.copy()
+    )
+    query = exp.Select().with_(NUMBERED, read, materialized=True)
+    words = packed_words(source, vocabulary)
+    query = query.with_(PACKED, exp.select(exp.column(ROW), *words).from_(NUMBERED))
+    query = _scored(query, forest, parts, carried=(ROW,))
+    query = query.with_(WINNER, _winner(len(source.schema.classes), (ROW,)))
+    label = _label(source.schema, exp.column("best", WINNER))
+    chosen = [exp.Column(this=exp.Star(except_=[exp.to_identifier(ROW)]), table=exp.to_identifier(NUMBERED))]
+    columns = chosen if keys is None else [column(key, NUMBERED) for key in keys]
+    query = query.select(*columns, exp.alias_(label, result, quoted=True))
+    query = query.from_(NUMBERED).join(WINNER, on=exp.column(ROW, WINNER).eq(exp.column(ROW, NUMBERED)))
+    if probabilities:
+        query = _with_shares(query, source.schema)
+    return query.order_by(exp.column(ROW, NUMBERED)) if ordered else query
+
+
+def scalar(source: Source, forest: Forest, parts: Parts, vocabulary: Vocabulary) -> exp.Subquery:
+    """Return the label of one row as a scalar subquery over its feature columns: the body of a scalar macro."""
+    roots = exp.alias_(parts.roots.copy(), ROOTS, table=True)
+    start = exp.select(exp.column("node", ROOTS), *packed_words(source, vocabulary)).from_(roots)
+    query = exp.Select().with_(START, start)
+    query, last = walk(query, forest, start=START, carried=(), nodes=parts.nodes)
+    query = query.with_(SCORES, _scores(parts, last, ()))
+    query = query.with_(WINNER, _winner(len(source.schema.classes), ()))
+    return query.select(_label(source.schema, exp.column("best"))).from_(WINNER).subquery()
+
+
+def _scored(query: exp.Select, forest: Forest, parts: Parts, *, carried: Sequence[str]) -> exp.Select:
+    roots = exp.alias_(parts.roots.copy(), ROOTS, table=True)
+    start = exp.select(exp.column("node", ROOTS), exp.column(exp.Star(), PACKED)).from_(PACKED)
+    query = query.with_(START, start.join(roots, join_type="cross"))
+    query, last = walk(query, forest, start=START, carried=carried, nodes=parts.nodes)
+    return query.with_(SCORES, _scores(parts, last, carried))
+
+
+def _scores(parts: Parts, last: str, carried: Sequence[str]) -> exp.Select:
+    keys = [exp.column(name, last) for name in carried] + [exp.column("class", _LEAVES)]
+    total = exp.cast(exp.Sum(this=exp.column("weight", _LEAVES)), exp.DataType.Type.BIGINT)
+    return (
+        exp.select(*keys, exp.alias_(total, "score"))
+        .from_(last)
+        .join(
+            exp.alias_(parts.leaves.copy(), _LEAVES, table=True),
+            on=exp.column("leaf", _LEAVES).eq(exp.column("node", last)),
+        )
+        .group_by(*(key.copy() for key in keys))
+    )
+
+
+def _winner(classes: int, carried: Sequence[str]) -> exp.Select:
+    """Pick the highest score, the first class among equals, as one whole number: score·C + (C − 1 − class)."""
+    rank = exp.Add(
+        this=exp.Mul(this=exp.column("score"), expression=whole(classes)),
+        expression=paren(exp.Sub(this=whole(classes - 1), expression=exp.column("class"))),
+    )
+    names = [exp.column(name) for name in carried]
+    query = exp.select(*names, exp.alias_(exp.Max(this=rank), "best")).from_(SCORES)
+    return query.group_by(*(name.copy() for name in names)) if names else query
+
+
+def _label(schema: Schema, best: exp.Expr) -> exp.Expr:
+    count = len(schema.classes)
+    number = exp.Sub(this=whole(count - 1), expression=paren(exp.Mod(this=best, expression=whole(count))))
+    case = exp.Case(this=number)
+    for position, name in enumerate(schema.classes[:-1]):
+        case = case.when(whole(position), exp.Literal.string(name))
+    return case.else_(exp.Literal.string(schema.classes[-1]))
+
+
+def _with_shares(query: exp.Select, schema: Schema) -> exp.Select:
+    total = exp.select(exp.column(ROW), exp.alias_(exp.Sum(this=exp.column("score")), "total"))
+    for number in range(len(schema.classes)):
+        kept = exp.case().when(exp.column("class").eq(whole(number)), exp.column("score")).else_(whole(0))
+        total = total.select(exp.alias_(exp.Sum(this=kept), f"score_{number}"))
+    query = query.with_("shares", total.from_(SCORES).group_by(ROW))
+    query = query.join("shares", on=exp.column(ROW, "shares").eq(exp.column(ROW, NUMBERED)))
+    for number, name in enumerate(schema.classes):
+        share = exp.Div(this=_real(exp.column(f"score_{number}", "shares")), expression=_real(_positive_total()))
+        query = query.select(exp.alias_(share, f"p_{name}", quoted=True))
+    return query
+
+
+def _positive_total() -> exp.Expr:
+    return exp.func("GREATEST", exp.column("total", "shares"), whole(1))
+
+
+def _real(value: exp.Expr) -> exp.Expr:
+    return exp.cast(value, exp.DataType.Type.DOUBLE)
+
+
+def _row_number() -> exp.Expr:
+    return exp.Window(this=exp.RowNumber())
+
+
+def _planes(forest: Forest, level: int) -> list[str]:
+    return [f"plane_{plane}" for plane in range(len(forest.levels[level].planes))]
+
+
+def _stored(
+    name: str,
+    model_id: int,
+    columns: Sequence[str],
+    *,
+    level: int | None = None,
+    renamed: Mapping[str, str] | None = None,
+    distinct: bool = False,
+) -> exp.Expr:
+    chosen = [exp.alias_(exp.column(one), (renamed or {}).get(one, one)) for one in columns]
+    query = exp.select(*chosen).from_(exp.table_(name, db="dpsql", quoted=True))
+    query = query.where(exp.column("model_id").eq(whole(model_id)))
+    if level is not None:
+        query = query.where(exp.column("level").eq(whole(level)))
+    return (query.distinct() if distinct else query).subquery()

@@ -1,0 +1,213 @@
+"""A database with private tables: register, plan, train, predict, evaluate, in the words of the command line."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+
+from dpsql import methods, shelf
+from dpsql import register as registering
+from dpsql import train as training
+from dpsql.draft import draft
+from dpsql.engines.base import Engine
+from dpsql.engines.duckdb import adopt, open_file
+from dpsql.errors import ParameterError
+from dpsql.evaluate import Evaluation, evaluate
+from dpsql.explain import Explanation, explain
+from dpsql.kernel.dataset import Dataset, find, registered
+from dpsql.kernel.plan import Plan
+from dpsql.ledger import Budget, Ledger, parse_epsilon
+from dpsql.model import Model
+from dpsql.schema import Schema
+
+
+def connect(
+    target: str | Path | duckdb.DuckDBPyConnection,
+    *,
+    create: bool = False,
+    read_only: bool = False,
+    wait: float = 2.0,
+    who: str | None = None,
+) -> Database:
+    """Open a DuckDB file, hardened and locked down, or wrap a connection that you opened yourself.
+
+    A connection of your own cannot be locked down: `Database.weaknesses()` says what it leaves open. `who` is the
+    name that ledger entries carry; by default the login name, or the environment variable DPSQL_WHO.
+    """
+    if isinstance(target, duckdb.DuckDBPyConnection):
+        return Database(adopt(target), who=who)
+    if not isinstance(target, str | Path) or "\x00" in str(target):
+        raise ParameterError("db", allowed="the path of a DuckDB file, or a DuckDB connection", given=type(target))
+    return Database(open_file(target, create=create, read_only=read_only, wait=wait), who=who)
+
+
+def login() -> str:
+    """Return the name to put into the ledger when none is given."""
+    return os.environ.get("DPSQL_WHO") or getpass.getuser()
+
+
+class Database:
+    """A database that dpsql works in. Each method has a command of the same name and the same words."""
+
+    def __init__(self, engine: Engine, *, who: str | None = None) -> None:
+        self.engine = engine
+        self.book = Ledger(engine)
+        self.who = who or login()
+
+    def __repr__(self) -> str:
+        return f"<dpsql.Database {self.engine!r}>"
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the database go (a connection of your own stays open)."""
+        self.engine.close()
+
+    def weaknesses(self) -> list[str]:
+        """Return what this connection leaves open that one opened by dpsql would not; [] when nothing."""
+        return self.engine.weaknesses()
+
+    # The owner's acts.
+
+    def register(
+        self,
+        table: str,
+        schema: Schema | Mapping[str, Any] | str | Path,
+        *,
+        cap: object | None,
+        entry: str | None = None,
+        replace: bool = False,
+    ) -> Dataset:
+        """Register a private table under a public schema and a cap on epsilon."""
+        return registering.register(
+            self.engine, self.book, table, schema, cap=cap, who=self.who, entry=entry, replace=replace
+        )
+
+    def draft(self, table: str, *, label: str | None = None) -> str:
+        """Return a schema file proposed from the catalog alone, with gaps for you to fill in."""
+        return draft(self.engine, table, label=label)
+
+    def set_cap(self, table: str, cap: object | None, *, analyst: str | None = None) -> Budget:
+        """Set a dataset's cap, or one analyst's cap under it, and return the budget."""
+        dataset = find(self.engine, self.book, table)
+        nano = None if cap is None else parse_epsilon(cap, "cap")
+        self.book.set_cap(dataset.id, nano, self.who, analyst=analyst)
+        return self.book.budget(dataset.id)
+
+    def accept(self) -> None:
+        """Take the ledger as it stands for the truth, after a restored backup or a lost receipt."""
+        self.book.accept(self.who)
+
+    # A run.
+
+    def plan(self, table: str, *, epsilon: object = 1, method: str = methods.DEFAULT, **parameters: Any) -> Plan:
+        """Return what training would ask and cost. Reads no row, charges nothing."""
+        return training.plan(self.engine, self.book, table, epsilon=epsilon, method=method, parameters=parameters)
+
+    def train(
+        self,
+        table: str,
+        *,
+        epsilon: object = 1,
+        method: str = methods.DEFAULT,
+        name: str | None = None,
+        request_id: str | None = None,
+        **parameters: Any,
+    ) -> Model:
+        """Train a forest under a charged budget, store it, and return it."""
+        model = training.train(
+            self.engine,
+            self.book,
+            table,
+            epsilon=epsilon,
+            method=method,
+            parameters=parameters,
+            name=name,
+            who=self.who,
+            request_id=request_id,
+        )
+        return model.within(self)
+
+    def explain(
+        self, table: str, *, leaf: int = 0, epsilon: object = 1, method: str = methods.DEFAULT, **parameters: Any
+    ) -> Explanation:
+        """Return the SQL that training would run: one leaf in readable form, and the one statement for all."""
+        planned = self.plan(table, epsilon=epsilon, method=method, **parameters)
+        return explain(self.engine, self.book, table, planned, leaf=leaf)
+
+    # Models.
+
+    def models(self) -> pd.DataFrame:
+        """Return the stored models, one row each."""
+        columns = ["name", "method", "table_name", "trees", "depth", "leaves", "epsilon", "created_at", "digest"]
+        rows = [{name: row[name] for name in columns} for row in shelf.listed(self.engine)]
+        return pd.DataFrame(rows, columns=columns).rename(columns={"table_name": "table"})
+
+    def model(self, name: str) -> Model:
+        """Return a stored model by its name."""
+        return shelf.load(self.engine, name).within(self)
+
+    def add(self, model: Model | str | Path, *, name: str | None = None) -> Model:
+        """Store a model from elsewhere: a Model, or the JSON file of one."""
+        taken = model if isinstance(model, Model) else Model.from_json(model, name=name)
+        return shelf.add(self.engine, taken).within(self)
+
+    def evaluate(self, model: str | Model, data: str | pd.DataFrame) -> Evaluation:
+        """Measure a model on a public table or a DataFrame, for free."""
+        found = self.model(model) if isinstance(model, str) else model.within(self)
+        return evaluate(found, data)
+
+    # The ledger.
+
+    def ledger(self, table: str | None = None) -> pd.DataFrame:
+        """Return the ledger's entries, one row each, oldest first."""
+        dataset = find(self.engine, self.book, table).id if table is not None else None
+        return pd.DataFrame([_ledger_row(entry) for entry in self.book.entries(dataset)], columns=list(_LEDGER_COLUMNS))
+
+    def budget(self, table: str) -> Budget:
+        """Return a table's cap, what is spent and what is left."""
+        known = registered(self.book)
+        dataset = known.get(table.lower()) or find(self.engine, self.book, table)
+        return self.book.budget(dataset.id)
+
+    def budgets(self) -> list[Budget]:
+        """Return the budgets of all registered tables."""
+        return [self.book.budget(dataset.id) for dataset in registered(self.book).values()]
+
+    def verify(self) -> list[str]:
+        """Return one sentence for each thing in the ledger that does not hold; [] when it is sound."""
+        return self.book.verify()
+
+
+_LEDGER_COLUMNS = (
+    "entry", "event", "state", "when", "who", "table", "method", "epsilon", "cap", "neighbours", "request_id", "hash"
+)  # fmt: skip
+
+
+def _ledger_row(entry: Any) -> dict[str, Any]:
+    from dpsql.ledger.budget import amount_text
+
+    return {
+        "entry": entry.entry_id,
+        "event": entry.event,
+        "state": entry.state,
+        "when": entry.recorded_at,
+        "who": entry.who,
+        "table": entry.table,
+        "method": entry.method,
+        "epsilon": entry.epsilon if entry.event == "reserve" else "",
+        "cap": amount_text(entry.cap) if entry.event in ("register", "cap") else "",
+        "neighbours": entry.neighbours,
+        "request_id": entry.request_id or "",
+        "hash": entry.hash,
+    }

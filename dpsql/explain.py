@@ -1,0 +1,73 @@
+"""Shows the SQL that training runs: one leaf as a readable query, and the one statement that counts them all.
+
+Public facts only: the statement depends on schema, parameters and seed. The secret keys that deal units out to trees
+are shown as `$key_1`, `$key_2`, `$key_3`; they are drawn anew for each run and never kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpsql import methods
+from dpsql.compile.counts import Slice, leaf_counts
+from dpsql.compile.predicate import leaf_query
+from dpsql.compile.source import Tickets
+from dpsql.engines.base import Engine
+from dpsql.errors import ParameterError
+from dpsql.kernel.dataset import find, source
+from dpsql.kernel.plan import Plan
+from dpsql.ledger import Ledger
+
+_HIDDEN = Tickets(("key_1", "key_2", "key_3"))
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """The readable query of one leaf, the statement that runs, and the node tables it joins (rows per level)."""
+
+    table: str
+    leaf: int
+    tree: int
+    leaf_sql: str
+    statement_sql: str
+    node_tables: dict[str, int]
+
+    def __str__(self) -> str:
+        levels = ", ".join(f"{name} ({rows} rows)" for name, rows in self.node_tables.items())
+        return (
+            f"-- Leaf {self.leaf}, in tree {self.tree}, as a readable query:\n{self.leaf_sql};\n\n"
+            f"-- All leaves of all trees, in one scan of the table (this is what runs).\n"
+            f"-- It joins the small public tables {levels}.\n{self.statement_sql};"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the parts as plain values."""
+        return {
+            "table": self.table,
+            "leaf": self.leaf,
+            "tree": self.tree,
+            "leaf_sql": self.leaf_sql,
+            "statement_sql": self.statement_sql,
+            "node_tables": self.node_tables,
+        }
+
+
+def explain(engine: Engine, ledger: Ledger, table: str, plan: Plan, *, leaf: int) -> Explanation:
+    """Return the SQL of a plan on a registered table, for one leaf and for all. Touches no row."""
+    dataset = find(engine, ledger, table)
+    where = source(engine, dataset)
+    forest = methods.get(plan.method).structure(where.schema, plan)
+    if isinstance(leaf, bool) or not isinstance(leaf, int) or not 0 <= leaf < forest.leaves:
+        raise ParameterError("leaf", allowed=f"a whole number from 0 to {forest.leaves - 1}", given=leaf)
+    statement = leaf_counts(where, forest, engine.vocabulary, _HIDDEN, Slice(False, 0, forest.trees))
+    return Explanation(
+        table=dataset.table,
+        leaf=leaf,
+        tree=int(forest.leaf_tree[leaf]),
+        leaf_sql=leaf_query(where, forest, leaf, engine.vocabulary).sql(engine.dialect, pretty=True),
+        statement_sql=statement.query.sql(engine.dialect, pretty=True),
+        node_tables={name: int(np.size(columns["node"])) for name, columns in statement.tables.items()},
+    )

@@ -1,0 +1,95 @@
+"""Runs a plan: charge, then ask, then store the release together with its ledger entry.
+
+reserve (durable) ──▶ session: queries and noise ──▶ one transaction: what was released + "released"
+      │                        │ fails
+      └ refused: no trace      └▶ "lost": the charge stays, for a failure can depend on data
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from dpsql.engines.base import Engine, Transaction
+from dpsql.errors import DpsqlError, NotPrivate, QueryFailed
+from dpsql.kernel.dataset import Dataset, source
+from dpsql.kernel.plan import Plan
+from dpsql.kernel.session import Session
+from dpsql.ledger import Block, Charge, Entry, Ledger
+
+_Release = TypeVar("_Release")
+
+
+def charge_for(dataset: Dataset, plan: Plan, *, who: str, request_id: str, scope: str = "") -> Charge:
+    """Return what the ledger is asked to charge for a plan."""
+    return Charge(
+        request_id=request_id,
+        dataset=dataset.id,
+        table=dataset.table,
+        method=plan.method,
+        plan=plan.to_dict(),
+        nano_epsilon=plan.nano_epsilon,
+        neighbours=plan.unit.neighbours,
+        unit=str(plan.unit),
+        scope=scope,
+        who=who,
+    )
+
+
+def run(
+    engine: Engine,
+    ledger: Ledger,
+    dataset: Dataset,
+    charge: Charge,
+    plan: Plan,
+    *,
+    ask: Callable[[Session], _Release],
+    digest: Callable[[_Release], str],
+    store: Callable[[Transaction, _Release, Entry], None],
+) -> Entry:
+    """Charge the plan, let `ask` use its session, store what comes out, and return the entry.
+
+    When the request was made before, nothing is asked or stored: what its entry released is to be handed out.
+    """
+    refuse_unproven(ledger, dataset, plan)
+    where = source(engine, dataset)
+    entry = ledger.reserve(charge)
+    if not entry.fresh:
+        return entry
+    done = False
+    try:
+        released = ask(Session(engine, where, plan))
+        entry = _store(ledger, entry, released, digest(released), store)
+        done = True
+    except DpsqlError:
+        raise
+    except (MemoryError, ArithmeticError, ValueError, LookupError, TypeError) as error:
+        problem = QueryFailed("finish the run", type(error).__name__, hint="run again with --debug and report it")
+        raise problem from None
+    finally:
+        if not done:
+            ledger.lost(entry, "failed")
+    return entry
+
+
+def refuse_unproven(ledger: Ledger, dataset: Dataset, plan: Plan) -> None:
+    """Raise NotPrivate when a plan has an unproven step and its dataset has a cap."""
+    if not plan.private and ledger.budget(dataset.id).cap is not None:
+        raise NotPrivate(
+            f'method "{plan.method}" as published is not differentially private, and "{dataset.table}" has a cap.',
+            hint="leave out --as-published, or register a public copy with --no-cap",
+        )
+
+
+def _store(
+    ledger: Ledger,
+    entry: Entry,
+    released: _Release,
+    digest: str,
+    store: Callable[[Transaction, _Release, Entry], None],
+) -> Entry:
+    def together(transaction: Block) -> Entry:
+        store(transaction, released, entry)
+        return ledger.release(entry, digest, transaction)
+
+    return ledger.write(together)

@@ -1,0 +1,21 @@
+"""The methods, one file per paper. `get` finds one by its name."""
+
+from __future__ import annotations
+
+from dpsql.errors import UnknownName
+from dpsql.methods.base import Method
+from dpsql.methods.rosnam import Rosnam
+
+METHODS: dict[str, Method] = {method.name: method for method in (Rosnam(),)}
+DEFAULT = "rosnam"
+
+
+def get(name: str) -> Method:
+    """Return the method of that name, or raise UnknownName with the nearest ones.
+
+    >>> get("rosnam").name
+    'rosnam'
+    """
+    if name not in METHODS:
+        raise UnknownName("method", name, METHODS)
+    return METHODS[name]

@@ -1,0 +1,98 @@
+"""What a method is: it plans from public facts, then turns the kernel's noisy answers into a forest.
+
+A method may import `schema`, `trees` and `kernel`, nothing else of dpsql: it cannot see an exact count, so a mistake
+in it costs accuracy, never privacy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from dpsql.errors import ParameterError, UnknownName
+from dpsql.kernel.plan import Plan
+from dpsql.kernel.session import Session
+from dpsql.schema import Schema
+from dpsql.trees.forest import Forest
+from dpsql.trees.voting import VotingForest
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A whole-number parameter of a method; `default` None means that the method works it out."""
+
+    default: int | None
+    lowest: int
+    highest: int
+    help: str
+
+    def check(self, name: str, given: Any) -> int | None:
+        """Return the value, or raise ParameterError when it is not allowed."""
+        if given is None:
+            return self.default
+        if isinstance(given, bool) or not isinstance(given, int) or not self.lowest <= given <= self.highest:
+            raise ParameterError(name, allowed=f"a whole number from {self.lowest} to {self.highest}", given=given)
+        return given
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A parameter with a few named values; the first is the default."""
+
+    values: tuple[str, ...]
+    help: str
+
+    def check(self, name: str, given: Any) -> str:
+        """Return the value, or raise ParameterError when it is not one of those named."""
+        if given is None:
+            return self.values[0]
+        if given not in self.values:
+            raise ParameterError(name, allowed=f"one of {', '.join(self.values)}", given=given)
+        return str(given)
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A parameter that is on or off; off by default."""
+
+    help: str
+
+    def check(self, name: str, given: Any) -> bool:
+        """Return the value, or raise ParameterError when it is not a boolean."""
+        if given is None:
+            return False
+        if not isinstance(given, bool):
+            raise ParameterError(name, allowed="true or false", given=given)
+        return given
+
+
+Parameter = Whole | Choice | Flag
+
+
+class Method(Protocol):
+    """One method: its name, its parameters, its plan, its training."""
+
+    name: str
+    summary: str
+    parameters: Mapping[str, Parameter]
+
+    def plan(self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any]) -> Plan:
+        """Return the plan for a schema and a budget. Reads no row."""
+        ...
+
+    def structure(self, schema: Schema, plan: Plan) -> Forest:
+        """Return the trees as far as they are known before any row is read (roots alone, where splits need data)."""
+        ...
+
+    def train(self, session: Session) -> VotingForest:
+        """Return a released forest, from the session's noisy answers alone."""
+        ...
+
+
+def resolved(method: Method, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return every parameter of a method, checked, defaults filled in; refuse unknown ones."""
+    for name in given:
+        if name not in method.parameters:
+            raise UnknownName(f'parameter of method "{method.name}" called', name, method.parameters)
+    return {name: parameter.check(name, given.get(name)) for name, parameter in method.parameters.items()}

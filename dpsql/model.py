@@ -1,0 +1,171 @@
+"""A released model: a forest, its schema, and the certificate that says what it cost. Safe to publish."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from dpsql.errors import ParameterError, SchemaError, UnknownName
+from dpsql.schema import Schema
+from dpsql.trees import grid
+from dpsql.trees.show import draw
+from dpsql.trees.store import from_json, to_json
+from dpsql.trees.voting import VotingForest
+
+if TYPE_CHECKING:
+    from dpsql.database import Database
+
+FORMAT = "dpsql-model"
+VERSION = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A released forest. `certificate` says the plan, the neighbours, the unit, epsilon, versions and ledger hash."""
+
+    name: str
+    method: str
+    table: str
+    schema: Schema
+    released: VotingForest
+    certificate: Mapping[str, Any]
+    model_id: int | None = None
+    database: Database | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        forest = self.released.forest
+        return (
+            f'<Model "{self.name}": {self.method}, {forest.trees} trees, {forest.leaves} leaves, '
+            f"epsilon {self.certificate['epsilon']}>"
+        )
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The class labels, in the schema's order."""
+        return self.schema.classes
+
+    def numbered(self, model_id: int) -> Model:
+        """Return the model with its number in the database."""
+        return replace(self, model_id=model_id)
+
+    def within(self, database: Database) -> Model:
+        """Return the model tied to a database, so that it can score its tables."""
+        return replace(self, database=database)
+
+    def predict(
+        self, data: pd.DataFrame | str | Path, *, into: str | None = None, key: str | None = None
+    ) -> pd.Series | pd.DataFrame | None:
+        """Return labels for a DataFrame, or for a table or file of new rows.
+
+        A DataFrame gives a Series of labels with the same index. A table's name gives a DataFrame of key and label;
+        `into` leaves the scored rows in the database as a new table and returns None.
+        """
+        from dpsql.predict import predict_table
+
+        if isinstance(data, pd.DataFrame):
+            if into is not None:
+                raise ParameterError("into", allowed="given only with a table or file to score", given=into)
+            return pd.Series(self.labels(data), index=data.index, name=self.schema.label, dtype=object)
+        return predict_table(self, data, into=into, key=key)
+
+    def predict_proba(self, data: pd.DataFrame | str | Path, *, key: str | None = None) -> pd.DataFrame:
+        """Return the share of the votes for each class: a DataFrame with one column per class."""
+        from dpsql.predict import predict_table
+
+        if not isinstance(data, pd.DataFrame):
+            scored = predict_table(self, data, into=None, key=key, probabilities=True)
+            if scored is None:
+                raise ParameterError("data", allowed="a DataFrame, table or file", given=data)
+            return scored
+        scores = self.scores(data)
+        shares = scores / np.maximum(scores.sum(axis=1, keepdims=True), 1)
+        return pd.DataFrame(shares, index=data.index, columns=list(self.classes))
+
+    def labels(self, frame: pd.DataFrame) -> NDArray[np.object_]:
+        """Return the predicted label of each row of a DataFrame."""
+        names = np.array(self.classes, dtype=object)
+        return names[np.argmax(self.scores(frame), axis=1)]
+
+    def scores(self, frame: pd.DataFrame) -> NDArray[np.int64]:
+        """Return each row's whole-number score for each class."""
+        columns = {}
+        for feature in self.schema.features:
+            if feature.name not in frame.columns:
+                raise UnknownName("column in the data called", feature.name, (str(name) for name in frame.columns))
+            columns[feature.name] = frame[feature.name]
+        return self.released.scores(grid.cells(self.schema, columns))
+
+    def sql(self, form: str = "select", *, table: str = "new_rows", name: str | None = None) -> str:
+        """Return SQL that predicts: "select", "view", "table_macro" or "macro" (see `dpsql/modelsql.py`)."""
+        from dpsql.modelsql import render
+
+        return render(self, form, table=table, name=name)
+
+    def show(self, tree: int = 0, *, depth: int | None = None) -> str:
+        """Return one tree drawn as text."""
+        trees = self.released.forest.trees
+        if isinstance(tree, bool) or not isinstance(tree, int) or not 0 <= tree < trees:
+            raise ParameterError("tree", allowed=f"a whole number from 0 to {trees - 1}", given=tree)
+        return draw(self.schema, self.released, tree, depth=depth)
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """Return the model as JSON text, and write it to `path` if one is given."""
+        stored = {
+            "format": FORMAT,
+            "version": VERSION,
+            "name": self.name,
+            "method": self.method,
+            "table": self.table,
+            "schema": self.schema.to_dict(),
+            "certificate": dict(self.certificate),
+            "forest": to_json(self.released),
+        }
+        text = json.dumps(stored, ensure_ascii=False)
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    @classmethod
+    def from_json(cls, source: str | Path, *, name: str | None = None) -> Model:
+        """Read a model from JSON text or a file; a damaged one or one whose digest differs is refused."""
+        stored = _parsed(source)
+        if not isinstance(stored, dict) or stored.get("format") != FORMAT:
+            raise SchemaError("this is not a dpsql model.", hint="dpsql export --model NAME --to FILE writes one")
+        if stored.get("version") != VERSION:
+            raise SchemaError(f"this model has format version {stored.get('version')}; this dpsql reads {VERSION}.")
+        try:
+            schema = Schema.from_dict(stored["schema"])
+            released = from_json(schema, stored["forest"])
+            certificate = dict(stored["certificate"])
+            method, table = str(stored["method"]), str(stored["table"])
+            digest, _ = certificate["digest"], (certificate["epsilon"], certificate["created_at"])
+        except (KeyError, TypeError, ValueError):
+            raise SchemaError("the model file is damaged: a part of it is missing.") from None
+        if digest != released.digest():
+            raise SchemaError("the model file was changed: its digest does not match its certificate.")
+        return cls(name or str(stored["name"]), method, table, schema, released, certificate)
+
+
+def _parsed(source: str | Path) -> Any:
+    text = str(source)
+    if isinstance(source, Path) or not text.lstrip().startswith("{"):
+        path = Path(source)
+        if not path.is_file():
+            raise SchemaError(
+                f'there is no model file "{path}".', hint="dpsql export --model NAME --to FILE writes one"
+            )
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise SchemaError(f'"{path}" is not a text file.') from None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise SchemaError("the model file is not JSON.") from None

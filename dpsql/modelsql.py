@@ -1,0 +1,112 @@
+"""SQL that predicts with a model: a SELECT, a view, a table macro, a scalar macro. Plain SQL over the model tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dpsql.compile.source import Source
+from dpsql.compile.source import table as table_reference
+from dpsql.compile.vocabulary import Vocabulary
+from dpsql.compile.votes import predictions, scalar, stored_parts
+from dpsql.errors import ParameterError
+from dpsql.schema import Schema
+
+if TYPE_CHECKING:
+    from dpsql.model import Model
+
+FORMS = ("select", "view", "table_macro", "macro")
+#: Names that the statement uses itself; a macro's parameter of that name would be put in their place.
+_RESERVED = frozenset(
+    (
+        "node",
+        "class",
+        "ticket",
+        "leaf",
+        "weight",
+        "score",
+        "best",
+        "level",
+        "model_id",
+        "word",
+        "shift",
+        "child",
+        "row",
+        "split",
+        "roots",
+        "start",
+        "scores",
+        "winner",
+        "vote",
+        "dpsql",
+        "model_node",
+        "model_leaf",
+    )
+)
+
+
+def render(model: Model, form: str, *, table: str, name: str | None = None) -> str:
+    """Return pretty-printed SQL of one form, in the dialect of the model's database."""
+    if form not in FORMS:
+        raise ParameterError("form", allowed=f"one of {', '.join(FORMS)}", given=form)
+    if model.database is None or model.model_id is None:
+        raise ParameterError(
+            "model", allowed="stored in a database", given=model.name, hint="dpsql import --from FILE, then dpsql sql"
+        )
+    vocabulary = model.database.engine.vocabulary
+    return statement(model, form, table, name or default_name(model, form), vocabulary).sql(
+        vocabulary.dialect, pretty=True
+    )
+
+
+def default_name(model: Model, form: str) -> str:
+    """Return the name of the view or macro that a model gets when none is asked for."""
+    return {"view": f"{model.name}_scored", "table_macro": f"{model.name}_score"}.get(form, f"{model.name}_predict")
+
+
+def statement(model: Model, form: str, table: str, name: str, vocabulary: Vocabulary) -> exp.Expr:
+    """Return the statement of one form as an expression."""
+    forest = model.released.forest
+    parts = stored_parts(int(model.model_id or 0), forest)
+    if form == "macro":
+        schema = _parameter_schema(model.schema)
+        body: exp.Expr = scalar(Source(schema, table_reference("unused"), {}), forest, parts, vocabulary)
+        return _macro(name, [feature.name for feature in schema.features], body)
+    relation = (
+        exp.Anonymous(this="query_table", expressions=[exp.column("source_table")]) if form == "table_macro" else None
+    )
+    query = predictions(
+        Source(model.schema, table_reference(table), {}),
+        forest,
+        parts,
+        vocabulary,
+        keys=None,
+        result="prediction",
+        relation=relation,
+    )
+    if form == "select":
+        return query
+    if form == "view":
+        return exp.Create(this=table_reference(name), kind="VIEW", replace=True, expression=query)
+    return _macro(name, ["source_table"], query, table=True)
+
+
+def _macro(name: str, parameters: list[str], body: exp.Expr, *, table: bool = False) -> exp.Expr:
+    signature = exp.UserDefinedFunction(
+        this=table_reference(name),
+        expressions=[exp.to_identifier(one, quoted=True) for one in parameters],
+        wrapped=True,
+    )
+    expression = exp.Table(this=body) if table else body
+    return exp.Create(this=signature, kind="MACRO", replace=True, expression=expression)
+
+
+def _parameter_schema(schema: Schema) -> Schema:
+    """Return the schema with features renamed that a macro cannot have as parameters."""
+    renamed = []
+    for feature in schema.features:
+        clash = feature.name.lower() in _RESERVED or feature.name.lower().startswith(("word_", "plane_", "depth_"))
+        renamed.append(replace(feature, name=f"feature_{feature.name}") if clash else feature)
+    return replace(schema, features=tuple(renamed))

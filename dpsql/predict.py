@@ -1,0 +1,126 @@
+"""Scores new rows where they live: tables by SQL in the database, files through a DataFrame.
+
+New rows are the caller's own. A registered private table is refused: a label for each of its rows would be a look
+at its rows, and no budget pays for that.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+from sqlglot import exp
+
+from dpsql.compile.source import Source
+from dpsql.compile.source import table as table_reference
+from dpsql.compile.votes import ROW, predictions, stored_parts
+from dpsql.engines.base import TableInfo
+from dpsql.engines.files import is_file, read_rows
+from dpsql.errors import BudgetError, ParameterError, UnknownName
+from dpsql.kernel.dataset import exposed, fit_features
+
+if TYPE_CHECKING:
+    from dpsql.database import Database
+    from dpsql.model import Model
+
+PREDICTION = "prediction"
+
+
+def predict_table(
+    model: Model, data: str | Path, *, into: str | None, key: str | None, probabilities: bool = False
+) -> pd.DataFrame | None:
+    """Score a table of the model's database, or a CSV or Parquet file; `into` keeps the result in the database."""
+    if is_file(data):
+        return _score_file(model, Path(data), into=into, key=key, probabilities=probabilities)
+    database = _database(model)
+    info = public_table(database, str(data))
+    query = scoring_query(model, info, key=key, into=into, probabilities=probabilities)
+    if into is None:
+        return database.engine.frame(query)
+    _check_new(database, into)
+    database.engine.create(into, query)
+    return None
+
+
+def scoring_query(
+    model: Model, info: TableInfo, *, key: str | None, into: str | None = None, probabilities: bool = False
+) -> exp.Select:
+    """Return the query that scores a table: its key (all columns with `into`), the label, the shares if asked."""
+    database = _database(model)
+    fit_features(info, model.schema)
+    if info.column(PREDICTION) is not None or info.column(ROW) is not None:
+        raise ParameterError("table", allowed=f'without columns named "{PREDICTION}" or "{ROW}"', given=info.name)
+    forest = model.released.forest
+    return predictions(
+        Source(model.schema, table_reference(info.table, info.schema), {}),
+        forest,
+        stored_parts(int(model.model_id or 0), forest),
+        database.engine.vocabulary,
+        keys=None if into is not None else _keys(model, info, key),
+        result=PREDICTION,
+        probabilities=probabilities,
+        ordered=into is None,
+    )
+
+
+def public_table(database: Database, name: str) -> TableInfo:
+    """Return a table's catalog entry, unless it is unknown or shows rows of a registered one."""
+    info = database.engine.table(name)
+    if info is None:
+        raise UnknownName("table", name, database.engine.tables())
+    private = exposed(database.engine, database.book, info)
+    if private is not None:
+        raise BudgetError(
+            f'"{info.name}" holds rows of the registered private table "{private}": they cannot be read for free.',
+            hint="score or evaluate a table of new rows",
+        )
+    return info
+
+
+def _score_file(
+    model: Model, path: Path, *, into: str | None, key: str | None, probabilities: bool
+) -> pd.DataFrame | None:
+    frame = read_rows(path, [feature.name for feature in model.schema.numeric])
+    keys = [key] if key else [name for name in frame.columns if model.schema.feature(str(name)) is None]
+    if key is not None and key not in frame.columns:
+        raise UnknownName("column in the file called", key, (str(name) for name in frame.columns))
+    if PREDICTION in frame.columns:
+        raise ParameterError("file", allowed=f'without a column named "{PREDICTION}"', given=path.name)
+    if into is not None:
+        database = _database(model)
+        _check_new(database, into)
+        scored = frame.assign(**{PREDICTION: model.labels(frame)})
+        database.engine.create(into, exp.select("*").from_("dpsql_scored"), {"dpsql_scored": scored})
+        return None
+    result = frame[keys].copy() if keys else pd.DataFrame({"row": range(1, len(frame) + 1)})
+    result[PREDICTION] = model.labels(frame)
+    if probabilities:
+        shares = model.predict_proba(frame)
+        result = result.join(shares.add_prefix("p_"))
+    return result
+
+
+def _keys(model: Model, info: TableInfo, key: str | None) -> list[str]:
+    if key is not None:
+        column = info.column(key)
+        if column is None:
+            raise UnknownName(f'column in table "{info.name}" called', key, (one.name for one in info.columns))
+        return [column.name]
+    features = {feature.name.lower() for feature in model.schema.features}
+    return [column.name for column in info.columns if column.name.lower() not in features] or [ROW]
+
+
+def _check_new(database: Database, into: str) -> None:
+    if not into.strip() or "\x00" in into:
+        raise ParameterError("into", allowed="the name of a new table", given=into)
+    if database.engine.table(into) is not None:
+        raise ParameterError("into", allowed="the name of a new table; this one exists", given=into)
+
+
+def _database(model: Model) -> Database:
+    if model.database is None or model.model_id is None:
+        raise ParameterError(
+            "model", allowed="stored in the database that holds the table", given=model.name, hint="db.add(model)"
+        )
+    return model.database

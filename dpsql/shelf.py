@@ -1,0 +1,148 @@
+"""Keeps released models in tables of schema `dpsql`, and finds them again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from dpsql import sqlfiles
+from dpsql.engines.base import Conflict, Engine, Transaction
+from dpsql.errors import ParameterError, UnknownName
+from dpsql.model import Model
+from dpsql.schema import Schema
+from dpsql.trees.store import from_columns, leaf_columns, node_columns
+
+
+def install(engine: Engine) -> None:
+    """Create the model tables from `sql/model.sql`, unless they are there."""
+    if _installed(engine):
+        return
+    with engine.transaction() as transaction:
+        for statement in sqlfiles.statements("model.sql"):
+            transaction.run(statement)
+
+
+def save(transaction: Transaction, model: Model, *, entry_id: int | None) -> Model:
+    """Store a released model in an open transaction and return it with its number."""
+    found = transaction.rows("SELECT coalesce(max(model_id), 0) + 1 AS next FROM dpsql.model")
+    stored = model.numbered(int(found[0]["next"]))
+    forest = stored.released.forest
+    transaction.run(
+        _INSERT,
+        (
+            stored.model_id,
+            stored.name,
+            stored.method,
+            stored.table,
+            forest.trees,
+            forest.depth,
+            forest.leaves,
+            stored.certificate["epsilon"],
+            stored.certificate["created_at"],
+            stored.certificate["digest"],
+            entry_id,
+            json.dumps(stored.schema.to_dict()),
+            json.dumps(stored.certificate),
+        ),
+    )
+    for name, columns in (("model_node", node_columns(forest)), ("model_leaf", leaf_columns(stored.released))):
+        if columns:
+            length = len(next(iter(columns.values())))
+            transaction.insert(name, {"model_id": np.full(length, stored.model_id, np.int32), **columns})
+    return stored
+
+
+def add(engine: Engine, model: Model) -> Model:
+    """Store an imported model: public from the start, with no ledger entry of this database."""
+    install(engine)
+    check_free(engine, model.name)
+    try:
+        with engine.transaction() as transaction:
+            return save(transaction, model, entry_id=None)
+    except Conflict:
+        raise taken(model.name) from None
+
+
+def check_free(engine: Engine, name: str) -> None:
+    """Refuse a model name that cannot be used or is already taken."""
+    if not isinstance(name, str) or not name.strip() or len(name) > 200 or "\x00" in name:
+        raise ParameterError("name", allowed="text of 1 to 200 characters", given=name)
+    if name in (row["name"] for row in listed(engine)):
+        raise taken(name)
+
+
+def taken(name: str) -> ParameterError:
+    """Return the error for a name that another model has."""
+    return ParameterError("name", allowed="new: a model of that name exists", given=name, hint="dpsql models")
+
+
+def free_name(engine: Engine, base: str) -> str:
+    """Return `base_1`, or the next number that is free."""
+    names = {row["name"] for row in listed(engine)}
+    number = 1
+    while f"{base}_{number}" in names:
+        number += 1
+    return f"{base}_{number}"
+
+
+def listed(engine: Engine) -> list[dict[str, Any]]:
+    """Return one row per model, oldest first, without the forests."""
+    if not _installed(engine):
+        return []
+    with engine.transaction() as transaction:
+        return transaction.rows(_LIST)
+
+
+def load(engine: Engine, name: str) -> Model:
+    """Return the model of that name, or raise UnknownName with the nearest ones."""
+    known = {row["name"]: row for row in listed(engine)}
+    if name not in known:
+        raise UnknownName("model", str(name), known, hint="dpsql models")
+    return _load(engine, name)
+
+
+def load_entry(engine: Engine, entry_id: int) -> Model | None:
+    """Return the model that a ledger entry released, or None."""
+    if not _installed(engine):
+        return None
+    with engine.transaction() as transaction:
+        found = transaction.rows("SELECT name FROM dpsql.model WHERE entry_id = ?", (entry_id,))
+    return _load(engine, found[0]["name"]) if found else None
+
+
+def _load(engine: Engine, name: str) -> Model:
+    with engine.transaction() as transaction:
+        row = transaction.rows("SELECT * FROM dpsql.model WHERE name = ?", (name,))[0]
+        nodes = transaction.arrays(_NODES, (row["model_id"],))
+        leaves = transaction.arrays(_LEAVES, (row["model_id"],))
+    schema = Schema.from_dict(json.loads(row["schema"]))
+    released = from_columns(schema, row["trees"], nodes, leaves)
+    return Model(
+        name=row["name"],
+        method=row["method"],
+        table=row["table_name"],
+        schema=schema,
+        released=released,
+        certificate=dict(json.loads(row["certificate"])),
+        model_id=row["model_id"],
+    )
+
+
+def _installed(engine: Engine) -> bool:
+    with engine.transaction() as transaction:
+        return bool(transaction.rows(_INSTALLED))
+
+
+_INSTALLED = "SELECT 1 FROM information_schema.tables WHERE table_schema = 'dpsql' AND table_name = 'model'"
+_INSERT = "INSERT INTO dpsql.model VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_LIST = """
+SELECT name, method, table_name, trees, depth, leaves, epsilon, created_at, digest, entry_id
+FROM dpsql.model ORDER BY model_id
+"""
+_NODES = (
+    "SELECT level, axis, arity, plane_0, plane_1, plane_2, plane_3, plane_4, plane_5 "
+    "FROM dpsql.model_node WHERE model_id = ? ORDER BY level, node"
+)
+_LEAVES = "SELECT leaf, class, weight FROM dpsql.model_leaf WHERE model_id = ?"

@@ -1,0 +1,112 @@
+"""Plans and trains: from a registered table, a budget and a method to a released model on the shelf."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+from dpsql import methods, shelf
+from dpsql.engines.base import Engine, Transaction
+from dpsql.errors import DpsqlError
+from dpsql.kernel.dataset import Dataset, find
+from dpsql.kernel.plan import Plan
+from dpsql.kernel.run import charge_for, run
+from dpsql.ledger import Charge, Entry, Ledger, format_epsilon, parse_epsilon
+from dpsql.model import Model
+from dpsql.trees.voting import VotingForest
+
+
+def plan(
+    engine: Engine, ledger: Ledger, table: str, *, epsilon: object, method: str, parameters: Mapping[str, Any]
+) -> Plan:
+    """Return what a training run would ask and cost. Reads no row, charges nothing."""
+    dataset = find(engine, ledger, table)
+    return methods.get(method).plan(dataset.schema, parse_epsilon(epsilon), parameters)
+
+
+def train(
+    engine: Engine,
+    ledger: Ledger,
+    table: str,
+    *,
+    epsilon: object,
+    method: str,
+    parameters: Mapping[str, Any],
+    name: str | None,
+    who: str,
+    request_id: str | None = None,
+) -> Model:
+    """Train under a charged budget and return the stored model.
+
+    A repeated `request_id` returns the stored model and charges nothing.
+    """
+    nano_epsilon = parse_epsilon(epsilon)
+    chosen = methods.get(method)
+    dataset = find(engine, ledger, table)
+    planned = chosen.plan(dataset.schema, nano_epsilon, parameters)
+    request = request_id or secrets.token_hex(16)
+    charge = charge_for(dataset, planned, who=who, request_id=request)
+    repeated = _repeated(engine, ledger, charge)
+    if repeated is not None:
+        return repeated
+    shelf.install(engine)
+    if name is not None:
+        shelf.check_free(engine, name)
+    model_name = name or shelf.free_name(engine, dataset.table)
+    stored: list[Model] = []
+
+    def store(transaction: Transaction, released: VotingForest, entry: Entry) -> None:
+        model = Model(
+            name=model_name,
+            method=planned.method,
+            table=dataset.table,
+            schema=dataset.schema,
+            released=released,
+            certificate=certificate(dataset, planned, charge, entry, released),
+        )
+        stored[:] = [shelf.save(transaction, model, entry_id=entry.entry_id)]
+
+    entry = run(engine, ledger, dataset, charge, planned, ask=chosen.train, digest=VotingForest.digest, store=store)
+    return stored[0] if stored else _stored(engine, entry)
+
+
+def certificate(
+    dataset: Dataset, planned: Plan, charge: Charge, entry: Entry, released: VotingForest
+) -> dict[str, Any]:
+    """Return what a model says of itself: cost, neighbours, plan, where it is in the ledger, what made it."""
+    return {
+        "private": planned.private,
+        "epsilon": format_epsilon(planned.nano_epsilon),
+        "neighbours": planned.unit.neighbours,
+        "unit": str(planned.unit),
+        "dataset": dataset.id,
+        "table": dataset.table,
+        "method": planned.method,
+        "plan": planned.to_dict(),
+        "request_id": charge.request_id,
+        "ledger_entry": entry.entry_id,
+        "ledger_hash": entry.hash,
+        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "digest": released.digest(),
+        "versions": {package: version(package) for package in ("dpsql", "duckdb", "numpy", "sqlglot")},
+    }
+
+
+def _repeated(engine: Engine, ledger: Ledger, charge: Charge) -> Model | None:
+    """Return the stored model of a request made before; the ledger checks that it is the same request."""
+    if ledger.find_request(charge.request_id) is None:
+        return None
+    return _stored(engine, ledger.reserve(charge))
+
+
+def _stored(engine: Engine, entry: Entry) -> Model:
+    model = shelf.load_entry(engine, entry.entry_id) if entry.state == "released" else None
+    if model is None:
+        raise DpsqlError(
+            f"request {entry.request_id} was charged but released no model (its entry is {entry.state}).",
+            hint="ask again under another request id; the charge stays",
+        )
+    return model

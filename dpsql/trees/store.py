@@ -1,0 +1,151 @@
+"""Forests as plain columns (for the model tables) and as plain JSON values (for export), and back again.
+
+What comes back is checked from the ground up: a file or a table may have been edited, and a broken structure must be an
+error here, not a wrong prediction later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dpsql.errors import SchemaError
+from dpsql.schema import Schema
+from dpsql.trees.forest import PASS, Forest, Level
+from dpsql.trees.grid import AXES_PER_WORD, BITS, axes
+from dpsql.trees.voting import VotingForest
+
+PLANES = 6
+Columns = dict[str, np.ndarray[Any, Any]]
+
+
+def node_columns(forest: Forest) -> Columns:
+    """Return all nodes of all levels as columns of `dpsql.model_node` (without the model's id)."""
+    parts = [_level_columns(number, level) for number, level in enumerate(forest.levels)]
+    if not parts:
+        return {}
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def leaf_columns(released: VotingForest) -> Columns:
+    """Return what each leaf says as columns of `dpsql.model_leaf`: positive weights, and a 0 where there is none."""
+    weights = released.weights.copy()
+    silent = weights.sum(axis=1, keepdims=True) == 0
+    leaf, label = np.nonzero((weights > 0) | (silent & (np.arange(weights.shape[1]) == 0)))
+    return {"leaf": leaf.astype(np.int32), "class": label.astype(np.int16), "weight": weights[leaf, label]}
+
+
+def from_columns(schema: Schema, trees: int, nodes: Columns, leaves: Columns) -> VotingForest:
+    """Return the forest that `node_columns` and `leaf_columns` took apart. Nodes are in order of level and number."""
+    levels = []
+    depth = int(nodes["level"].max(initial=-1)) + 1 if nodes else 0
+    for number in range(depth):
+        rows = np.flatnonzero(nodes["level"] == number)
+        planes = np.stack([nodes[f"plane_{plane}"][rows] for plane in range(PLANES)]).astype(np.uint64)
+        levels.append(Level(nodes["axis"][rows].astype(np.int16), nodes["arity"][rows].astype(np.uint8), _used(planes)))
+    forest = Forest(axes(schema), trees, tuple(levels))
+    check(forest)
+    _within("leaf", leaves["leaf"], forest.leaves)
+    _within("class", leaves["class"], len(schema.classes))
+    weights = np.zeros((forest.leaves, len(schema.classes)), np.int64)
+    weights[leaves["leaf"], leaves["class"]] = leaves["weight"]
+    return VotingForest(forest, weights)
+
+
+def to_json(released: VotingForest) -> dict[str, Any]:
+    """Return the forest as plain values. Bit planes are written in hexadecimal, leaves as (class, weight) columns."""
+    levels = [
+        {
+            "axis": level.axis.tolist(),
+            "arity": level.arity.tolist(),
+            "planes": [[f"{mask:x}" for mask in plane.tolist()] for plane in level.planes],
+        }
+        for level in released.forest.levels
+    ]
+    leaves = {name: column.tolist() for name, column in leaf_columns(released).items()}
+    return {"trees": released.forest.trees, "levels": levels, "leaves": leaves}
+
+
+def from_json(schema: Schema, stored: Mapping[str, Any]) -> VotingForest:
+    """Return the forest that `to_json` wrote, or a SchemaError that says what is wrong with it."""
+    try:
+        trees = int(stored["trees"])
+        levels = tuple(_json_level(level) for level in stored["levels"])
+        leaves = {name: np.array(stored["leaves"][name], np.int64) for name in ("leaf", "class", "weight")}
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise SchemaError("the model file is damaged: its forest cannot be read.") from None
+    if not 1 <= trees <= 10**6 or len({len(column) for column in leaves.values()}) != 1:
+        raise SchemaError("the model file is damaged: its forest has no sensible size.")
+    forest = Forest(axes(schema), trees, levels)
+    check(forest)
+    _within("leaf", leaves["leaf"], forest.leaves)
+    _within("class", leaves["class"], len(schema.classes))
+    weights = np.zeros((forest.leaves, len(schema.classes)), np.int64)
+    weights[leaves["leaf"], leaves["class"]] = leaves["weight"]
+    return VotingForest(forest, weights)
+
+
+def check(forest: Forest) -> None:
+    """Raise SchemaError unless every level follows from the one above and every cell has a way to go."""
+    width = forest.trees
+    for level in forest.levels:
+        if not (len(level.axis) == len(level.arity) == level.planes.shape[1] == width):
+            raise SchemaError("the model is damaged: a level does not fit the one above it.")
+        if level.axis.min() < PASS or level.axis.max() >= len(forest.axes) or level.arity.min() < 1:
+            raise SchemaError("the model is damaged: a split reads a feature that is not in its schema.")
+        if not _total(level):
+            raise SchemaError("the model is damaged: a split sends a value nowhere.")
+        width = level.width
+
+
+def _total(level: Level) -> bool:
+    """Whether no cell of any node is sent past the node's last child."""
+    cells = np.arange(64, dtype=np.uint64)
+    for start in range(0, len(level.axis), 2**14):
+        nodes = np.arange(start, min(start + 2**14, len(level.axis)))[:, None]
+        if (level.slots(nodes, cells[None, :]) >= level.arity[nodes]).any():
+            return False
+    return True
+
+
+def _level_columns(number: int, level: Level) -> Columns:
+    axis = np.where(level.axis == PASS, 0, level.axis)
+    count = len(axis)
+    columns: Columns = {
+        "level": np.full(count, number, np.int16),
+        "node": np.arange(count, dtype=np.int32),
+        "axis": level.axis,
+        "arity": level.arity,
+        "word": (axis // AXES_PER_WORD).astype(np.int16),
+        "shift": (axis % AXES_PER_WORD * BITS).astype(np.uint8),
+        "child": level.child.astype(np.int32),
+    }
+    for plane in range(PLANES):
+        held = level.planes[plane] if plane < len(level.planes) else np.zeros(count, np.uint64)
+        columns[f"plane_{plane}"] = held
+    return columns
+
+
+def _json_level(stored: Mapping[str, Any]) -> Level:
+    planes = np.array([[int(mask, 16) for mask in plane] for plane in stored["planes"]], np.uint64)
+    axis, arity = np.array(stored["axis"], np.int64), np.array(stored["arity"], np.int64)
+    if planes.ndim != 2 or not 1 <= len(planes) <= PLANES or np.abs(axis).max() > 2**15 - 1 or not _small(arity):
+        raise ValueError("out of range")
+    return Level(axis.astype(np.int16), arity.astype(np.uint8), planes)
+
+
+def _small(arity: np.ndarray[Any, Any]) -> bool:
+    return bool(arity.min() >= 1 and arity.max() <= 64)
+
+
+def _used(planes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the planes up to the last that has a bit set, at least one."""
+    used = np.flatnonzero(planes.any(axis=1))
+    return planes[: int(used.max(initial=0)) + 1]
+
+
+def _within(name: str, numbers: np.ndarray[Any, Any], count: int) -> None:
+    if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < count:
+        raise SchemaError(f"the model is damaged: a {name} number is out of range.")

@@ -1,0 +1,66 @@
+"""A released forest: structure plus what each leaf says. Prediction adds up whole numbers, so SQL and Python agree."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.errors import SchemaError
+from dpsql.trees.forest import Forest
+from dpsql.trees.grid import Cells
+
+Weights = NDArray[np.int64]
+#: The largest weight of one leaf for one class: sums over trees stay far inside 64 bits.
+LARGEST_WEIGHT = 2**40
+_CHUNK = 2**16
+
+
+@dataclass(frozen=True, eq=False)
+class VotingForest:
+    """Trees whose leaves vote: `weights` is leaves × classes, whole and not negative.
+
+    A row's score for a class is the sum of the weights of the leaves it reaches. The class with the highest score
+    wins; of equal ones the first in the schema's order.
+    """
+
+    forest: Forest
+    weights: Weights
+
+    def __post_init__(self) -> None:
+        if self.weights.shape[0] != self.forest.leaves or self.weights.ndim != 2:
+            raise SchemaError("a model needs one row of weights for each leaf.")
+        if self.weights.size and not 0 <= int(self.weights.min()) <= int(self.weights.max()) <= LARGEST_WEIGHT:
+            raise SchemaError(f"a model's weights must lie between 0 and {LARGEST_WEIGHT}.")
+
+    @classmethod
+    def majority(cls, forest: Forest, labels: NDArray[np.int64], classes: int) -> VotingForest:
+        """Return a forest in which each leaf casts one vote for its label."""
+        weights = np.zeros((forest.leaves, classes), np.int64)
+        weights[np.arange(forest.leaves), labels] = 1
+        return cls(forest, weights)
+
+    def scores(self, cells: Cells) -> Weights:
+        """Return each row's score for each class."""
+        total = np.zeros((len(cells), self.weights.shape[1]), np.int64)
+        step = max(1, _CHUNK // max(1, self.forest.trees))
+        for start in range(0, len(cells), step):
+            leaves = self.forest.route(cells[start : start + step])
+            total[start : start + step] = self.weights[leaves].sum(axis=1)
+        return total
+
+    def predict(self, cells: Cells) -> NDArray[np.int64]:
+        """Return each row's class number."""
+        return np.argmax(self.scores(cells), axis=1)
+
+    def digest(self) -> str:
+        """Return the SHA-256 of structure and weights: what the ledger and the certificate name."""
+        state = hashlib.sha256(f"dpsql model 1 {self.forest.trees} {self.weights.shape}".encode())
+        for level in self.forest.levels:
+            state.update(np.ascontiguousarray(level.axis, "<i2").tobytes())
+            state.update(np.ascontiguousarray(level.arity, "u1").tobytes())
+            state.update(np.ascontiguousarray(level.planes, "<u8").tobytes())
+        state.update(np.ascontiguousarray(self.weights, "<i8").tobytes())
+        return state.hexdigest()

@@ -1,0 +1,1 @@
+"""Tests of the SQL that is built from trees."""

@@ -1,0 +1,1 @@
+"""Tests of grids, structure, growth and depth."""
