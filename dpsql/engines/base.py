@@ -100,6 +100,14 @@ class Engine(Protocol):
         """Return what the catalog says of a table or view, or None. Reads no row."""
         ...
 
+    def user_functions(self) -> list[str]:
+        """Return the names of functions and macros that users defined in this database."""
+        ...
+
+    def redefined(self) -> list[str]:
+        """Return the built-in functions that a user's macro stands in for: SQL no longer means what it says."""
+        ...
+
     def aggregate(self, query: exp.Expr, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> Arrays:
         """Run one checked aggregate over private rows, with `tables` loaded as temporary tables for it."""
         ...

@@ -56,9 +56,11 @@ def open_file(path: str | Path, *, create: bool = False, read_only: bool = False
 
 def adopt(connection: duckdb.DuckDBPyConnection) -> DuckDBEngine:
     """Wrap a connection that the caller opened. It stays the caller's: not locked down, not closed."""
-    rows = connection.execute("SELECT path FROM duckdb_databases() WHERE database_name = current_database()").fetchall()
-    path = Path(rows[0][0]) if rows and rows[0][0] else None
-    return DuckDBEngine(connection, path=path, owned=False)
+    engine = DuckDBEngine(connection, path=None, owned=False)
+    with engine._cursor("read its catalog") as cursor:  # not the connection: it may hold a result not yet fetched
+        rows = _fetch(cursor, "SELECT path FROM duckdb_databases() WHERE database_name = current_database()")
+    engine.path = Path(rows[0][0]) if rows and rows[0][0] else None
+    return engine
 
 
 class DuckDBEngine:
@@ -79,7 +81,7 @@ class DuckDBEngine:
         """Return one sentence for each protection this connection lacks (none for one that dpsql opened)."""
         with self._cursor("read its settings") as cursor:
             names = [*HARDENING, "lock_configuration"]
-            found = {name: str(cursor.execute("SELECT current_setting(?)", [name]).fetchall()[0][0]) for name in names}
+            found = {name: str(_fetch(cursor, "SELECT current_setting(?)", [name])[0][0]) for name in names}
         wanted = HARDENING | {"lock_configuration": "true"}
         return [
             f"{name} is {found[name].lower()}, not {value}."
@@ -91,7 +93,7 @@ class DuckDBEngine:
     def transaction(self) -> Iterator[DuckDBTransaction]:
         """Open a write transaction on a cursor of its own: durable at the end of the block, undone when it raises."""
         with self._cursor("write to its own tables") as cursor:
-            cursor.begin()
+            _guarded("begin a transaction", cursor.begin)
             done = False
             try:
                 yield DuckDBTransaction(cursor)
@@ -104,26 +106,22 @@ class DuckDBEngine:
     def tables(self) -> list[str]:
         """Return the user's tables and views, by the names that `table` takes."""
         with self._cursor("read its catalog") as cursor:
-            found = cursor.execute(_TABLES).fetchall()
-        return sorted(name if schema == "main" else f"{schema}.{name}" for schema, name, _ in found)
+            found = _fetch(cursor, _TABLES)
+        return sorted(_full_name(schema, name) for schema, name, _ in found)
 
     def table(self, name: str) -> TableInfo | None:
         """Return what the catalog says of a table or view. Reads no row, not even the estimated size."""
         with self._cursor("read its catalog") as cursor:
-            found = {}
-            for schema, table, definition in cursor.execute(_TABLES).fetchall():
-                found[(table if schema == "main" else f"{schema}.{table}").lower()] = (
-                    schema,
-                    table,
-                    definition,
-                )
-            if name.lower() not in found:
+            known = {_full_name(row[0], row[1]): row for row in _fetch(cursor, _TABLES)}
+            folded = {full.lower(): row for full, row in known.items()}
+            found = known.get(name) or folded.get(name.lower())  # "É" and "é" are two tables in DuckDB
+            if found is None:
                 return None
-            schema, table, definition = found[name.lower()]
-            columns = cursor.execute(_COLUMNS, [schema, table]).fetchall()
-            checks = cursor.execute(_CHECKS, [schema, table]).fetchall()
+            schema, table, definition = found
+            columns = _fetch(cursor, _COLUMNS, [schema, table])
+            checks = _fetch(cursor, _CHECKS, [schema, table])
         return TableInfo(
-            name=table if schema == "main" else f"{schema}.{table}",
+            name=_full_name(schema, table),
             schema=schema,
             table=table,
             columns=tuple(Column(column, kind, _family(kind), _enum_values(kind)) for column, kind in columns),
@@ -132,43 +130,63 @@ class DuckDBEngine:
             checks=tuple(text for (text,) in checks),
         )
 
+    def user_functions(self) -> list[str]:
+        """Return the names of macros and functions that users defined, in lower case."""
+        with self._cursor("read its catalog") as cursor:
+            found = cursor.execute("SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE NOT internal")
+            return sorted(name for (name,) in found.fetchall())
+
+    def redefined(self) -> list[str]:
+        """Return the built-in functions that a user's macro stands in for."""
+        mine = self.user_functions()
+        if not mine:
+            return []
+        with self._cursor("read its catalog") as cursor:
+            found = cursor.execute("SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE internal")
+            builtin = {name for (name,) in found.fetchall()}
+        return sorted(name for name in mine if name in builtin)
+
     def aggregate(self, query: exp.Expr, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> Arrays:
         """Run one checked aggregate over private rows, with `tables` loaded as temporary tables for it."""
-        with self._cursor("count the rows") as cursor:
-            self._tune(cursor)
+        with self._cursor("count the rows") as cursor, self._tuned(cursor):
             for name, columns in tables.items():
                 _load(cursor, name, columns)
-            result = _guarded("count the rows", lambda: cursor.execute(query.sql(DIALECT)).fetchnumpy())
+            text = _in_this_database(cursor, query)
+            result = _guarded("count the rows", lambda: cursor.execute(text).fetchnumpy())
         return {name: np.ma.getdata(values) for name, values in result.items()}
 
     def frame(self, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> pd.DataFrame:
         """Run a query over public or released tables and return it as a DataFrame (predictions, never training)."""
-        with self._cursor("read the table") as cursor:
-            self._tune(cursor)
+        with self._cursor("read the table") as cursor, self._tuned(cursor):
             for name, columns in (tables or {}).items():
                 _load(cursor, name, columns)
-            return _guarded("read the table", lambda: cursor.execute(query.sql(DIALECT)).fetchdf())
+            text = _in_this_database(cursor, query)
+            return _guarded("read the table", lambda: cursor.execute(text).fetchdf())
 
     def create(self, name: str, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> None:
         """Create a table from a query over public or released tables; nothing is left when it fails."""
         statement = exp.Create(this=exp.table_(name, quoted=True), kind="TABLE", expression=query)
-        with self._cursor("create the table") as cursor:
-            self._tune(cursor)
+        with self._cursor("create the table") as cursor, self._tuned(cursor):
             for table, columns in (tables or {}).items():
                 _load(cursor, table, columns)
-            _guarded("create the table", lambda: cursor.execute(statement.sql(DIALECT)))
+            text = _in_this_database(cursor, statement)
+            _guarded("create the table", lambda: cursor.execute(text))
 
     def close(self) -> None:
         """Close the connection if dpsql opened it."""
         if self.owned:
             self.connection.close()
 
-    def _tune(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        if not self.owned:
-            try:
-                cursor.execute(HAND_SHAPED)
-            except duckdb.Error:
-                return  # a locked configuration: slower, not wrong
+    @contextmanager
+    def _tuned(self, cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
+        """Hold the caller's optimizer setting, which is global, for one statement; ours is set when it is opened."""
+        before = None if self.owned else _fetch(cursor, "SELECT current_setting('disabled_optimizers')")[0][0]
+        tuned = before is not None and _try_set(cursor, HAND_SHAPED)
+        try:
+            yield
+        finally:
+            if tuned:
+                _try_set(cursor, f"SET disabled_optimizers = {exp.Literal.string(before or '').sql(DIALECT)}")
 
     @contextmanager
     def _cursor(self, doing: str) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -238,9 +256,9 @@ def _try_open(path: str | Path, read_only: bool) -> tuple[duckdb.DuckDBPyConnect
         )
     except duckdb.Error:
         text = ""
-    if "lock" in text.lower():
+    if "could not set lock on" in text.lower() or "used by another process" in text.lower():
         return None, DatabaseLocked(f'another process holds "{path}".', hint="close it, or wait longer: --wait SECONDS")
-    if "read-only" in text.lower() or "permission denied" in text.lower():
+    if "read-only file system" in text.lower() or "permission denied" in text.lower():
         return None, DatabaseReadOnly(f'"{path}" cannot be written.', hint="check the file's permissions")
     return None, DatabaseError(f'"{path}" cannot be opened as a DuckDB database.', hint="check --db")
 
@@ -268,6 +286,34 @@ def _guarded(doing: str, act: Callable[[], _Result]) -> _Result:
 
 
 READ_ONLY = "the database was opened read-only, and this needs to write to its ledger."
+
+
+def _fetch(cursor: duckdb.DuckDBPyConnection, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    return _guarded("read its catalog", lambda: cursor.execute(query, list(parameters)).fetchall())
+
+
+def _full_name(schema: str, table: str) -> str:
+    return table if schema == "main" else f"{schema}.{table}"
+
+
+def _in_this_database(cursor: duckdb.DuckDBPyConnection, query: exp.Expr) -> str:
+    """Render a query; a table with a schema gets the database too, so that no temporary table can stand in for it."""
+    database = _fetch(cursor, "SELECT current_database()")[0][0]
+
+    def qualify(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Table) and node.args.get("db") and not node.args.get("catalog"):
+            node.set("catalog", exp.to_identifier(database, quoted=True))
+        return node
+
+    return query.transform(qualify).sql(DIALECT)
+
+
+def _try_set(cursor: duckdb.DuckDBPyConnection, statement: str) -> bool:
+    try:
+        cursor.execute(statement)
+    except duckdb.Error:
+        return False  # a locked configuration: slower, not wrong
+    return True
 
 
 def _quiet_rollback(cursor: duckdb.DuckDBPyConnection) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 
 from dpsql.compile.source import Source, table
 from dpsql.compile.tables import tables_read
-from dpsql.compile.view import row_to_row, why_not
 from dpsql.engines.base import Engine, TableInfo
-from dpsql.errors import NotRegistered, SchemaError, TableChanged, UnknownName
+from dpsql.errors import DatabaseError, NotRegistered, SchemaError, TableChanged, UnknownName
+from dpsql.kernel.views import look_up, unfold
 from dpsql.ledger import Entry, Ledger
 from dpsql.schema import Boolean, Categorical, Numeric, Schema
 
@@ -49,12 +49,7 @@ def find(engine: Engine, ledger: Ledger, name: str) -> Dataset:
         dataset = known.get(info.name.lower())
     if dataset is None:
         if info is None:
-            raise UnknownName(
-                "table",
-                name,
-                engine.tables(),
-                hint="dpsql register --table TABLE --schema FILE --cap EPSILON",
-            )
+            raise UnknownName("table", name, engine.tables())
         raise NotRegistered(name, (one.table for one in known.values()))
     check_unchanged(engine, dataset)
     return dataset
@@ -109,36 +104,23 @@ def check_unchanged(engine: Engine, dataset: Dataset) -> None:
 
 def source(engine: Engine, dataset: Dataset) -> Source:
     """Return where the dataset's rows are: the table, or a view unfolded onto its base table."""
-    return table_source(engine, dataset.table, dataset.schema)
-
-
-def table_source(engine: Engine, name: str, schema: Schema) -> Source:
-    """Return a table or a row-to-row view as a source of rows for a schema."""
-    info = engine.table(name)
+    info = engine.table(dataset.table)
     if info is None:
-        raise UnknownName("table", name, engine.tables())
+        raise UnknownName("table", dataset.table, engine.tables())
+    redefined = engine.redefined()
+    if redefined:
+        raise DatabaseError(
+            f"the database redefines the built-in function {redefined[0]}, which training relies on.",
+            hint="drop that macro",
+        )
     if info.kind == "table":
-        return Source(schema, table(info.table, info.schema), {})
-    view = row_to_row(info.definition, engine.dialect)
-    if view is None:
-        raise SchemaError(f'view "{name}" is not row-to-row: {why_not(info.definition, engine.dialect)}.')
-    columns = dict(view.columns)
-    return Source(schema, table(view.table, view.schema or "main"), columns, view.where)
+        return Source(dataset.schema, table(info.table, info.schema), {})
+    base, view = unfold(engine, info)
+    return Source(dataset.schema, table(base.table, base.schema), dict(view.columns), view.where)
 
 
 def _base(engine: Engine, info: TableInfo) -> str:
-    if info.kind == "table":
-        return f"{info.schema}.{info.table}"
-    view = row_to_row(info.definition, engine.dialect)
-    if view is None:
-        raise SchemaError(
-            f'view "{info.name}" is not provably row-to-row on one table: {why_not(info.definition, engine.dialect)}.',
-            hint="register the base table, or a view that only selects, renames and filters",
-        )
-    name = view.table if (view.schema or "main") == "main" else f"{view.schema}.{view.table}"
-    base = engine.table(name)
-    if base is None or base.kind != "table":
-        raise SchemaError(f'view "{info.name}" must read a table directly, not another view.')
+    base = info if info.kind == "table" else unfold(engine, info)[0]
     return f"{base.schema}.{base.table}"
 
 
@@ -206,8 +188,8 @@ def _exposed(engine: Engine, info: TableInfo, private: Mapping[str, str], *, dep
     read = tables_read(info.definition, engine.dialect)
     if depth > 20 or read is None:
         return next(iter(private.values()), None)
-    for name in read:
-        inner = engine.table(name)
+    for schema, name in read:
+        inner = look_up(engine, schema, name, info.schema)
         hit = _exposed(engine, inner, private, depth=depth + 1) if inner else None
         if hit is not None:
             return hit

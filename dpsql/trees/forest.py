@@ -125,5 +125,6 @@ def bits(member: NDArray[np.bool_]) -> NDArray[np.uint64]:
     >>> bits(np.array([[True, False, True]])).tolist()
     [5]
     """
-    weights = np.uint64(1) << np.arange(member.shape[1], dtype=np.uint64)
-    return np.where(member, weights, np.uint64(0)).sum(axis=1, dtype=np.uint64)
+    padded = np.zeros((len(member), CELLS), bool)
+    padded[:, : member.shape[1]] = member
+    return np.packbits(padded, axis=1, bitorder="little").view("<u8")[:, 0].astype(np.uint64)

@@ -91,6 +91,8 @@ def _choose_axes(
     open_axes = high > low
     feature = np.array([axis.feature for axis in axes])
     starts = np.flatnonzero(np.diff(feature, prepend=-1))
+    if len(starts) == len(axes):
+        return np.where(open_axes.any(axis=1), _draw(open_axes, generator), PASS).astype(np.int16)
     open_features = np.logical_or.reduceat(open_axes, starts, axis=1)
     drawn = _draw(open_features, generator)
     wanted = open_axes & (feature == feature[starts][drawn][:, None])
@@ -118,19 +120,25 @@ def _groups(
     axis: Axis, count: int, generator: np.random.Generator, branches: int, planes: int
 ) -> tuple[int, NDArray[np.uint64]]:
     """Return the arity of a discrete split and the bit planes of `count` of them."""
-    arity = min(branches, axis.values) if axis.values > 1 else 2
+    arity = max(2, min(branches, axis.values))
+    others = generator.integers(0, arity, count) if axis.values > 1 else np.ones(count, np.int64)
     if axis.values <= arity:
-        slots = np.tile(np.arange(axis.values), (count, 1))
+        declared = np.arange(axis.values, dtype=np.uint8)[None, :]
     else:
-        order = np.argsort(generator.random((count, axis.values)), axis=1)
-        slots = np.empty_like(order)
-        np.put_along_axis(slots, order, np.broadcast_to(np.arange(axis.values) % arity, order.shape), axis=1)
-    if axis.values == 1:
-        others = np.ones((count, CELLS - 1), np.int64)
-    else:
-        others = np.repeat(generator.integers(0, arity, (count, 1)), CELLS - axis.values, axis=1)
-    slots = np.concatenate([slots, others], axis=1)
-    return arity, np.stack([bits((slots >> plane & 1).astype(bool)) for plane in range(planes)])
+        declared = _shuffled_groups(axis.values, arity, count, generator)
+    other_cells = bits(np.arange(CELLS)[None, :] >= axis.values)
+    return arity, np.stack(
+        [
+            bits((declared >> plane & 1).astype(bool)) | np.where(others >> plane & 1, other_cells, np.uint64(0))
+            for plane in range(planes)
+        ]
+    )
+
+
+def _shuffled_groups(values: int, arity: int, count: int, generator: np.random.Generator) -> NDArray[np.uint8]:
+    """Deal the values out to `arity` groups of equal size (give or take one), anew for each of `count` splits."""
+    dealt = np.broadcast_to((np.arange(values) % arity).astype(np.uint8), (count, values)).copy()
+    return generator.permuted(dealt, axis=1, out=dealt)
 
 
 def _descend(axes: tuple[Axis, ...], frontier: _Frontier, level: Level) -> _Frontier:
