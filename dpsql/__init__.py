@@ -6,6 +6,7 @@ model = db.train("adult", epsilon=1.0, name="adult_v1")
 model.predict("new_rows")
 """
 
+from dpsql.attach import attach
 from dpsql.database import Database, connect
 from dpsql.errors import (
     BudgetError,
@@ -55,5 +56,6 @@ __all__ = [
     "UnknownName",
     "UsageError",
     "__version__",
+    "attach",
     "connect",
 ]

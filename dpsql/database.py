@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pandas as pd
 
 from dpsql import methods, shelf
@@ -16,7 +15,7 @@ from dpsql import register as registering
 from dpsql import train as training
 from dpsql.draft import draft
 from dpsql.engines.base import Engine
-from dpsql.engines.duckdb import adopt, open_file
+from dpsql.engines.duckdb import Connection, adopt, open_file
 from dpsql.errors import ParameterError
 from dpsql.evaluate import Evaluation, evaluate
 from dpsql.explain import Explanation, explain
@@ -28,7 +27,7 @@ from dpsql.schema import Schema
 
 
 def connect(
-    target: str | Path | duckdb.DuckDBPyConnection,
+    target: str | Path | Connection,
     *,
     create: bool = False,
     read_only: bool = False,
@@ -40,7 +39,7 @@ def connect(
     A connection of your own cannot be locked down: `Database.weaknesses()` says what it leaves open. `who` is the
     name that ledger entries carry; by default the login name, or the environment variable DPSQL_WHO.
     """
-    if isinstance(target, duckdb.DuckDBPyConnection):
+    if isinstance(target, Connection):
         return Database(adopt(target), who=who)
     if not isinstance(target, str | Path) or "\x00" in str(target):
         raise ParameterError("db", allowed="the path of a DuckDB file, or a DuckDB connection", given=type(target))

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpsql.errors import ParameterError, SchemaError, UnknownName
-from dpsql.schema import Schema
+from dpsql.schema import Feature, Numeric, Schema
 from dpsql.trees import grid
 from dpsql.trees.show import draw
 from dpsql.trees.store import from_json, to_json
@@ -93,13 +93,17 @@ class Model:
         names = np.array(self.classes, dtype=object)
         return names[np.argmax(self.scores(frame), axis=1)]
 
+    def best(self, columns: Mapping[str, Any]) -> int:
+        """Return the class number of a single row, given as columns of one value."""
+        return int(np.argmax(self.released.scores(grid.cells(self.schema, columns))[0]))
+
     def scores(self, frame: pd.DataFrame) -> NDArray[np.int64]:
         """Return each row's whole-number score for each class."""
         columns = {}
         for feature in self.schema.features:
             if feature.name not in frame.columns:
                 raise UnknownName("column in the data called", feature.name, (str(name) for name in frame.columns))
-            columns[feature.name] = frame[feature.name]
+            columns[feature.name] = _plain(feature, frame[feature.name])
         return self.released.scores(grid.cells(self.schema, columns))
 
     def sql(self, form: str = "select", *, table: str = "new_rows", name: str | None = None) -> str:
@@ -113,6 +117,8 @@ class Model:
         trees = self.released.forest.trees
         if isinstance(tree, bool) or not isinstance(tree, int) or not 0 <= tree < trees:
             raise ParameterError("tree", allowed=f"a whole number from 0 to {trees - 1}", given=tree)
+        if depth is not None and (isinstance(depth, bool) or not isinstance(depth, int) or depth < 1):
+            raise ParameterError("depth", allowed="a whole number from 1", given=depth)
         return draw(self.schema, self.released, tree, depth=depth)
 
     def to_json(self, path: str | Path | None = None) -> str:
@@ -146,26 +152,45 @@ class Model:
             certificate = dict(stored["certificate"])
             method, table = str(stored["method"]), str(stored["table"])
             digest, _ = certificate["digest"], (certificate["epsilon"], certificate["created_at"])
-        except (KeyError, TypeError, ValueError):
-            raise SchemaError("the model file is damaged: a part of it is missing.") from None
+        except (LookupError, TypeError, ValueError, OverflowError, AttributeError):
+            raise SchemaError("the model file is damaged: a part of it is missing or makes no sense.") from None
         if digest != released.digest():
             raise SchemaError("the model file was changed: its digest does not match its certificate.")
         return cls(name or str(stored["name"]), method, table, schema, released, certificate)
 
 
+def _plain(feature: Feature, column: pd.Series) -> pd.Series:
+    """Return a column with one kind of missing value; a number's column holds numbers, or is refused."""
+    if isinstance(feature, Numeric) and getattr(column.dtype, "kind", "") in "iufb":
+        return column
+    values = column.astype(object)
+    values = values.mask(values.isna(), None)
+    if not isinstance(feature, Numeric):
+        return values
+    try:
+        return values.astype(float)
+    except (TypeError, ValueError, OverflowError):
+        raise SchemaError(
+            f'column "{feature.name}" of the data must hold numbers: the model splits it by size.'
+        ) from None
+
+
 def _parsed(source: str | Path) -> Any:
     text = str(source)
     if isinstance(source, Path) or not text.lstrip().startswith("{"):
-        path = Path(source)
-        if not path.is_file():
-            raise SchemaError(
-                f'there is no model file "{path}".', hint="dpsql export --model NAME --to FILE writes one"
-            )
-        try:
-            text = path.read_text(encoding="utf-8")
-        except UnicodeDecodeError:
-            raise SchemaError(f'"{path}" is not a text file.') from None
+        text = _read(Path(source))
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         raise SchemaError("the model file is not JSON.") from None
+
+
+def _read(path: Path) -> str:
+    try:
+        if path.is_file():
+            return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise SchemaError(f'"{str(path)[:80]}" cannot be read as a text file.') from None
+    raise SchemaError(
+        f'there is no model file "{str(path)[:80]}".', hint="dpsql export --model NAME --to FILE writes one"
+    )

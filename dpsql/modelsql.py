@@ -99,8 +99,9 @@ def _macro(name: str, parameters: list[str], body: exp.Expr, *, table: bool = Fa
         expressions=[exp.to_identifier(one, quoted=True) for one in parameters],
         wrapped=True,
     )
-    expression = exp.Table(this=body) if table else body
-    return exp.Create(this=signature, kind="MACRO", replace=True, expression=expression)
+    returns = exp.ReturnsProperty(this=exp.Schema(this=exp.var("TABLE")), is_table=True)
+    properties = exp.Properties(expressions=[returns]) if table else None
+    return exp.Create(this=signature, kind="MACRO", replace=True, properties=properties, expression=body)
 
 
 def _parameter_schema(schema: Schema) -> Schema:

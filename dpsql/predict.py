@@ -53,7 +53,7 @@ def scoring_query(
         raise ParameterError("table", allowed=f'without columns named "{PREDICTION}" or "{ROW}"', given=info.name)
     forest = model.released.forest
     return predictions(
-        Source(model.schema, table_reference(info.table, info.schema), {}),
+        Source(model.schema, table_reference(info.table, info.schema), {}, whole=info.integers),
         forest,
         stored_parts(int(model.model_id or 0), forest),
         database.engine.vocabulary,

@@ -67,8 +67,8 @@ def add(engine: Engine, model: Model) -> Model:
 
 def check_free(engine: Engine, name: str) -> None:
     """Refuse a model name that cannot be used or is already taken."""
-    if not isinstance(name, str) or not name.strip() or len(name) > 200 or "\x00" in name:
-        raise ParameterError("name", allowed="text of 1 to 200 characters", given=name)
+    if not isinstance(name, str) or not name.strip() or len(name) > 200 or not _storable(name):
+        raise ParameterError("name", allowed="text of 1 to 200 characters", given=ascii(name))
     if name in (row["name"] for row in listed(engine)):
         raise taken(name)
 
@@ -78,9 +78,13 @@ def taken(name: str) -> ParameterError:
     return ParameterError("name", allowed="new: a model of that name exists", given=name, hint="dpsql models")
 
 
-def free_name(engine: Engine, base: str) -> str:
-    """Return `base_1`, or the next number that is free."""
-    names = {row["name"] for row in listed(engine)}
+def name_for(transaction: Transaction, name: str | None, base: str) -> str:
+    """Return the wanted name if it is still free; without one `base_1`, or the next number that is free."""
+    names = {row["name"] for row in transaction.rows("SELECT name FROM dpsql.model")}
+    if name is not None:
+        if name in names:
+            raise taken(name)
+        return name
     number = 1
     while f"{base}_{number}" in names:
         number += 1
@@ -128,6 +132,10 @@ def _load(engine: Engine, name: str) -> Model:
         certificate=dict(json.loads(row["certificate"])),
         model_id=row["model_id"],
     )
+
+
+def _storable(name: str) -> bool:
+    return not any(character == "\x00" or "\ud800" <= character <= "\udfff" for character in name)
 
 
 def _installed(engine: Engine) -> bool:

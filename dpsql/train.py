@@ -55,12 +55,11 @@ def train(
     shelf.install(engine)
     if name is not None:
         shelf.check_free(engine, name)
-    model_name = name or shelf.free_name(engine, dataset.table)
     stored: list[Model] = []
 
     def store(transaction: Transaction, released: VotingForest, entry: Entry) -> None:
         model = Model(
-            name=model_name,
+            name=shelf.name_for(transaction, name, dataset.table),
             method=planned.method,
             table=dataset.table,
             schema=dataset.schema,

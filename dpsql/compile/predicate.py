@@ -32,7 +32,8 @@ def leaf_predicate(source: Source, forest: Forest, leaf: int, vocabulary: Vocabu
     for position in sorted({forest.axes[axis].feature for axis in allowed}):
         feature = source.schema.features[position]
         cells = feature_cells_allowed(forest, position, feature, allowed)
-        conditions.append(feature_condition(feature, source.column(feature.name), cells, vocabulary))
+        whole = feature.name in source.whole
+        conditions.append(feature_condition(feature, source.column(feature.name), cells, vocabulary, whole=whole))
     return exp.and_(*conditions) if conditions else exp.true()
 
 
@@ -57,25 +58,28 @@ def feature_cells_allowed(forest: Forest, position: int, feature: Feature, allow
     return keep
 
 
-def feature_condition(feature: Feature, value: exp.Expr, cells: Flags, vocabulary: Vocabulary) -> exp.Expr:
-    """Return the condition that a value falls into one of the marked cells."""
+def feature_condition(
+    feature: Feature, value: exp.Expr, cells: Flags, vocabulary: Vocabulary, *, whole: bool = False
+) -> exp.Expr:
+    """Return the condition that a value falls into one of the marked cells; `whole`: it cannot be NaN."""
     if isinstance(feature, Numeric):
-        return _numeric_condition(feature, value, cells, vocabulary)
+        return _numeric_condition(feature, value, cells, None if whole else vocabulary)
     return _category_condition(feature, value, cells)
 
 
-def _numeric_condition(feature: Numeric, value: exp.Expr, cells: Flags, vocabulary: Vocabulary) -> exp.Expr:
+def _numeric_condition(feature: Numeric, value: exp.Expr, cells: Flags, may_be_nan: Vocabulary | None) -> exp.Expr:
     runs = _runs(cells)
     if runs == [(0, feature.cells - 1)]:
         return exp.true()
-    not_a_number = vocabulary.is_nan(exp.cast(value.copy(), exp.DataType.Type.DOUBLE))
-    missing = [value.copy().is_(exp.null()), not_a_number]
     ranges = [_range(feature, value, first, last) for first, last in runs]
+    missing: list[exp.Expr] = [value.copy().is_(exp.null())]
+    if may_be_nan is not None:
+        missing.append(may_be_nan.is_nan(exp.cast(value.copy(), exp.DataType.Type.DOUBLE)))
     if bool(cells[feature.null_cell]):
         return paren(exp.or_(*ranges, *missing))
     inside = exp.or_(*ranges) if ranges else exp.false()
-    if runs and runs[-1][1] == feature.cells - 1:
-        return exp.and_(inside, exp.not_(not_a_number))
+    if may_be_nan is not None and runs and runs[-1][1] == feature.cells - 1:
+        return exp.and_(inside, exp.not_(missing[1]))
     return paren(inside) if len(ranges) > 1 else inside
 
 

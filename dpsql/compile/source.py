@@ -25,13 +25,14 @@ class Source:
     """A table to count or score: where it is, and what each schema column is in it.
 
     `columns` maps a column of the schema to its expression (itself for a table, its definition for a view),
-    `where` is a view's own filter.
+    `where` is a view's own filter, `whole` names the columns of integer type: they cannot hold NaN.
     """
 
     schema: Schema
     table: exp.Table
     columns: Mapping[str, exp.Expr]
     where: exp.Expr | None = None
+    whole: frozenset[str] = frozenset()
 
     def column(self, name: str) -> exp.Expr:
         """Return the expression of a column of the schema."""
@@ -89,7 +90,7 @@ def word_name(number: int) -> str:
 
 def axis_cell(feature: Feature, digit: int, source: Source, vocabulary: Vocabulary) -> exp.Expr:
     """Return a row's cell on one axis as a word-sized integer from 0 to 63."""
-    cell = feature_cell(feature, source.column(feature.name), vocabulary)
+    cell = feature_cell(feature, source.column(feature.name), vocabulary, whole=feature.name in source.whole)
     if digit == 0 and feature.cells <= CELLS:
         return vocabulary.word(cell)
     moved: exp.Expr = vocabulary.word(cell)
@@ -98,10 +99,10 @@ def axis_cell(feature: Feature, digit: int, source: Source, vocabulary: Vocabula
     return paren(exp.BitwiseAnd(this=moved, expression=whole(CELLS - 1)))
 
 
-def feature_cell(feature: Feature, value: exp.Expr, vocabulary: Vocabulary) -> exp.Expr:
+def feature_cell(feature: Feature, value: exp.Expr, vocabulary: Vocabulary, *, whole: bool = False) -> exp.Expr:
     """Return the cell of a value: total, so that NULL, NaN, infinities and unknown values have a place to go."""
     if isinstance(feature, Numeric):
-        return _numeric_cell(feature, value, vocabulary)
+        return _numeric_cell(feature, value, vocabulary, integer=whole)
     return _category_cell(feature, value, vocabulary)
 
 
@@ -110,13 +111,15 @@ def class_position(source: Source, vocabulary: Vocabulary) -> exp.Expr:
     return vocabulary.position(source.schema.classes, _text(source.column(source.schema.label)))
 
 
-def _numeric_cell(feature: Numeric, value: exp.Expr, vocabulary: Vocabulary) -> exp.Expr:
+def _numeric_cell(feature: Numeric, value: exp.Expr, vocabulary: Vocabulary, *, integer: bool) -> exp.Expr:
     number = exp.cast(value, exp.DataType.Type.DOUBLE)
     scaled = exp.Mul(
         this=paren(exp.Sub(this=number, expression=double(feature.lower))), expression=double(feature.scale)
     )
     clamped = exp.func("LEAST", exp.func("GREATEST", scaled, double(0)), double(feature.cells - 1))
-    missing = exp.or_(number.copy().is_(exp.null()), vocabulary.is_nan(number.copy()))
+    missing: exp.Expr = value.copy().is_(exp.null())
+    if not integer:
+        missing = exp.or_(missing, vocabulary.is_nan(number.copy()))
     return (
         exp.case()
         .when(missing, whole(feature.null_cell))

@@ -47,6 +47,11 @@ class TableInfo:
     definition: str = ""
     checks: tuple[str, ...] = ()
 
+    @property
+    def integers(self) -> frozenset[str]:
+        """The names of the columns of integer type."""
+        return frozenset(column.name for column in self.columns if column.family == "integer")
+
     def column(self, name: str) -> Column | None:
         """Return the column of that name (letter case does not matter, as in SQL), or None."""
         return next((column for column in self.columns if column.name.lower() == name.lower()), None)

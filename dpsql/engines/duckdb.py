@@ -29,6 +29,7 @@ HARDENING = {
     "autoload_known_extensions": "false",
     "python_enable_replacements": "false",
 }
+Connection = duckdb.DuckDBPyConnection
 _Result = TypeVar("_Result")
 
 
@@ -61,6 +62,15 @@ def adopt(connection: duckdb.DuckDBPyConnection) -> DuckDBEngine:
         rows = _fetch(cursor, "SELECT path FROM duckdb_databases() WHERE database_name = current_database()")
     engine.path = Path(rows[0][0]) if rows and rows[0][0] else None
     return engine
+
+
+def define(
+    connection: Connection, name: str, call: Callable[..., Any], takes: list[str], gives: str, *, changes: bool = False
+) -> None:
+    """Register a Python function on a connection; `changes` keeps the optimiser from folding or repeating the call."""
+    connection.create_function(  # type: ignore[call-overload]
+        name, call, takes, gives, null_handling="special", side_effects=changes
+    )
 
 
 class DuckDBEngine:
@@ -171,6 +181,33 @@ class DuckDBEngine:
                 _load(cursor, table, columns)
             text = _in_this_database(cursor, statement)
             _guarded("create the table", lambda: cursor.execute(text))
+
+    def interactive(self, text: str) -> Iterator[tuple[list[str], list[tuple[object, ...]], str | None]]:
+        """Run what the file's holder typed; yield columns, rows and error of each statement.
+
+        Errors about the statement itself keep their words; those that arise from data could quote a cell and lose them.
+        """
+        try:
+            statements = self.connection.extract_statements(text)
+        except duckdb.Error as error:
+            yield [], [], str(error)
+            return
+        for statement in statements:
+            yield self._one(statement)
+
+    def _one(self, statement: duckdb.Statement) -> tuple[list[str], list[tuple[object, ...]], str | None]:
+        try:
+            result = self.connection.execute(statement)
+            columns = [column[0] for column in result.description or []]
+            return columns, result.fetchall(), None
+        except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
+            return [], [], str(error)
+        except duckdb.InvalidInputException as error:
+            text = str(error)
+            ours = "Python exception occurred while executing the UDF: "
+            return [], [], text.split(ours, 1)[1] if ours in text else "the statement failed (InvalidInputException)."
+        except duckdb.Error as error:
+            return [], [], f"the statement failed ({type(error).__name__}; its message could quote a private value)."
 
     def close(self) -> None:
         """Close the connection if dpsql opened it."""

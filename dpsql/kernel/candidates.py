@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.errors import ParameterError
+from dpsql.trees.forest import Forest
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +29,19 @@ class Candidates:
             raise ParameterError("candidates", allowed="two equal arrays of leaves × candidates", given=self.axis.shape)
         if self.axis.min() < 0:
             raise ParameterError("candidates", allowed="splits on axes of the schema", given=int(self.axis.min()))
+        if self.weights is not None and not (
+            self.weights.shape == self.axis.shape and self.weights.min() >= 0 and self.weights.any(axis=1).all()
+        ):
+            raise ParameterError("weights", allowed="as many, not negative, one above 0 for each leaf", given="others")
+
+    def check_fit(self, forest: Forest) -> None:
+        """Raise ParameterError unless there is a row of candidates for each leaf, on axes that the forest has."""
+        if len(self.axis) != forest.leaves:
+            raise ParameterError(
+                "candidates", allowed=f"a row for each of {forest.leaves} leaves", given=len(self.axis)
+            )
+        if self.axis.max() >= len(forest.axes):
+            raise ParameterError("candidates", allowed="splits on axes of the schema", given=int(self.axis.max()))
 
     @property
     def used_axes(self) -> list[int]:

@@ -114,9 +114,9 @@ def source(engine: Engine, dataset: Dataset) -> Source:
             hint="drop that macro",
         )
     if info.kind == "table":
-        return Source(dataset.schema, table(info.table, info.schema), {})
+        return Source(dataset.schema, table(info.table, info.schema), {}, whole=info.integers)
     base, view = unfold(engine, info)
-    return Source(dataset.schema, table(base.table, base.schema), dict(view.columns), view.where)
+    return Source(dataset.schema, table(base.table, base.schema), dict(view.columns), view.where, info.integers)
 
 
 def _base(engine: Engine, info: TableInfo) -> str:

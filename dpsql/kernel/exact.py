@@ -48,7 +48,7 @@ class Rows:
             trees = Slice(shared, first, forest.trees)
             batch = forest if (first, last) == (0, forest.trees) else forest.part(first, last)
             statement = counts.leaf_counts(self._source, batch, self._engine.vocabulary, self._tickets, trees, part)
-            groups = self._run(statement)
+            groups = _on_grid(self._run(statement), "leaf", batch.leaves)
             found[forest.first_leaf[first] + groups["leaf"], groups["class"]] = groups["rows"]
         return found
 
@@ -64,7 +64,7 @@ class Rows:
             by_class=by_class,
             part=part,
         )
-        groups = self._run(statement)
+        groups = _on_grid(self._run(statement), "node", forest.leaves)
         found = np.zeros((forest.leaves, len(axes), CELLS, self._classes if by_class else 1), np.int64)
         place = np.full(len(forest.axes), -1)
         place[list(axes)] = np.arange(len(axes))
@@ -75,3 +75,12 @@ class Rows:
     def _run(self, statement: Statement) -> Arrays:
         check(statement.query)
         return self._engine.aggregate(statement.query, statement.tables)
+
+
+def _on_grid(groups: Arrays, key: str, count: int) -> Arrays:
+    """Leave out groups past the last leaf.
+
+    A sound forest has none. A broken one must not be an error here: whether a row gets there depends on the rows.
+    """
+    kept = groups[key] < count
+    return {name: values[kept] for name, values in groups.items()}

@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql.errors import ParameterError
+from dpsql.kernel.utility import MONOTONE
 from dpsql.schema import Unit
 
 NANO = 10**9
@@ -49,8 +50,11 @@ class Step:
         if self.operation not in OPERATIONS:
             raise ParameterError("operation", allowed=f"one of {', '.join(OPERATIONS)}", given=self.operation)
         for name in ("nano_epsilon", "trees", "axes", "cells", "scans"):
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
-                raise ParameterError(name, allowed="a positive whole number", given=getattr(self, name))
+            given = getattr(self, name)
+            if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+                raise ParameterError(name, allowed="a positive whole number", given=given)
+        if (self.operation == "choose") != (self.utility in MONOTONE):
+            raise ParameterError("utility", allowed=f"one of {', '.join(MONOTONE)}, for choose", given=self.utility)
 
     @property
     def cost(self) -> int:

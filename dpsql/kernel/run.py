@@ -56,20 +56,28 @@ def run(
     entry = ledger.reserve(charge)
     if not entry.fresh:
         return entry
+    problem: DpsqlError | None = None
     done = False
     try:
         released = ask(Session(engine, where, plan))
         entry = _store(ledger, entry, released, digest(released), store)
         done = True
-    except DpsqlError:
-        raise
-    except (MemoryError, ArithmeticError, ValueError, LookupError, TypeError) as error:
-        problem = QueryFailed("finish the run", type(error).__name__, hint="run again with --debug and report it")
-        raise problem from None
+    except Exception as error:  # noqa: BLE001  the border of the kernel: nothing passes it unsealed
+        problem = _sealed(error)
     finally:
         if not done:
             ledger.lost(entry, "failed")
+    if problem is not None:
+        raise problem  # outside the except block: not even its context holds the old error
     return entry
+
+
+def _sealed(error: Exception) -> DpsqlError:
+    """Return an error that is safe to show: an error's text, and the frames it came through, can hold exact counts."""
+    if not isinstance(error, DpsqlError):
+        return QueryFailed("finish the run", type(error).__name__, hint="ask again; if it stays so, report it")
+    error.__context__ = error.__cause__ = None
+    return error.with_traceback(None)
 
 
 def refuse_unproven(ledger: Ledger, dataset: Dataset, plan: Plan) -> None:

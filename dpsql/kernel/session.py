@@ -92,6 +92,8 @@ class Session:
         Proof: a row adds 1 to one cell of each axis in each tree it walks, so the L1 sensitivity is c·axes
         (disjoint) or c·T·axes (shared); discrete Laplace noise on every cell as in `leaf_counts`.
         """
+        if len(axes) == 0 or not all(0 <= axis < len(forest.axes) for axis in axes):
+            raise AllowanceExceeded(f'step "{name}" asks for axes that the schema does not have.')
         classes = len(self.schema.classes) if by_class else 1
         cells = sum(forest.axes[axis].cells for axis in axes) * forest.leaves * classes
         step = self._take(name, "histograms", forest=forest, axes=len(axes), cells=cells)
@@ -109,6 +111,7 @@ class Session:
         factor e/2 (e where the utility is monotone) costs e per row (McSherry & Talwar 2007; Dwork & Roth 2014,
         Theorem 3.10).
         """
+        candidates.check_fit(forest)
         step = self._take(name, "choose", forest=forest, cells=forest.leaves)
         counts = self._rows.histograms(
             forest, candidates.used_axes, _part(step), shared=step.shared, by_class=step.utility != "median"

@@ -64,8 +64,9 @@ def branch_text(schema: Schema, forest: Forest, axis: int, taken: NDArray[np.boo
         if len(cells) == 0:
             return f"{feature.name}: never"
         low, high = int(cells[0]), int(cells[-1])
-        bounds = [f"{feature.edges[low - 1]:g} ≤ " if low else "", f" < {feature.edges[high]:g}"]
-        return f"{bounds[0]}{feature.name}{bounds[1] if high < feature.cells - 1 else ''}"
+        above = f"{feature.edges[low - 1]:g} ≤ " if low else ""
+        below = f" < {feature.edges[high]:g}" if high < feature.cells - 1 else ""
+        return f"{above}{feature.name}{below}"
     return f"{feature.name} in {{{', '.join(_values(feature, one.digit, taken))}}}"
 
 

@@ -18,6 +18,8 @@ from dpsql.trees.grid import AXES_PER_WORD, BITS, axes
 from dpsql.trees.voting import VotingForest
 
 PLANES = 6
+#: The most leaves × classes of a model that is read back: what the methods' `limit` allows.
+LARGEST_GRID = 2**26
 Columns = dict[str, np.ndarray[Any, Any]]
 
 
@@ -79,6 +81,8 @@ def from_json(schema: Schema, stored: Mapping[str, Any]) -> VotingForest:
     if not 1 <= trees <= 10**6 or len({len(column) for column in leaves.values()}) != 1:
         raise SchemaError("the model file is damaged: its forest has no sensible size.")
     forest = Forest(axes(schema), trees, levels)
+    if forest.leaves * len(schema.classes) > LARGEST_GRID:
+        raise SchemaError("the model file is damaged: its forest is larger than any that dpsql releases.")
     check(forest)
     _within("leaf", leaves["leaf"], forest.leaves)
     _within("class", leaves["class"], len(schema.classes))

@@ -13,8 +13,10 @@ from dpsql.trees.forest import Forest
 from dpsql.trees.grid import Cells
 
 Weights = NDArray[np.int64]
-#: The largest weight of one leaf for one class: sums over trees stay far inside 64 bits.
+#: The largest weight of one leaf for one class.
 LARGEST_WEIGHT = 2**40
+#: The largest score × classes: the SQL ranks classes by one such number, in 64 bits.
+LARGEST_RANK = 2**62
 _CHUNK = 2**16
 
 
@@ -34,6 +36,8 @@ class VotingForest:
             raise SchemaError("a model needs one row of weights for each leaf.")
         if self.weights.size and not 0 <= int(self.weights.min()) <= int(self.weights.max()) <= LARGEST_WEIGHT:
             raise SchemaError(f"a model's weights must lie between 0 and {LARGEST_WEIGHT}.")
+        if int(self.weights.max(initial=0)) * self.forest.trees * self.weights.shape[1] > LARGEST_RANK:
+            raise SchemaError("a model's weights are too large for its number of trees and classes.")
 
     @classmethod
     def majority(cls, forest: Forest, labels: NDArray[np.int64], classes: int) -> VotingForest:
@@ -61,6 +65,7 @@ class VotingForest:
         for level in self.forest.levels:
             state.update(np.ascontiguousarray(level.axis, "<i2").tobytes())
             state.update(np.ascontiguousarray(level.arity, "u1").tobytes())
-            state.update(np.ascontiguousarray(level.planes, "<u8").tobytes())
+            used = level.planes[: 1 + int(np.flatnonzero(level.planes.any(axis=1)).max(initial=0))]
+            state.update(np.ascontiguousarray(used, "<u8").tobytes())
         state.update(np.ascontiguousarray(self.weights, "<i8").tobytes())
         return state.hexdigest()

@@ -1,0 +1,138 @@
+"""The analyst's commands: train under a charged budget, and see the SQL that would run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from dpsql.cli import options
+from dpsql.cli.options import Target, as_json, database, parameters
+from dpsql.cli.output import note, print_json, print_table, say, working
+from dpsql.errors import BudgetExceeded
+from dpsql.kernel.plan import Plan
+from dpsql.ledger import Budget, format_epsilon
+
+
+@click.command()
+@database
+@options.training
+@click.option("--name", help="Name of the model [default: the table's name and a number].")
+@click.option("--request-id", metavar="ID", help="Ask twice under one id: the same model, one charge.")
+@click.option("--dry-run", is_flag=True, help="Show steps, cost, noise and budget; touch nothing.")
+@click.option("--sql", is_flag=True, help="Print the statement that would run; touch nothing.")
+@as_json
+def train(
+    target: Target,
+    table: str,
+    epsilon: str,
+    method: str,
+    name: str | None,
+    request_id: str | None,
+    dry_run: bool,
+    sql: bool,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Train a private forest on a registered table.
+
+    \b
+    Example:
+      dpsql train --db data.duckdb --table adult
+      dpsql train --db data.duckdb --table adult --epsilon 0.5 --trees 50 --dry-run
+
+    The charge is in the ledger before the first row is read, and stays whatever happens next.
+    """
+    chosen = parameters(given)
+    with target.open() as db:
+        if sql:
+            say(db.explain(table, epsilon=epsilon, method=method, **chosen).statement_sql)
+            return
+        if dry_run:
+            plan = db.plan(table, epsilon=epsilon, method=method, **chosen)
+            _print_plan(plan, db.budget(table), as_json=as_json)
+            return
+        with working(f'training on "{table}"'):
+            model = db.train(table, epsilon=epsilon, method=method, name=name, request_id=request_id, **chosen)
+        left = db.budget(table)
+    if as_json:
+        print_json({"model": model.name, "budget": _budget(left), "certificate": dict(model.certificate)})
+        return
+    forest = model.released.forest
+    say(f'Model "{model.name}": {model.method}, {forest.trees} trees, depth {forest.depth}, {forest.leaves} leaves.')
+    if not model.certificate["private"]:
+        say("NOT differentially private: the published variant has no proof.")
+    say(f"Charged epsilon {model.certificate['epsilon']} ({model.certificate['neighbours']}).")
+    say(f'Budget of "{left.table}": {left.spent_text} of {left.cap_text} spent, {left.left_text} left.')
+    note(f"Next:  dpsql predict --db {target.db} --model {model.name} --table NEW_ROWS")
+
+
+@click.command()
+@database
+@options.training
+@click.option("--leaf", type=int, default=0, show_default=True, help="Which leaf, numbered over all trees.")
+@as_json
+def explain(target: Target, table: str, epsilon: str, method: str, leaf: int, as_json: bool, **given: Any) -> None:
+    """Show the SQL of a training run: one leaf as WHERE … GROUP BY, beside the one statement that runs.
+
+    \b
+    Example:
+      dpsql explain --db data.duckdb --table adult --trees 10 --leaf 3
+
+    Nothing is read and nothing is charged.
+    """
+    with target.open() as db:
+        shown = db.explain(table, leaf=leaf, epsilon=epsilon, method=method, **parameters(given))
+    if as_json:
+        print_json(shown.to_dict())
+    else:
+        say(str(shown))
+
+
+def _print_plan(plan: Plan, budget: Budget, *, as_json: bool) -> None:
+    after = budget.spent + plan.nano_epsilon
+    fits = budget.cap is None or after <= budget.cap
+    described = plan.to_dict()
+    if as_json:
+        before = _budget(budget)
+        print_json({"plan": described, "epsilon": format_epsilon(plan.nano_epsilon), "budget": before, "fits": fits})
+    else:
+        _print_steps(described, plan)
+        say(f'\nBudget of "{budget.table}": {budget.spent_text} of {budget.cap_text} spent before.')
+        say(f"After this run: {format_epsilon(after)} spent." if fits else "This run would be refused.")
+        note("Nothing was read and nothing was charged.")
+    if not fits:
+        raise BudgetExceeded(
+            f'table "{budget.table}"',
+            needed=format_epsilon(plan.nano_epsilon),
+            left=budget.left_text,
+            cap=budget.cap_text,
+            hint=f"dpsql ledger --table {budget.table}",
+        )
+
+
+def _print_steps(described: dict[str, Any], plan: Plan) -> None:
+    say(f"Plan of {plan.method}: epsilon {format_epsilon(plan.nano_epsilon)} in all, {described['neighbours']}.")
+    if not plan.private:
+        say("NOT differentially private: the published variant has no proof.")
+    columns = ("step", "asks for", "epsilon", "noise scale", "scans", "values", "expected error")
+    rows = [
+        (
+            s["name"],
+            s["operation"],
+            s["epsilon"],
+            f"{s['noise_scale']:.4g}",
+            s["scans"],
+            s["values"],
+            s["expected_error"],
+        )
+        for s in described["steps"]
+    ]
+    print_table(None, columns, rows)
+    for step in described["steps"]:
+        say(f"{step['name']}: {step['note']}.")
+    say("Parameters: " + ", ".join(f"{name} {value}" for name, value in plan.parameters.items() if value is not None))
+
+
+def _budget(budget: Budget) -> dict[str, Any]:
+    return {"table": budget.table, "cap": budget.cap_text, "spent": budget.spent_text, "left": budget.left_text}

@@ -1,0 +1,77 @@
+"""Options that several commands share, in the same words everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+from dpsql.database import Database, connect
+from dpsql.methods import DEFAULT, METHODS
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Target:
+    """Which database to open, and how."""
+
+    db: str
+    wait: float
+    read_only: bool
+    who: str | None
+
+    def open(self) -> Database:
+        """Open the database, hardened and locked."""
+        return connect(self.db, wait=self.wait, read_only=self.read_only, who=self.who)
+
+
+def database(command: _Command) -> _Command:
+    """Add --db and its companions; the command gets them as one `target`."""
+
+    def wrapped(db: str, wait: float, read_only: bool, who: str | None, **options: Any) -> Any:
+        return command(target=Target(db, wait, read_only, who), **options)
+
+    wrapped.__name__ = command.__name__
+    wrapped.__doc__ = command.__doc__
+    for decorate in (
+        click.option("--as", "who", metavar="NAME", envvar="DPSQL_WHO", help="Name for the ledger [default: login]."),
+        click.option("--read-only", is_flag=True, help="Open the file read-only."),
+        click.option("--wait", type=float, default=2.0, show_default=True, metavar="SECONDS",
+                     help="How long to wait for another process to let the file go."),
+        click.option("--db", required=True, metavar="FILE", envvar="DPSQL_DB", help="The DuckDB file."),
+    ):  # fmt: skip
+        wrapped = decorate(wrapped)
+    # Options declared on the command itself come first in its help.
+    wrapped.__click_params__ = wrapped.__click_params__ + getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
+    return wrapped  # type: ignore[return-value]
+
+
+def as_json(command: _Command) -> _Command:
+    """Add --json."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON value and nothing else.")(command)
+
+
+def training(command: _Command) -> _Command:
+    """Add what a training run takes; the command gets `epsilon`, `method` and the method's parameters."""
+    for decorate in (
+        click.option("--as-published", is_flag=True, default=None, help="The paper's unproven form: NOT private."),
+        click.option("--seed", type=int, help="Shapes the trees; never touches noise."),
+        click.option("--limit", type=int, help="Most cells (leaves of all trees × classes) of the release."),
+        click.option("--branches", type=int, help="Most branches of one split."),
+        click.option("--depth-rule", type=str, help="How the depth is worked out: theorem2 or table4."),
+        click.option("--depth", type=int, help="Depth of the trees [default: from the schema]."),
+        click.option("--trees", type=int, help="Number of trees."),
+        click.option("--method", default=DEFAULT, show_default=True, help=f"One of: {', '.join(METHODS)}."),
+        click.option("--epsilon", default="1", show_default=True, metavar="E", help="What the run may cost."),
+        click.option("--table", required=True, help="The registered table."),
+    ):
+        command = decorate(command)
+    return command
+
+
+def parameters(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters that were given, without those left to the method."""
+    return {name: value for name, value in options.items() if value is not None}

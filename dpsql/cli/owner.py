@@ -1,0 +1,185 @@
+"""The owner's commands: register a table, draft a schema, see and set budgets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dpsql import schemafile
+from dpsql.cli.options import Target, as_json, database
+from dpsql.cli.output import note, print_json, print_table, say
+from dpsql.errors import ParameterError, UsageError
+from dpsql.ledger import Budget, parse_epsilon
+from dpsql.schema import Schema
+
+
+@click.command()
+@database
+@click.option("--table", required=True, help="The private table, or a row-to-row view of it.")
+@click.option("--schema", "schema_file", metavar="FILE", help="YAML or JSON file with the public schema.")
+@click.option("--entry", metavar="NAME", help="Which schema, where the file holds several.")
+@click.option("--cap", metavar="E", help="The epsilon that all runs together may cost.")
+@click.option("--no-cap", is_flag=True, help="Public data: no cap, for comparisons only.")
+@click.option("--label", help="Without --schema: the label column.")
+@click.option("--class", "classes", multiple=True, metavar="VALUE", help="Without --schema: a class (repeat).")
+@click.option("--numeric", multiple=True, metavar="NAME:LOWER:UPPER", help="Without --schema: a numeric feature.")
+@click.option("--categorical", multiple=True, metavar="NAME:A,B,…", help="Without --schema: a categorical feature.")
+@click.option("--boolean", multiple=True, metavar="NAME", help="Without --schema: a boolean feature.")
+@click.option("--unit", metavar="COLUMN:MAX_ROWS", help="Without --schema: the privacy unit [default: a row].")
+@click.option("--rows", type=int, help="Without --schema: the approximate size, declared public.")
+@click.option("--replace", is_flag=True, help="Change schema and cap of a registered table; what is spent stays.")
+@click.option("--dry-run", is_flag=True, help="Check the schema file and show it; change nothing.")
+@as_json
+def register(
+    target: Target,
+    table: str,
+    schema_file: str | None,
+    entry: str | None,
+    cap: str | None,
+    no_cap: bool,
+    replace: bool,
+    dry_run: bool,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Register a private table under a public schema and a cap.
+
+    \b
+    Example:
+      dpsql register --db data.duckdb --table adult --schema adult.yml --cap 3
+      dpsql register --db data.duckdb --table visits --cap 2 --label ill --class yes --class no \\
+          --numeric age:0:110 --categorical ward:A,B,C --unit person_id:3
+
+    Registering looks at the catalog alone and reads no row. It is the owner's act and an entry in the ledger.
+    """
+    if (cap is None) == (not no_cap):
+        raise UsageError("say what all runs together may cost.", hint="--cap EPSILON (or --no-cap for public data)")
+    schema = _schema(schema_file, entry, flags)
+    with target.open() as db:
+        if dry_run:
+            if cap is not None:
+                parse_epsilon(cap, "cap")
+            say(schemafile.dump(schema))
+            note("Nothing was changed.")
+            return
+        dataset = db.register(table, schema, cap=cap, replace=replace)
+        found = db.budget(dataset.table)
+    if as_json:
+        print_json({"dataset": dataset.id, "table": dataset.table, "cap": found.cap_text, "spent": found.spent_text})
+        return
+    say(f'Registered "{dataset.table}" as dataset {dataset.id}.')
+    say(f"Privacy unit: {dataset.schema.unit}. Neighbours: {dataset.schema.unit.neighbours}.")
+    say(f"Cap {found.cap_text}, spent {found.spent_text}, left {found.left_text}.")
+
+
+@click.group()
+def schema() -> None:
+    """Propose schema files."""
+
+
+@schema.command()
+@database
+@click.option("--table", required=True, help="The table to look up in the catalog.")
+@click.option("--label", help="The label column.")
+@click.option("--to", metavar="FILE", help="Write to a new file instead of stdout.")
+def draft(target: Target, table: str, label: str | None, to: str | None) -> None:
+    """Propose a schema file from the catalog alone.
+
+    \b
+    Example:
+      dpsql schema draft --db data.duckdb --table adult --to adult.yml
+
+    Column types, ENUM values and CHECK constraints are used. Rows never are: what only they could tell
+    is left as ??? for you to fill in.
+    """
+    with target.open() as db:
+        text = db.draft(table, label=label)
+    if to is None:
+        say(text)
+        return
+    if Path(to).exists():
+        raise ParameterError("to", allowed="a new file; this one exists", given=to)
+    Path(to).write_text(text, encoding="utf-8")
+    note(f"Wrote {to}. Fill in every ??? before you register.")
+
+
+@click.command()
+@database
+@click.option("--table", help="One table [default: all registered ones].")
+@click.option("--set-cap", metavar="E", help="Owner: set the cap.")
+@click.option("--analyst", metavar="NAME", help="With --set-cap: this analyst's cap under the dataset's.")
+@as_json
+def budget(target: Target, table: str | None, set_cap: str | None, analyst: str | None, as_json: bool) -> None:
+    """Show what each table's cap is, what is spent and what is left; as owner, set a cap.
+
+    \b
+    Example:
+      dpsql budget --db data.duckdb
+      dpsql budget --db data.duckdb --table adult --set-cap 5
+      dpsql budget --db data.duckdb --table adult --set-cap 1 --analyst alice
+    """
+    if (set_cap is not None or analyst is not None) and (table is None or set_cap is None):
+        raise UsageError("setting a cap needs a table and a cap.", hint="--table TABLE --set-cap EPSILON")
+    with target.open() as db:
+        if set_cap is not None and table is not None:
+            db.set_cap(table, set_cap, analyst=analyst)
+        found = [db.budget(table)] if table is not None else db.budgets()
+    if as_json:
+        print_json([_budget_dict(one) for one in found])
+        return
+    rows: list[list[str]] = []
+    for one in found:
+        rows.append([one.table, "", one.cap_text, one.spent_text, one.left_text])
+        rows += [["", share.name, share.cap_text, share.spent_text, share.left_text] for share in one.analysts]
+    print_table(None, ("table", "analyst", "cap", "spent", "left"), rows)
+
+
+def _schema(schema_file: str | None, entry: str | None, flags: dict[str, Any]) -> Schema:
+    given = [name for name, value in flags.items() if value]
+    if schema_file is not None:
+        if given:
+            raise UsageError("give the schema as a file or as flags, not both.", hint="leave out --schema or the flags")
+        return schemafile.load(schema_file, entry=entry)
+    if not flags["label"] or not flags["classes"]:
+        raise UsageError("a schema is needed.", hint="--schema FILE, or --label, --class and features as flags")
+    features: dict[str, Any] = {}
+    for text in flags["numeric"]:
+        name, lower, upper = _parts(text, "numeric", "NAME:LOWER:UPPER", 3)
+        features[name] = {"type": "numeric", "lower": _number(lower), "upper": _number(upper)}
+    for text in flags["categorical"]:
+        name, values = _parts(text, "categorical", "NAME:A,B,…", 2)
+        features[name] = {"type": "categorical", "values": values.split(",")}
+    for name in flags["boolean"]:
+        features[name] = {"type": "boolean"}
+    declared = {"label": flags["label"], "classes": list(flags["classes"]), "features": features, "rows": flags["rows"]}
+    if flags["unit"]:
+        column, most = _parts(flags["unit"], "unit", "COLUMN:MAX_ROWS", 2)
+        declared["privacy_unit"] = {"column": column, "max_rows": int(_number(most))}
+    return Schema.from_dict(declared)
+
+
+def _parts(text: str, option: str, shape: str, count: int) -> list[str]:
+    parts = text.rsplit(":", count - 1)
+    if len(parts) != count or not all(parts):
+        raise ParameterError(f"--{option}", allowed=f"of the form {shape}", given=text)
+    return parts
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ParameterError("a bound", allowed="a number", given=text) from None
+
+
+def _budget_dict(one: Budget) -> dict[str, Any]:
+    return {
+        "dataset": one.dataset,
+        "table": one.table,
+        "cap": None if one.cap is None else one.cap_text,
+        "spent": one.spent_text,
+        "left": None if one.left is None else one.left_text,
+        "analysts": [{"analyst": s.name, "cap": s.cap_text, "spent": s.spent_text} for s in one.analysts],
+    }

@@ -1,0 +1,211 @@
+"""Commands on released models: list, show, predict, evaluate, SQL, export, import. All free of charge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pandas as pd
+
+from dpsql.cli.options import Target, as_json, database
+from dpsql.cli.output import note, print_json, print_table, say, working
+from dpsql.errors import ParameterError, UsageError
+from dpsql.modelsql import FORMS
+
+_SHOWN = 20
+
+
+@click.command()
+@database
+@as_json
+def models(target: Target, as_json: bool) -> None:
+    """List the stored models.
+
+    \b
+    Example:
+      dpsql models --db data.duckdb
+    """
+    with target.open() as db:
+        found = db.models()
+    if as_json:
+        print_json(found.to_dict("records"))
+        return
+    shown = found.drop(columns="digest")
+    print_table(None, list(shown.columns), shown.to_numpy().tolist())
+
+
+@click.command()
+@database
+@click.option("--model", required=True, help="The model's name.")
+@click.option("--tree", type=int, default=0, show_default=True, help="Which tree to draw.")
+@click.option("--depth", type=int, default=3, show_default=True, help="How many levels to draw.")
+@as_json
+def show(target: Target, model: str, tree: int, depth: int, as_json: bool) -> None:
+    """Show a model: its certificate, and one tree drawn as text.
+
+    \b
+    Example:
+      dpsql show --db data.duckdb --model adult_1 --tree 2 --depth 4
+    """
+    with target.open() as db:
+        found = db.model(model)
+    if as_json:
+        print_json({"model": found.name, "certificate": dict(found.certificate)})
+        return
+    card = found.certificate
+    forest = found.released.forest
+    say(f'Model "{found.name}": {found.method}, {forest.trees} trees, depth {forest.depth}, {forest.leaves} leaves')
+    say(f"Private:     {'yes' if card['private'] else 'NO: the published variant has no proof'}")
+    say(f"Epsilon:     {card['epsilon']}")
+    say(f"Neighbours:  {card['neighbours']}")
+    say(f"Trained on:  {card['table']} (dataset {card['dataset']}), {card['created_at']}")
+    say(f"Ledger:      entry {card['ledger_entry']}, {card['ledger_hash'][:16]}…")
+    say(f"Digest:      {card['digest'][:16]}…")
+    say(f"\nTree {tree} of {forest.trees}:")
+    say(found.show(tree, depth=depth))
+
+
+@click.command()
+@database
+@click.option("--model", required=True, help="The model's name.")
+@click.option("--table", help="A table of new rows in the database.")
+@click.option("--file", "file", metavar="PATH", help="A CSV or Parquet file of new rows.")
+@click.option("--into", metavar="TABLE", help="Leave the scored rows in the database as a new table.")
+@click.option("--key", metavar="COLUMN", help="Which column names a row [default: all that are not features].")
+@click.option("--proba", is_flag=True, help="Add each class's share of the votes.")
+@click.option("--to", metavar="PATH", help="Write all predictions to a new CSV file.")
+@as_json
+def predict(
+    target: Target,
+    model: str,
+    table: str | None,
+    file: str | None,
+    into: str | None,
+    key: str | None,
+    proba: bool,
+    to: str | None,
+    as_json: bool,
+) -> None:
+    """Score new rows, in the database or from a file.
+
+    \b
+    Example:
+      dpsql predict --db data.duckdb --model adult_1 --table new_rows --into scored
+      dpsql predict --db data.duckdb --model adult_1 --file new_rows.csv --to labels.csv
+
+    Free of charge, for ever. A registered private table is refused.
+    """
+    if (table is None) == (file is None):
+        raise UsageError("name the rows to score.", hint="--table TABLE or --file PATH")
+    if to is not None and Path(to).exists():
+        raise ParameterError("to", allowed="a new file; this one exists", given=to)
+    data: str | Path = table if table is not None else Path(str(file))
+    with target.open() as db:
+        found = db.model(model)
+        with working(f"scoring {data}"):
+            scored = (
+                found.predict_proba(data, key=key) if proba and not into else found.predict(data, into=into, key=key)
+            )
+    if not isinstance(scored, pd.DataFrame):
+        print_json({"model": model, "into": into}) if as_json else say(f'Scored rows are in table "{into}".')
+        return
+    if to is not None:
+        scored.to_csv(to, index=False)
+        note(f"Wrote {len(scored)} predictions to {to}.")
+        return
+    _print_predictions(scored, as_json=as_json)
+
+
+@click.command()
+@database
+@click.option("--model", required=True, help="The model's name.")
+@click.option("--table", required=True, help="A public table with the label column.")
+@as_json
+def evaluate(target: Target, model: str, table: str, as_json: bool) -> None:
+    """Measure a model on a public table.
+
+    \b
+    Example:
+      dpsql evaluate --db data.duckdb --model adult_1 --table adult_test
+
+    Free of charge. A registered private table is refused: its rows are not public.
+    """
+    with target.open() as db, working(f"evaluating on {table}"):
+        found = db.evaluate(model, table)
+    if as_json:
+        print_json(found.to_dict())
+        return
+    say(str(found))
+    rows = [
+        [true, *(int(v) for v in row)]
+        for true, row in zip(found.confusion.index, found.confusion.to_numpy(), strict=True)
+    ]
+    print_table(None, ("true class", *(f"predicted {name}" for name in found.confusion.columns)), rows)
+
+
+@click.command()
+@database
+@click.option("--model", required=True, help="The model's name.")
+@click.option("--form", type=click.Choice(FORMS), default="select", show_default=True, help="What to generate.")
+@click.option("--table", default="new_rows", show_default=True, help="The table to score (select, view).")
+@click.option("--name", help="Name of the view or macro.")
+@click.option("--create", is_flag=True, help="Also create the view or macro in the database.")
+def sql(target: Target, model: str, form: str, table: str, name: str | None, create: bool) -> None:
+    """Print SQL that predicts: a SELECT, a view, a table macro or a scalar macro.
+
+    \b
+    Example:
+      dpsql sql --db data.duckdb --model adult_1 --form macro --create
+    """
+    if create and form == "select":
+        raise UsageError("a SELECT cannot be created.", hint="--form view, table_macro or macro")
+    with target.open() as db:
+        text = db.model(model).sql(form, table=table, name=name)
+        if create:
+            with db.engine.transaction() as transaction:
+                transaction.run(text)
+    say(text)
+
+
+@click.command()
+@database
+@click.option("--model", required=True, help="The model's name.")
+@click.option("--to", required=True, metavar="FILE", help="A new JSON file.")
+def export(target: Target, model: str, to: str) -> None:
+    """Write a model to a JSON file. It is safe to publish.
+
+    \b
+    Example:
+      dpsql export --db data.duckdb --model adult_1 --to adult_1.json
+    """
+    if Path(to).exists():
+        raise ParameterError("to", allowed="a new file; this one exists", given=to)
+    with target.open() as db:
+        db.model(model).to_json(to)
+    note(f"Wrote {to}.")
+
+
+@click.command(name="import")
+@database
+@click.option("--from", "source", required=True, metavar="FILE", help="A JSON file that dpsql export wrote.")
+@click.option("--name", help="A name in this database [default: the model's own].")
+@as_json
+def import_(target: Target, source: str, name: str | None, as_json: bool) -> None:
+    """Store a model from a JSON file.
+
+    \b
+    Example:
+      dpsql import --db other.duckdb --from adult_1.json
+    """
+    with target.open() as db:
+        found = db.add(Path(source), name=name)
+    print_json({"model": found.name}) if as_json else say(f'Stored model "{found.name}".')
+
+
+def _print_predictions(scored: pd.DataFrame, *, as_json: bool) -> None:
+    if as_json:
+        print_json(scored.astype(object).where(scored.notna(), None).to_dict("records"))
+        return
+    print_table(None, [str(name) for name in scored.columns], scored.head(_SHOWN).astype(object).to_numpy().tolist())
+    if len(scored) > _SHOWN:
+        note(f"… {len(scored) - _SHOWN} more rows. All of them: --to FILE, --json, or --into TABLE.")

@@ -1,0 +1,51 @@
+-- What a connection prepared with dpsql.attach(con) can call. Temporary: they vanish with the connection.
+-- The functions dpsql_*_call are Python functions that attach registers beside these macros.
+-- A statement ends with a semicolon at the end of its line; dpsql runs them one by one.
+
+-- FROM dpsql_train('adult', epsilon := 1.0): train under a charged budget, one row about the new model.
+CREATE OR REPLACE TEMP MACRO dpsql_train(
+    table_name, epsilon := 1, method := 'rosnam', trees := NULL, depth := NULL, seed := NULL, name := NULL,
+    request_id := NULL
+) AS TABLE
+SELECT unnest(dpsql_train_call(
+    CAST(table_name AS VARCHAR), CAST(epsilon AS VARCHAR), CAST(method AS VARCHAR), CAST(trees AS BIGINT),
+    CAST(depth AS BIGINT), CAST(seed AS BIGINT), CAST(name AS VARCHAR), CAST(request_id AS VARCHAR)
+), recursive := true);
+
+-- FROM dpsql_plan('adult', epsilon := 1.0): the steps that training would take and what each costs. Touches nothing.
+CREATE OR REPLACE TEMP MACRO dpsql_plan(
+    table_name, epsilon := 1, method := 'rosnam', trees := NULL, depth := NULL, seed := NULL
+) AS TABLE
+SELECT unnest(dpsql_plan_call(
+    CAST(table_name AS VARCHAR), CAST(epsilon AS VARCHAR), CAST(method AS VARCHAR), CAST(trees AS BIGINT),
+    CAST(depth AS BIGINT), CAST(seed AS BIGINT)
+), recursive := true);
+
+-- SELECT dpsql_predict('adult_1', new_rows) FROM new_rows: the label of each row. For whole tables, dpsql_score is faster.
+CREATE OR REPLACE TEMP MACRO dpsql_predict(model, new_row) AS
+    dpsql_predict_call(CAST(model AS VARCHAR), CAST(new_row AS MAP(VARCHAR, VARCHAR)));
+
+-- FROM dpsql_score('adult_1', 'new_rows'): all columns of a table and the label, as one plain SQL query.
+CREATE OR REPLACE TEMP MACRO dpsql_score(model, table_name) AS TABLE
+FROM query(dpsql_score_call(CAST(model AS VARCHAR), CAST(table_name AS VARCHAR)));
+
+-- FROM dpsql_budget('adult'): what the cap is, what is spent, what is left.
+CREATE OR REPLACE TEMP MACRO dpsql_budget(for_table) AS TABLE
+SELECT
+    table_name,
+    kind,
+    CAST(cap AS DECIMAL(28, 9)) / 1000000000 AS cap,
+    CAST(spent AS DECIMAL(28, 9)) / 1000000000 AS spent,
+    CAST(greatest(cap - spent, 0) AS DECIMAL(28, 9)) / 1000000000 AS "left"
+FROM dpsql.budget
+WHERE lower(table_name) = lower(CAST(for_table AS VARCHAR));
+
+-- FROM dpsql_ledger(): one row per charge.
+CREATE OR REPLACE TEMP MACRO dpsql_ledger() AS TABLE
+FROM dpsql.ledger ORDER BY entry_id;
+
+-- FROM dpsql_models(): one row per model.
+CREATE OR REPLACE TEMP MACRO dpsql_models() AS TABLE
+SELECT name, method, table_name, trees, depth, leaves, epsilon, created_at, digest
+FROM dpsql.model
+ORDER BY model_id;

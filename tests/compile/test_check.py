@@ -1,0 +1,122 @@
+"""The second lock: aggregates over a public grid pass, everything else is refused."""
+
+from __future__ import annotations
+
+import pytest
+import sqlglot
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpsql.compile import counts, splits
+from dpsql.compile.check import NotAggregate, check
+from dpsql.compile.counts import Part, Slice
+from dpsql.engines.duckdb import DuckDBVocabulary
+from dpsql.schema import Schema
+from dpsql.trees.grid import axes
+from tests.compile.running import KEYS
+from tests.rows import any_forest, schemas, source_of
+
+WORDS = DuckDBVocabulary()
+
+ALLOWED = {
+    "counts by leaf": "SELECT node AS leaf, class, COUNT(*) AS rows FROM t GROUP BY node, class",
+    "one count": "SELECT COUNT(*) AS rows FROM main.people",
+    "a filtered count": "SELECT COUNT(*) AS rows FROM main.people WHERE age < 30",
+    "a sum of zeros and ones": "SELECT SUM(CASE WHEN age < 30 THEN 1 ELSE 0 END) AS rows FROM main.people",
+    "a cast count": "SELECT CAST(COUNT(*) AS BIGINT) AS rows FROM main.people",
+}
+
+REFUSED = {
+    "raw rows": "SELECT age FROM main.people",
+    "star": "SELECT * FROM main.people",
+    "star beside a count": "SELECT *, COUNT(*) FROM main.people",
+    "group by a column": "SELECT age, COUNT(*) FROM main.people GROUP BY age",
+    "a column under a key's name": "SELECT age AS node, COUNT(*) FROM main.people GROUP BY age",
+    "group by a hidden column": "SELECT node, COUNT(*) FROM main.people GROUP BY node, age",
+    "group by a hidden expression": "SELECT node, COUNT(*) FROM main.people GROUP BY node, age % 2",
+    "group by position": "SELECT node, COUNT(*) FROM main.people GROUP BY 1",
+    "group by all": "SELECT node, COUNT(*) FROM main.people GROUP BY ALL",
+    "rollup": "SELECT node, COUNT(*) FROM main.people GROUP BY ROLLUP (node)",
+    "cube": "SELECT node, COUNT(*) FROM main.people GROUP BY CUBE (node)",
+    "grouping sets": "SELECT node, COUNT(*) FROM main.people GROUP BY GROUPING SETS ((node), ())",
+    "a key without its group": "SELECT node, COUNT(*) FROM main.people",
+    "having": "SELECT node, COUNT(*) FROM main.people GROUP BY node HAVING COUNT(*) > 5",
+    "qualify": "SELECT node, COUNT(*) FROM main.people GROUP BY node QUALIFY ROW_NUMBER() OVER (PARTITION BY node) = 1",
+    "min": "SELECT MIN(age) FROM main.people",
+    "max": "SELECT MAX(age) FROM main.people",
+    "average": "SELECT AVG(age) FROM main.people",
+    "median": "SELECT MEDIAN(age) FROM main.people",
+    "quantile": "SELECT QUANTILE_CONT(age, 0.5) FROM main.people",
+    "any value": "SELECT ANY_VALUE(age) FROM main.people",
+    "first": "SELECT FIRST(age) FROM main.people",
+    "sum of a column": "SELECT SUM(salary) FROM main.people",
+    "sum of a wide case": "SELECT SUM(CASE WHEN age < 30 THEN 1000 ELSE 0 END) FROM main.people",
+    "sum of a case without else": "SELECT SUM(CASE WHEN age < 30 THEN salary END) FROM main.people",
+    "string_agg": "SELECT STRING_AGG(name, ',') FROM main.people",
+    "array_agg": "SELECT ARRAY_AGG(name) FROM main.people",
+    "histogram": "SELECT HISTOGRAM(age) FROM main.people",
+    "approximate count": "SELECT APPROX_COUNT_DISTINCT(name) FROM main.people",
+    "count distinct": "SELECT COUNT(DISTINCT name) FROM main.people",
+    "distinct": "SELECT DISTINCT node, COUNT(*) FROM main.people GROUP BY node",
+    "distinct inside": "WITH x AS (SELECT DISTINCT name FROM main.people) SELECT COUNT(*) FROM x",
+    "order": "SELECT node, COUNT(*) FROM main.people GROUP BY node ORDER BY COUNT(*)",
+    "limit": "SELECT node, COUNT(*) FROM main.people GROUP BY node LIMIT 1",
+    "limit inside": "SELECT COUNT(*) FROM (SELECT * FROM main.people LIMIT 10)",
+    "offset": "SELECT COUNT(*) FROM main.people OFFSET 1",
+    "sample": "SELECT COUNT(*) FROM main.people TABLESAMPLE 10%",
+    "union": "SELECT COUNT(*) FROM main.people UNION ALL SELECT age FROM main.people",
+    "union inside": "WITH x AS (SELECT a FROM main.p UNION ALL SELECT a FROM main.p) SELECT COUNT(*) FROM x",
+    "except inside": "WITH x AS (SELECT a FROM main.p EXCEPT SELECT a FROM q) SELECT COUNT(*) FROM x",
+    "self join": "SELECT COUNT(*) FROM main.people AS a JOIN main.people AS b ON a.city = b.city",
+    "second table": "SELECT COUNT(*) FROM main.people AS a JOIN main.visits AS b ON a.id = b.id",
+    "subquery as a result": "SELECT (SELECT age FROM main.people) AS leaf, COUNT(*) FROM t",
+    "window": "SELECT COUNT(*) OVER (PARTITION BY age) FROM main.people",
+    "arithmetic on a count": "SELECT COUNT(*) + MAX(age) FROM main.people",
+    "unknown function": "SELECT COUNT(*) FROM main.people WHERE secret_function(age)",
+    "failing function": "SELECT COUNT(*) FROM main.people WHERE ERROR(name)",
+    "random": "SELECT COUNT(*) FROM main.people WHERE RANDOM() < 0.5",
+    "regular expression": "SELECT COUNT(*) FROM main.people WHERE REGEXP_MATCHES(name, 'a')",
+    "file": "SELECT COUNT(*) FROM READ_CSV('people.csv')",
+    "unnest": "SELECT COUNT(*) FROM main.people, UNNEST(tags)",
+    "insert": "INSERT INTO t SELECT COUNT(*) FROM main.people",
+    "create": "CREATE TABLE t AS SELECT COUNT(*) AS n FROM main.people",
+    "update": "UPDATE main.people SET age = 0",
+    "delete": "DELETE FROM main.people",
+    "drop": "DROP TABLE main.people",
+    "set": "SET threads = 1",
+    "copy": "COPY main.people TO 'stolen.csv'",
+}
+
+
+@pytest.mark.parametrize("name", sorted(ALLOWED))
+def test_an_aggregate_passes(name: str) -> None:
+    """A count over a public grid is let through."""
+    query = sqlglot.parse_one(ALLOWED[name], dialect="duckdb")
+    assert check(query) is None
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_anything_else_is_refused(name: str) -> None:
+    """A query that could show more than counts on a public grid is refused."""
+    with pytest.raises(NotAggregate):
+        check(sqlglot.parse_one(REFUSED[name], dialect="duckdb"))
+
+
+@settings(max_examples=30)
+@given(
+    schema=st.booleans().flatmap(lambda unit: schemas(most=12, unit=unit)),
+    shared=st.booleans(),
+    part=st.sampled_from([Part(), Part(1, 3)]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_every_built_statement_passes(schema: Schema, shared: bool, part: Part, seed: int) -> None:
+    """Whatever the schema, the forest and the part: what the compiler builds is an aggregate."""
+    forest = any_forest(axes(schema), trees=3, depth=2, seed=seed)
+    source, trees = source_of(schema), Slice(shared, 1, 7)
+    built = [
+        counts.leaf_counts(source, forest, WORDS, KEYS, trees, part),
+        counts.row_count(source, WORDS, KEYS, part),
+        splits.histograms(source, forest, WORDS, KEYS, trees, [0], by_class=True, part=part),
+        splits.histograms(source, forest, WORDS, KEYS, trees, [0], by_class=False, part=part),
+    ]
+    assert [check(statement.query) for statement in built] == [None] * 4

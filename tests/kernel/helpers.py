@@ -1,0 +1,129 @@
+"""Shared by the kernel's tests: sessions on small tables, exact counts by plain Python, tests of a noise scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.compile.source import Source
+from dpsql.database import Database
+from dpsql.kernel.dataset import find, source
+from dpsql.kernel.plan import Composition, Plan, Step
+from dpsql.kernel.session import Session
+from dpsql.schema import CELLS
+from dpsql.trees.forest import Forest
+from tests.compile.running import row_tickets
+from tests.rows import class_of, one_cell, walk
+
+EPSILON = 10**9
+
+
+def private(database: Database, table: str = "people") -> Source:
+    """Return the registered table as a source of rows."""
+    return source(database.engine, find(database.engine, database.book, table))
+
+
+def session(database: Database, composition: Composition) -> Session:
+    """Return an open session for a plan, as the kernel opens it after a charge."""
+    where = private(database)
+    return Session(database.engine, where, Plan("test", composition, where.schema.unit))
+
+
+def leaf_step(operation: str, forest: Forest, classes: int, *, shared: bool, nano: int = EPSILON) -> Step:
+    """Return a step that releases the leaves of a forest: counts by class, or one label each."""
+    cells = forest.leaves * (classes if operation == "leaf_counts" else 1)
+    return Step("leaves", operation, nano, trees=forest.trees, shared=shared, cells=cells, classes=classes)
+
+
+def histogram_step(forest: Forest, axes: Sequence[int], classes: int, *, shared: bool) -> Step:
+    """Return a step that releases histograms of some axes at the leaves of a forest."""
+    cells = sum(forest.axes[axis].cells for axis in axes) * forest.leaves * classes
+    return Step("bins", "histograms", EPSILON, trees=forest.trees, shared=shared, axes=len(axes), cells=cells)
+
+
+def counted(database: Database, opened: Session) -> list[tuple[dict[str, Any], int, int]]:
+    """Return the rows that count, each with its class and its ticket under the session's own secret keys.
+
+    At unit level the table must not hold more rows of a unit than are used, so that all of them count.
+    """
+    where = private(database)
+    table = [dict(row) for row in _table_rows(database)]
+    unit = where.schema.unit.column
+    kept = [row for row in table if class_of(where.schema, row) is not None and (unit is None or row[unit] is not None)]
+    tickets = dict(_tickets(database, opened, where, kept))
+    return [(row, int(class_of(where.schema, row) or 0), tickets[number]) for number, row in enumerate(kept)]
+
+
+def exact_leaf_counts(database: Database, opened: Session, forest: Forest, *, shared: bool) -> NDArray[np.int64]:
+    """Return the count of each (leaf, class) by walking the trees in plain Python."""
+    schema = opened.schema
+    found = np.zeros((forest.leaves, len(schema.classes)), np.int64)
+    for row, label, ticket in counted(database, opened):
+        leaves = walk(schema, forest, row)
+        for leaf in leaves if shared else [leaves[ticket % forest.trees]]:
+            found[leaf, label] += 1
+    return found
+
+
+def exact_histograms(
+    database: Database, opened: Session, forest: Forest, axes: Sequence[int], *, shared: bool
+) -> NDArray[np.int64]:
+    """Return the count of each (leaf, axis, cell, class) by walking the trees in plain Python."""
+    schema = opened.schema
+    found = np.zeros((forest.leaves, len(axes), CELLS, len(schema.classes)), np.int64)
+    for row, label, ticket in counted(database, opened):
+        leaves = walk(schema, forest, row)
+        for leaf in leaves if shared else [leaves[ticket % forest.trees]]:
+            for place, axis in enumerate(axes):
+                one = forest.axes[axis]
+                feature = schema.features[one.feature]
+                cell = one_cell(feature, row[feature.name]) // CELLS**one.digit % CELLS
+                found[leaf, place, cell, label] += 1
+    return found
+
+
+def mean_size(scale: Fraction | float) -> float:
+    """Return the expected absolute value of discrete Laplace noise of a scale."""
+    ratio = float(np.exp(-1 / float(scale)))
+    return 2 * ratio / (1 - ratio**2)
+
+
+def has_scale(noise: NDArray[np.int64], scale: Fraction | float, *, tolerance: float = 0.13) -> bool:
+    """Whether noise is centred and as large as its scale says; 2,000 values or more tell 30 % apart with certainty."""
+    values = noise.ravel().astype(float)
+    size = np.abs(values).mean() / mean_size(scale)
+    centre = abs(values.mean()) / (values.std() / np.sqrt(len(values)) + 1e-9)
+    return bool(abs(size - 1) < tolerance and centre < 6)
+
+
+def _table_rows(database: Database) -> list[dict[str, Any]]:
+    with database.engine.transaction() as transaction:
+        return transaction.rows("SELECT * FROM people ORDER BY rowid")
+
+
+def _tickets(
+    database: Database, opened: Session, where: Source, kept: Sequence[dict[str, Any]]
+) -> list[tuple[int, int]]:
+    """Return the ticket of each counted row, in the order of the table (of the classes too, as a check)."""
+    drawn = row_tickets(database.engine, where, opened._rows._tickets)
+    if where.schema.unit.column is None:
+        assert [label for _, label in drawn] == [class_of(where.schema, row) for row in kept]
+        return [(number, ticket) for number, (ticket, _) in enumerate(drawn)]
+    return _unit_tickets(database, opened, where, kept)
+
+
+def _unit_tickets(
+    database: Database, opened: Session, where: Source, kept: Sequence[dict[str, Any]]
+) -> list[tuple[int, int]]:
+    """Return tickets by unit: the statement may give rows in another order, so each unit is looked up by its value."""
+    vocabulary = database.engine.vocabulary
+    unit = str(where.schema.unit.column)
+    hashed = vocabulary.keyed_hash([where.column(unit)], opened._rows._tickets.keys).sql(vocabulary.dialect)
+    with database.engine.transaction() as transaction:
+        rows = transaction.rows(f'SELECT DISTINCT "{unit}" AS unit, {hashed} AS ticket FROM people')
+    tickets = {row["unit"]: row["ticket"] for row in rows}
+    return [(number, tickets[row[unit]]) for number, row in enumerate(kept)]

@@ -1,0 +1,143 @@
+"""Small tables, databases and models for tests above the compiler: one schema, plain rows, a dump of what is stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dpsql.database import Database, connect
+from dpsql.engines.base import Engine
+from dpsql.model import Model
+from dpsql.schema import Categorical, Numeric, Schema, Unit
+from dpsql.trees.forest import Forest
+from dpsql.trees.grid import axes
+from dpsql.trees.grow import random_forest
+from dpsql.trees.voting import VotingForest
+
+SCHEMA = Schema("y", ("no", "yes", "maybe"), (Categorical("c", ("a", "b")), Numeric("x", 0, 64)))
+UNITS = Schema(SCHEMA.label, SCHEMA.classes, SCHEMA.features, Unit("person", 3))
+TYPES = {"person": "BIGINT", "x": "DOUBLE", "c": "VARCHAR", "y": "VARCHAR"}
+Row = tuple[int | None, float | None, str | None, str | None]
+#: A method's parameters that keep a run small; methods take those that they have.
+SMALL = {"trees": 3, "depth": 2}
+
+
+def quote(name: str) -> str:
+    """Return a name as a quoted identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def run(engine: Engine, *statements: str) -> None:
+    """Run statements, one transaction each."""
+    for statement in statements:
+        with engine.transaction() as transaction:
+            transaction.run(statement)
+
+
+def rows_of(engine: Engine, query: str) -> list[dict[str, Any]]:
+    """Return the rows of a query."""
+    with engine.transaction() as transaction:
+        return transaction.rows(query)
+
+
+def fill(engine: Engine, name: str, rows: Iterable[Row], types: Mapping[str, str] = TYPES) -> None:
+    """Create (or replace) a table of persons, x, c and y."""
+    columns = ", ".join(f"{quote(column)} {kind}" for column, kind in types.items())
+    with engine.transaction() as transaction:
+        transaction.run(f"CREATE OR REPLACE TABLE {quote(name)} ({columns})")
+        listed = [list(row) for row in rows]
+        if listed:
+            marks = ", ".join("(" + ", ".join("?" for _ in types) + ")" for _ in listed)
+            values = [value for row in listed for value in row]
+            transaction.run(f"INSERT INTO {quote(name)} VALUES {marks}", values)
+
+
+def some_rows(count: int = 40) -> list[Row]:
+    """Return rows of all classes, with a NULL, a NaN, an infinity, unknown values and a NULL unit among them."""
+    rows: list[Row] = [
+        (number // 2, float(number * 7 % 64), ("a", "b", "z", None)[number % 4], ("no", "yes", "maybe")[number % 3])
+        for number in range(count)
+    ]
+    odd: list[Row] = [
+        (None, 1.0, "a", "yes"),
+        (900, None, None, "yes"),
+        (901, float("nan"), "q", "maybe"),
+        (902, float("inf"), "a", "no"),
+        (903, 1e300, "b", "unknown label"),
+        (904, 3.0, "b", None),
+    ]
+    return rows + odd
+
+
+def memory(rows: Iterable[Row] = (), *, schema: Schema = SCHEMA, cap: object | None = 1000) -> Database:
+    """Return an open database in memory with the table "people" registered."""
+    database = connect(":memory:", who="ann")
+    fill(database.engine, "people", rows)
+    database.register("people", schema, cap=cap)
+    return database
+
+
+def on_disk(path: Path, rows: Iterable[Row] = (), *, schema: Schema = SCHEMA, cap: object | None = 1000) -> Database:
+    """Return an open database file with the table "people" registered."""
+    database = connect(path, create=True, who="ann")
+    fill(database.engine, "people", rows)
+    database.register("people", schema, cap=cap)
+    return database
+
+
+def stored(database: Database) -> dict[str, Any]:
+    """Return everything that dpsql keeps: each of its tables, and the receipt's bytes."""
+    tables = rows_of(
+        database.engine, "SELECT table_name FROM information_schema.tables WHERE table_schema = 'dpsql' ORDER BY ALL"
+    )
+    kept: dict[str, Any] = {
+        row["table_name"]: rows_of(database.engine, f"FROM dpsql.{quote(row['table_name'])} ORDER BY ALL")
+        for row in tables
+    }
+    kept = {name: rows for name, rows in kept.items() if rows}
+    path = database.book.receipt_path
+    kept["receipt"] = path.read_bytes() if path is not None else b""
+    return kept
+
+
+def small_forest(schema: Schema = SCHEMA, *, trees: int = 3, depth: int = 2, seed: int = 1) -> Forest:
+    """Return a small random forest over a schema."""
+    return random_forest(axes(schema), trees=trees, depth=depth, seed=seed)
+
+
+def voting(forest: Forest, classes: int, *, seed: int = 1, most: int = 1) -> VotingForest:
+    """Return a forest whose leaves vote at random, with weights up to `most`; a few leaves may be silent."""
+    generator = np.random.default_rng(seed)
+    if most == 1:
+        return VotingForest.majority(forest, generator.integers(0, classes, forest.leaves), classes)
+    return VotingForest(forest, generator.integers(0, most + 1, (forest.leaves, classes)))
+
+
+def model_of(released: VotingForest, schema: Schema, name: str = "model") -> Model:
+    """Return a model that was never trained, with a certificate that fits."""
+    certificate = {"epsilon": "1", "created_at": "2026-01-01T00:00:00+00:00", "digest": released.digest()}
+    return Model(name, "rosnam", "people", schema, released, certificate)
+
+
+def frame_of(rows: Sequence[Row]) -> pd.DataFrame:
+    """Return rows as a DataFrame with the columns of `fill`."""
+    return pd.DataFrame([list(row) for row in rows], columns=list(TYPES)).astype(object)
+
+
+def shape(value: Any) -> Any:
+    """Return a JSON-like value with every leaf replaced by its type: keys and lengths stay."""
+    if isinstance(value, Mapping):
+        return {str(key): shape(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [shape(inner) for inner in value]
+    return type(value).__name__
+
+
+def plain(text: str) -> Any:
+    """Return what a JSON text holds."""
+    return json.loads(text)
