@@ -7,6 +7,7 @@ model.predict("new_rows")
 """
 
 from dpsql.attach import attach
+from dpsql.classifier import DPForestClassifier
 from dpsql.database import Database, connect
 from dpsql.errors import (
     BudgetError,
@@ -36,6 +37,7 @@ __all__ = [
     "BudgetError",
     "BudgetExceeded",
     "Categorical",
+    "DPForestClassifier",
     "Database",
     "DatabaseError",
     "DatabaseLocked",

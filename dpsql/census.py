@@ -77,8 +77,8 @@ _CLASS_PAY = np.array([0.0, -0.3, 1.0, 0.1, 0.2, -2.0])
 _REGION_SHARE = np.array([20, 16, 22, 18, 14, 3, 7], float)
 _REGION_PAY = np.array([0.2, 0.0, -0.2, 0.2, 0.1, -0.3, -0.3])
 #: The score above which income is over 50K, set so that about 24 of 100 are, and the spread of luck.
-_THRESHOLD = 3.95
-_LUCK = 0.75
+_THRESHOLD = 4.15
+_LUCK = 0.9
 #: Of 100 rows, how many lack a column.
 _MISSING = {"workclass": 5.0, "occupation": 5.0, "region": 2.0, "hours_per_week": 1.0}
 

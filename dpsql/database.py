@@ -20,6 +20,7 @@ from dpsql.errors import ParameterError
 from dpsql.evaluate import Evaluation, evaluate
 from dpsql.explain import Explanation, explain
 from dpsql.kernel.dataset import Dataset, find, registered
+from dpsql.kernel.ids import add_row_ids
 from dpsql.kernel.plan import Plan
 from dpsql.ledger import Budget, Ledger, parse_epsilon
 from dpsql.model import Model
@@ -95,6 +96,10 @@ class Database:
     def draft(self, table: str, *, label: str | None = None) -> str:
         """Return a schema file proposed from the catalog alone, with gaps for you to fill in."""
         return draft(self.engine, table, label=label)
+
+    def add_row_ids(self, table: str, *, column: str = "dpsql_id") -> None:
+        """Give every row of a table a random id of its own, to name as `partition` in its schema."""
+        add_row_ids(self.engine, table, column)
 
     def set_cap(self, table: str, cap: object | None, *, analyst: str | None = None) -> Budget:
         """Set a dataset's cap, or one analyst's cap under it, and return the budget."""

@@ -15,7 +15,7 @@ from dpsql.engines.base import Engine
 from dpsql.errors import ParameterError, UsageError
 from dpsql.kernel.dataset import Dataset, columns_used, registered, resolve
 from dpsql.ledger import Ledger, parse_epsilon
-from dpsql.schema import Schema
+from dpsql.schema import Schema, Unit
 
 
 def register(
@@ -38,14 +38,14 @@ def register(
     declared = schemafile.load(schema, entry=entry)
     cap_nano = None if cap is None else parse_epsilon(cap, "cap")
     info, base, spelled = resolve(engine, table, declared)
-    earlier = _earlier(ledger, info.name, base, replace=replace)
+    earlier = _earlier(ledger, info.name, base, spelled.unit, replace=replace)
     identity = earlier.id if earlier else f"{info.name[:40]}-{secrets.token_hex(4)}"
     dataset = Dataset(identity, info.name, base, spelled, columns_used(info, spelled))
     ledger.register(dataset.id, dataset.table, cap_nano, dataset.details(), who, replace=earlier is not None)
     return dataset
 
 
-def _earlier(ledger: Ledger, name: str, base: str, *, replace: bool) -> Dataset | None:
+def _earlier(ledger: Ledger, name: str, base: str, unit: Unit, *, replace: bool) -> Dataset | None:
     """Return the dataset already registered on the same base table, which only `replace` may change."""
     known = registered(ledger)
     earlier = next((one for one in known.values() if one.base.lower() == base.lower()), None)
@@ -57,5 +57,10 @@ def _earlier(ledger: Ledger, name: str, base: str, *, replace: bool) -> Dataset 
         raise UsageError(
             f'table "{name}" is already registered as "{earlier.table}"; its rows have one budget, not two.',
             hint=f"dpsql register --table {name} … --replace   (what is spent stays spent)",
+        )
+    if earlier.schema.unit != unit and ledger.budget(earlier.id).spent:
+        raise UsageError(
+            f'"{name}" has spent budget under privacy unit {earlier.schema.unit}; another would not add up.',
+            hint="keep the privacy unit",
         )
     return earlier

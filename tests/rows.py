@@ -246,7 +246,6 @@ _NUMBER_TYPES: dict[str, Callable[[float | None], Any]] = {
 }
 
 
-
 def _walk_tree(forest: Forest, tree: int, cells: Sequence[int]) -> int:
     node = tree
     for level in forest.levels:

@@ -20,6 +20,7 @@ _COMMANDS = (
     owner.register,
     owner.schema,
     owner.budget,
+    owner.add_ids,
     analyst.train,
     analyst.explain,
     scoring.models,

@@ -105,6 +105,24 @@ def draft(target: Target, table: str, label: str | None, to: str | None) -> None
     note(f"Wrote {to}. Fill in every ??? before you register.")
 
 
+@click.command("add-ids")
+@database
+@click.option("--table", required=True, help="The table.")
+@click.option("--column", default="dpsql_id", show_default=True, help="Name of the new column.")
+def add_ids(target: Target, table: str, column: str) -> None:
+    """Give every row a random id of its own, for tables without a key.
+
+    \b
+    Example:
+      dpsql add-ids --db data.duckdb --table adult
+
+    Name the column as `partition` in the schema: rows are then dealt out to trees by it. This changes the table.
+    """
+    with target.open() as db:
+        db.add_row_ids(table, column=column)
+    say(f'Added column "{column}" to "{table}". In the schema file: partition: {column}')
+
+
 @click.command()
 @database
 @click.option("--table", help="One table [default: all registered ones].")

@@ -139,8 +139,13 @@ def _category_cell(feature: Categorical, value: exp.Expr, vocabulary: Vocabulary
 def _ticket(source: Source, vocabulary: Vocabulary, tickets: Tickets) -> exp.Expr:
     """Hash the unit, a declared partition column, or the row's own address: a function of that unit alone."""
     name = source.schema.unit.column or source.schema.partition
-    key = vocabulary.row_address() if name is None else source.column(name)
-    return vocabulary.keyed_hash([key], tickets.keys)
+    if name is None:
+        return vocabulary.keyed_hash([vocabulary.row_address()], tickets.keys)
+    ticket = vocabulary.keyed_hash([source.column(name)], tickets.keys)
+    if source.schema.unit.column is not None:
+        return ticket
+    by_address = vocabulary.keyed_hash([vocabulary.row_address()], tickets.keys)
+    return exp.case().when(source.column(name).is_(exp.null()), by_address).else_(ticket)
 
 
 def _at_most(query: exp.Select, source: Source, vocabulary: Vocabulary, tickets: Tickets) -> exp.Select:

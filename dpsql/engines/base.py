@@ -7,7 +7,7 @@ read by `aggregate`, and whatever differs between databases lives in that engine
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,6 +123,10 @@ class Engine(Protocol):
 
     def create(self, name: str, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> None:
         """Create a table from a query over public or released tables; nothing is left when it fails."""
+        ...
+
+    def add_column(self, info: TableInfo, column: str, make: Callable[[int], np.ndarray[Any, Any]]) -> None:
+        """Add a BIGINT column to a base table and fill it with what `make` gives for the number of rows."""
         ...
 
     def close(self) -> None:

@@ -95,9 +95,7 @@ def findings(path: Path, ledger_id: str, head: Head) -> list[str]:
         return []
     known = receipt.head.sequence
     if head.sequence < known:
-        return [
-            f"the database is at event {head.sequence}, its receipt at {known}: an old copy or a lost log."
-        ]
+        return [f"the database is at event {head.sequence}, its receipt at {known}: an old copy or a lost log."]
     return [f"the database's event {head.sequence} is not the one in its receipt (event {known})."]
 
 

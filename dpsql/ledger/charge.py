@@ -49,9 +49,7 @@ class Charge:
         for name in (f.name for f in fields(self) if f.name not in ("plan", "nano_epsilon", "scope")):
             check_text(name, getattr(self, name))
         if type(self.nano_epsilon) is not int or not 0 < self.nano_epsilon <= MOST:
-            raise ParameterError(
-                "nano_epsilon", allowed="a whole number from 1 to 10**18", given=self.nano_epsilon
-            )
+            raise ParameterError("nano_epsilon", allowed="a whole number from 1 to 10**18", given=self.nano_epsilon)
         check_kind(self.kind)
         check_scope(self.scope)
         canonical_json("plan", self.plan)

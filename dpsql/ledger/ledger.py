@@ -126,9 +126,7 @@ class Ledger:
         """Return the entry of a request, or None."""
         return next((entry for entry in self.entries() if entry.request_id == request_id), None)
 
-    def entries(
-        self, dataset: str | None = None, *, who: str | None = None, event: str | None = None
-    ) -> list[Entry]:
+    def entries(self, dataset: str | None = None, *, who: str | None = None, event: str | None = None) -> list[Entry]:
         """Return entries in order, each with its state: all, or those of a dataset, a person, an event."""
         return [
             entry
@@ -145,9 +143,7 @@ class Ledger:
 
     def datasets(self) -> list[str]:
         """Return the registered datasets."""
-        rows = self._look(
-            lambda into: into.rows("SELECT DISTINCT dataset FROM dpsql.budget ORDER BY dataset")
-        )
+        rows = self._look(lambda into: into.rows("SELECT DISTINCT dataset FROM dpsql.budget ORDER BY dataset"))
         return [row["dataset"] for row in rows or []]
 
     def verify(self) -> list[str]:

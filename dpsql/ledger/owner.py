@@ -106,21 +106,15 @@ def _check_cap(cap: int | None) -> None:
 
 def _require_cap(cap: int | None) -> None:
     if cap is None:
-        raise ParameterError(
-            "cap", allowed="a number: only public data has none, and only from the start", given=cap
-        )
+        raise ParameterError("cap", allowed="a number: only public data has none, and only from the start", given=cap)
 
 
 def _check_free(event: Event, registered: list[tuple[str, str]]) -> None:
     """A table has one budget: registered twice under two names, it could be spent twice."""
     table = event.table_name.casefold()
-    other = next(
-        (name for name, known in registered if known.casefold() == table and name != event.dataset), None
-    )
+    other = next((name for name, known in registered if known.casefold() == table and name != event.dataset), None)
     if other is not None:
-        raise ParameterError(
-            "table", allowed=f'in one dataset, and it is in "{other}"', given=event.table_name
-        )
+        raise ParameterError("table", allowed=f'in one dataset, and it is in "{other}"', given=event.table_name)
 
 
 _OPEN_BUDGET = """

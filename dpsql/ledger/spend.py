@@ -56,9 +56,7 @@ def _budget_for(transaction: Transaction, charge: Charge) -> Budget:
             raise _no_such_kind(charge)
         raise NotRegistered(charge.table, [row["table_name"] for row in rows])
     if found.table.casefold() != charge.table.casefold():
-        raise ParameterError(
-            "table", allowed=f'"{found.table}", the table of its dataset', given=charge.table
-        )
+        raise ParameterError("table", allowed=f'"{found.table}", the table of its dataset', given=charge.table)
     return found
 
 

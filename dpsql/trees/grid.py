@@ -105,11 +105,17 @@ def _numbers(column: Any) -> NDArray[np.float64]:
     array = np.asarray(column)
     if array.dtype.kind in "iufb":
         return array.astype(np.float64)
-    return np.array([np.nan if category_text(value) is None else float(value) for value in array], np.float64)
+    return np.array([np.nan if category_text(_plain(value)) is None else float(value) for value in array], np.float64)
 
 
 def _key(value: Any) -> tuple[type, Any]:
-    return (float, "nan") if value != value else (type(value), value)
+    plain = _plain(value)
+    return type(plain), plain
+
+
+def _plain(value: Any) -> Any:
+    """Return None for NaN and for pandas's NA, which cannot be compared, not even with itself."""
+    return None if type(value).__name__ == "NAType" or value != value else value
 
 
 def _axes(position: int, feature: Feature) -> list[Axis]:

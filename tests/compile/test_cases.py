@@ -47,5 +47,14 @@ def test_the_sql_of_a_case_can_be_read_back(name: str) -> None:
 
 def test_the_cases_cover_what_they_must() -> None:
     """There is a case for each kind of split, and for one leaf, a unit, two words and shared trees."""
-    wanted = {"numeric_split", "category_split", "group_split", "null_branch", "two_words", "unit", "one_leaf", "shared"}
+    wanted = {
+        "numeric_split",
+        "category_split",
+        "group_split",
+        "null_branch",
+        "two_words",
+        "unit",
+        "one_leaf",
+        "shared",
+    }
     assert wanted <= {path.stem for path in CASES.glob("*.txt")}

@@ -54,9 +54,7 @@ def test_grown_forests_count_alike(engine: Engine, schema: Schema, seed: int, tr
 
 @settings(max_examples=30)
 @given(schema=schemas(most=12), seed=SEEDS, trees=st.integers(1, 5), depth=st.integers(0, 3))
-def test_disjoint_counts_follow_the_tickets(
-    engine: Engine, schema: Schema, seed: int, trees: int, depth: int
-) -> None:
+def test_disjoint_counts_follow_the_tickets(engine: Engine, schema: Schema, seed: int, trees: int, depth: int) -> None:
     """Each row is counted in the one tree that its ticket names, and in no other."""
     made = random_table(schema, 40, seed)
     create(engine, "people", made)
@@ -65,8 +63,7 @@ def test_disjoint_counts_follow_the_tickets(
     drawn = row_tickets(engine, source_of(schema))
     assert len(drawn) == len(counted)
     expected = Counter(
-        (walk(schema, forest, row)[ticket % trees], label)
-        for row, (ticket, label) in zip(counted, drawn, strict=True)
+        (walk(schema, forest, row)[ticket % trees], label) for row, (ticket, label) in zip(counted, drawn, strict=True)
     )
     assert disjoint_counts(engine, source_of(schema), forest) == expected
 

@@ -2,35 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.compile.source import Source
-from dpsql.database import Database
-from dpsql.kernel.dataset import find, source
+from dpsql.engines.base import Engine
+from dpsql.engines.duckdb import open_file
 from dpsql.kernel.plan import Composition, Plan, Step
 from dpsql.kernel.session import Session
-from dpsql.schema import CELLS
+from dpsql.schema import CELLS, Schema
 from dpsql.trees.forest import Forest
 from tests.compile.running import row_tickets
-from tests.rows import class_of, one_cell, walk
+from tests.rows import class_of, one_cell, source_of, walk
+from tests.tables import SCHEMA, Row, fill
 
 EPSILON = 10**9
 
 
-def private(database: Database, table: str = "people") -> Source:
-    """Return the registered table as a source of rows."""
-    return source(database.engine, find(database.engine, database.book, table))
+@dataclass(frozen=True)
+class Held:
+    """An engine that holds the table "people", and its schema. No ledger: a session is opened as after a charge."""
+
+    engine: Engine
+    schema: Schema
+
+    @property
+    def source(self) -> Source:
+        """The table as a source of rows."""
+        return source_of(self.schema)
 
 
-def session(database: Database, composition: Composition) -> Session:
+@cache
+def _engine() -> Engine:
+    return open_file(":memory:")
+
+
+def held(rows: Iterable[Row] = (), *, schema: Schema = SCHEMA) -> Held:
+    """Return the one engine of the kernel's tests, with new rows in "people"."""
+    fill(_engine(), "people", rows)
+    return Held(_engine(), schema)
+
+
+def session(database: Held, composition: Composition) -> Session:
     """Return an open session for a plan, as the kernel opens it after a charge."""
-    where = private(database)
-    return Session(database.engine, where, Plan("test", composition, where.schema.unit))
+    return Session(database.engine, database.source, Plan("test", composition, database.schema.unit))
 
 
 def leaf_step(operation: str, forest: Forest, classes: int, *, shared: bool, nano: int = EPSILON) -> Step:
@@ -45,12 +66,12 @@ def histogram_step(forest: Forest, axes: Sequence[int], classes: int, *, shared:
     return Step("bins", "histograms", EPSILON, trees=forest.trees, shared=shared, axes=len(axes), cells=cells)
 
 
-def counted(database: Database, opened: Session) -> list[tuple[dict[str, Any], int, int]]:
+def counted(database: Held, opened: Session) -> list[tuple[dict[str, Any], int, int]]:
     """Return the rows that count, each with its class and its ticket under the session's own secret keys.
 
     At unit level the table must not hold more rows of a unit than are used, so that all of them count.
     """
-    where = private(database)
+    where = database.source
     table = [dict(row) for row in _table_rows(database)]
     unit = where.schema.unit.column
     kept = [row for row in table if class_of(where.schema, row) is not None and (unit is None or row[unit] is not None)]
@@ -58,7 +79,7 @@ def counted(database: Database, opened: Session) -> list[tuple[dict[str, Any], i
     return [(row, int(class_of(where.schema, row) or 0), tickets[number]) for number, row in enumerate(kept)]
 
 
-def exact_leaf_counts(database: Database, opened: Session, forest: Forest, *, shared: bool) -> NDArray[np.int64]:
+def exact_leaf_counts(database: Held, opened: Session, forest: Forest, *, shared: bool) -> NDArray[np.int64]:
     """Return the count of each (leaf, class) by walking the trees in plain Python."""
     schema = opened.schema
     found = np.zeros((forest.leaves, len(schema.classes)), np.int64)
@@ -70,7 +91,7 @@ def exact_leaf_counts(database: Database, opened: Session, forest: Forest, *, sh
 
 
 def exact_histograms(
-    database: Database, opened: Session, forest: Forest, axes: Sequence[int], *, shared: bool
+    database: Held, opened: Session, forest: Forest, axes: Sequence[int], *, shared: bool
 ) -> NDArray[np.int64]:
     """Return the count of each (leaf, axis, cell, class) by walking the trees in plain Python."""
     schema = opened.schema
@@ -100,14 +121,12 @@ def has_scale(noise: NDArray[np.int64], scale: Fraction | float, *, tolerance: f
     return bool(abs(size - 1) < tolerance and centre < 6)
 
 
-def _table_rows(database: Database) -> list[dict[str, Any]]:
+def _table_rows(database: Held) -> list[dict[str, Any]]:
     with database.engine.transaction() as transaction:
         return transaction.rows("SELECT * FROM people ORDER BY rowid")
 
 
-def _tickets(
-    database: Database, opened: Session, where: Source, kept: Sequence[dict[str, Any]]
-) -> list[tuple[int, int]]:
+def _tickets(database: Held, opened: Session, where: Source, kept: Sequence[dict[str, Any]]) -> list[tuple[int, int]]:
     """Return the ticket of each counted row, in the order of the table (of the classes too, as a check)."""
     drawn = row_tickets(database.engine, where, opened._rows._tickets)
     if where.schema.unit.column is None:
@@ -117,7 +136,7 @@ def _tickets(
 
 
 def _unit_tickets(
-    database: Database, opened: Session, where: Source, kept: Sequence[dict[str, Any]]
+    database: Held, opened: Session, where: Source, kept: Sequence[dict[str, Any]]
 ) -> list[tuple[int, int]]:
     """Return tickets by unit: the statement may give rows in another order, so each unit is looked up by its value."""
     vocabulary = database.engine.vocabulary

@@ -1,0 +1,1 @@
+"""Tests of `dpsql.ledger`, on real DuckDB files."""

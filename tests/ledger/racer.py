@@ -1,7 +1,7 @@
 """A process of its own for the tests: opens the file, charges, and perhaps dies at a chosen moment.
 
-    racer.py FILE charge NAME ROUNDS THREADS    charge 0.1 in each thread of each round, print how many went through
-    racer.py FILE kill MOMENT                   die after reserve, before the commit or before the confirmed receipt
+`racer.py FILE charge NAME ROUNDS THREADS` charges 0.1 in each thread of each round and prints how many went
+through. `racer.py FILE kill MOMENT` dies after-reserve, before-commit or before-confirm (of the receipt).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest import mock
 
 from dpsql.engines.duckdb import open_file
 from dpsql.errors import BudgetExceeded
@@ -55,8 +56,8 @@ def kill(path: Path, moment: str) -> None:
         if moment == "before-commit":
             die()
 
-    anchor.write = dying_write
-    one(Ledger(engine), "killed")
+    with mock.patch.object(anchor, "write", dying_write):
+        one(Ledger(engine), "killed")
     die()
 
 

@@ -15,8 +15,8 @@ from dpsql.errors import ParameterError
 from dpsql.ledger import format_epsilon, parse_epsilon
 
 REFUSED = [
-    "1e400", "1e400000000", "1e99999999999999999999", "-1e99999999", "nan", "inf", "-inf", "0", "0e5", "-1", "abc",
-    "", " ", "1_0", "٣", "1" * 5000, "1000000000.0000000001", "0x10", True, False, None, [], 0, -1, 10**5000,
+    "1e400", "1e400000000", "1e99999999999999999999", "-1e99999999", "nan", "inf", "-inf", "0", "0e5", "-1",
+    "abc", "", " ", "1_0", "٣", "1" * 5000, "1000000000.0000000001", "0x10", True, False, None, [], 0, -1, 10**5000,
     1000000001, float("nan"), float("inf"), -0.0, 1e300, Decimal("1e400000"), Decimal("NaN"), Decimal("sNaN"),
     Decimal("-0"), Fraction(-1, 3), Fraction(10**5000), Fraction(1, -(10**5000)), 1j, b"1",
 ]  # fmt: skip
@@ -36,8 +36,8 @@ def test_what_is_no_amount_is_refused(value: object) -> None:
     ("value", "nano"),
     [("1", 10**9), (" 0.25 ", 250_000_000), (".5", 500_000_000), ("1e-3", 10**6), ("1e9", 10**18), (1, 10**9),
      (0.1, 10**8), (Decimal("0.1"), 10**8), (Fraction(1, 3), 333_333_334), ("1e-10", 1), ("1e-400000000", 1),
-     (Decimal("1e-400000"), 1), (5e-324, 1), ("0.0000000011", 2), (np.float64(0.1), 10**8), (np.int64(2), 2 * 10**9),
-     (0.1 + 0.2, 300_000_001)],
+     (Decimal("1e-400000"), 1), (5e-324, 1), ("0.0000000011", 2), (np.float64(0.1), 10**8),
+     (np.int64(2), 2 * 10**9), (0.1 + 0.2, 300_000_001)],
 )  # fmt: skip
 def test_an_amount_is_read_exactly_or_rounded_up(value: object, nano: int) -> None:
     """Text and numbers become whole nano-epsilon, rounded up when they are finer."""
@@ -48,7 +48,7 @@ def test_an_amount_is_read_exactly_or_rounded_up(value: object, nano: int) -> No
 def test_an_amount_is_never_rounded_down(value: Decimal) -> None:
     """What is charged is at least what was said, and less than one nano more."""
     said = Fraction(value)
-    assert said <= Fraction(parse_epsilon(str(value)), 10**9) < said + Fraction(1, 10**9)
+    assert said <= Fraction(parse_epsilon(value), 10**9) < said + Fraction(1, 10**9)
 
 
 @given(st.fractions(min_value=Fraction(1, 10**15), max_value=10**9))

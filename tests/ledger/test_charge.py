@@ -14,9 +14,9 @@ from .helpers import charge
 
 @pytest.mark.parametrize(
     "changes",
-    [{"who": ""}, {"who": None}, {"dataset": "a\0b"}, {"table": "\ud800"}, {"kind": "gauss"}, {"scope": "north"},
-     {"scope": "=x"}, {"scope": "region="}, {"scope": " region=x"}, {"scope": None}, {"plan": {"x": float("nan")}},
-     {"plan": {"x": object()}}],
+    [{"who": ""}, {"who": None}, {"dataset": "a\0b"}, {"table": "\ud800"}, {"kind": "gauss"},
+     {"scope": "north"}, {"scope": "=x"}, {"scope": "region="}, {"scope": " region=x"}, {"scope": None},
+     {"plan": {"x": float("nan")}}, {"plan": {"x": object()}}],
     ids=str,
 )  # fmt: skip
 def test_a_malformed_charge_is_refused(changes: dict[str, Any]) -> None:

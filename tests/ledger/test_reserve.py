@@ -114,8 +114,8 @@ def test_find_request_finds_what_was_reserved(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize(
     "other",
-    [charge("r1", "0.6"), charge("r1", method="snr"), charge("r1", plan={"trees": 4}), charge("r1", kind="zcdp"),
-     charge("r1", scope="region=north"), charge("r1", dataset="other")],
+    [charge("r1", "0.6"), charge("r1", method="snr"), charge("r1", plan={"trees": 4}),
+     charge("r1", kind="zcdp"), charge("r1", scope="region=north"), charge("r1", dataset="other")],
     ids=["epsilon", "method", "plan", "kind", "scope", "dataset"],
 )  # fmt: skip
 def test_a_request_id_stands_for_one_content(ledger: Ledger, other: Charge) -> None:
@@ -186,9 +186,7 @@ def test_without_a_cap_every_charge_is_still_recorded(ledger: Ledger) -> None:
     assert ledger.verify() == []
 
 
-def test_a_read_only_database_charges_nothing_but_can_be_read(
-    ledger: Ledger, engine: DuckDBEngine, path: Path
-) -> None:
+def test_a_read_only_database_charges_nothing_but_can_be_read(ledger: Ledger, engine: DuckDBEngine, path: Path) -> None:
     """Reserving on a read-only connection is DatabaseReadOnly; looking works."""
     ledger.reserve(charge("r1"))
     engine.close()

@@ -56,7 +56,7 @@ EDITS = {
     "an edited name": ("UPDATE dpsql.entry SET who = 'bob' WHERE sequence = 3", "event 3 was changed"),
     "an edited time": ("UPDATE dpsql.entry SET recorded_at = '' WHERE sequence = 1", "event 1 was changed"),
     "an edited digest": ("UPDATE dpsql.entry SET digest = 'x' WHERE sequence = 4", "event 4 was changed"),
-    "an edited request": ("UPDATE dpsql.entry SET request_id = 'x' WHERE sequence = 3", "event 3 was changed"),
+    "another request": ("UPDATE dpsql.entry SET request_id = 'x' WHERE sequence = 3", "event 3 was changed"),
     "a forged hash": ("UPDATE dpsql.entry SET hash = 'x' WHERE sequence = 3", "does not follow event 3"),
     "a deleted event": ("DELETE FROM dpsql.entry WHERE sequence = 3", "gap between events 2 and 4"),
     "a deleted first event": ("DELETE FROM dpsql.entry WHERE sequence = 1", "events before 2 are missing"),
@@ -67,7 +67,7 @@ EDITS = {
     "edited spending": ("UPDATE dpsql.budget SET spent = 0", "says 0 is spent, its events add up to 0.875"),
     "an edited cap": ("UPDATE dpsql.budget SET cap = 9000000000", "was changed"),
     "a deleted budget": ("DELETE FROM dpsql.budget", "is missing"),
-    "a forged budget": ("INSERT INTO dpsql.budget VALUES ('x', 'pure', 'x', 9, 0, 0)", "has no event behind it"),
+    "a forged budget": ("INSERT INTO dpsql.budget VALUES ('x', 'pure', 'x', 9, 0, 0)", "has no event behind"),
     "an edited scope": ("UPDATE dpsql.scope_budget SET spent = 0", "says 0 is spent"),
     "an edited analyst": ("UPDATE dpsql.analyst_budget SET spent = 0", "says 0 is spent"),
 }
