@@ -6,21 +6,23 @@ connection. Each call works on a cursor of its own, so that a charge is committe
 
 from __future__ import annotations
 
+import functools
 import weakref
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
-from dpsql import sqlfiles
+from dpsql import shelf, sqlfiles
 from dpsql.database import Database, connect
 from dpsql.engines.duckdb import Connection, define
-from dpsql.errors import DpsqlError, UnknownName
+from dpsql.errors import DpsqlError, ParameterError, QueryFailed, UnknownName, UsageError
 from dpsql.ledger import Ledger
 from dpsql.model import Model
 from dpsql.predict import public_table, scoring_query
 from dpsql.schema import Numeric
-from dpsql.shelf import install
 
+_Result = TypeVar("_Result")
 _TRAINED = (
     "STRUCT(model VARCHAR, method VARCHAR, trees BIGINT, depth BIGINT, leaves BIGINT, epsilon VARCHAR, "
     'neighbours VARCHAR, spent VARCHAR, "left" VARCHAR)[]'
@@ -31,25 +33,43 @@ _STEPS = (
 )
 _TEXT = "VARCHAR"
 _ROW = "MAP(VARCHAR, VARCHAR)"
+_CALLS = ("dpsql_train_call", "dpsql_plan_call", "dpsql_predict_call", "dpsql_score_call")
+#: The connections that carry the functions; DuckDB shares functions between the connections to one database.
+_ATTACHED: weakref.WeakSet[Connection] = weakref.WeakSet()
 
 
 def attach(connection: Connection, *, who: str | None = None) -> Database:
-    """Prepare a connection for calls from SQL and return it as a Database.
+    """Prepare a connection for calls from SQL and return it as a Database. Attaching again changes only `who`.
 
     The connection stays yours and cannot be locked down: `Database.weaknesses()` says what it leaves open.
     """
     database = connect(connection, who=who)
     Ledger(database.engine).install()
-    install(database.engine)
+    shelf.install(database.engine)
+    _make_room(connection, database)
     calls = _Calls(connection, database.who)
-    whole = ["BIGINT"] * 3
-    define(connection, "dpsql_train_call", calls.train, [_TEXT] * 3 + whole + [_TEXT] * 2, _TRAINED, changes=True)
-    define(connection, "dpsql_plan_call", calls.plan, [_TEXT] * 3 + whole, _STEPS)
-    define(connection, "dpsql_predict_call", calls.predict, [_TEXT, _ROW], _TEXT)
-    define(connection, "dpsql_score_call", calls.score, [_TEXT, _TEXT], _TEXT)
+    train, plan, predict, score = _CALLS
+    define(connection, train, _sealed(calls.train), [_TEXT] * 8, _TRAINED, changes=True)
+    define(connection, plan, _sealed(calls.plan), [_TEXT] * 6, _STEPS)
+    define(connection, predict, _sealed(calls.predict), [_TEXT, _ROW], _TEXT)
+    define(connection, score, _sealed(calls.score), [_TEXT, _TEXT], _TEXT)
+    _ATTACHED.add(connection)
     for statement in sqlfiles.statements("duckdb/macros.sql"):
         connection.execute(statement)
     return database
+
+
+def _make_room(connection: Connection, database: Database) -> None:
+    """Take the functions of an earlier attach off this connection; refuse when another connection carries them."""
+    if connection in _ATTACHED:
+        for name in _CALLS:
+            connection.remove_function(name)
+        return
+    with database.engine.transaction() as transaction:
+        if transaction.rows("SELECT 1 FROM duckdb_functions() WHERE function_name = ?", (_CALLS[0],)):
+            raise UsageError(
+                "dpsql is already attached to another connection to this database.", hint="use that connection"
+            )
 
 
 class _Calls:
@@ -62,16 +82,17 @@ class _Calls:
 
     def train(
         self,
-        table: str,
-        epsilon: str,
-        method: str,
-        trees: int | None,
-        depth: int | None,
-        seed: int | None,
+        table: str | None,
+        epsilon: str | None,
+        method: str | None,
+        trees: str | None,
+        depth: str | None,
+        seed: str | None,
         name: str | None,
         request_id: str | None,
     ) -> list[dict[str, Any]]:
         """Train and describe the new model in one row."""
+        table, method = _named(table, "table"), _named(method, "method")
         given = _given(trees=trees, depth=depth, seed=seed)
         db = self._database()
         model = db.train(table, epsilon=epsilon, method=method, name=name, request_id=request_id, **given)
@@ -92,18 +113,27 @@ class _Calls:
         ]
 
     def plan(
-        self, table: str, epsilon: str, method: str, trees: int | None, depth: int | None, seed: int | None
+        self,
+        table: str | None,
+        epsilon: str | None,
+        method: str | None,
+        trees: str | None,
+        depth: str | None,
+        seed: str | None,
     ) -> list[dict[str, Any]]:
         """Describe the steps of a plan, one row each."""
+        table, method = _named(table, "table"), _named(method, "method")
         given = _given(trees=trees, depth=depth, seed=seed)
         plan = self._database().plan(table, epsilon=epsilon, method=method, **given)
         steps = plan.to_dict()["steps"]
         names = ("operation", "epsilon", "noise_scale", "scans", "values", "expected_error")
         return [{"step": step["name"], **{name: step[name] for name in names}} for step in steps]
 
-    def predict(self, name: str, row: dict[str, str | None]) -> str:
-        """Return the label of one row, given as texts by column name."""
-        model = self._model(name)
+    def predict(self, name: str | None, row: dict[str, str | None] | None) -> str | None:
+        """Return the label of one row, given as texts by column name; NULL where there is no row."""
+        model = self._model(_named(name, "model"))
+        if row is None:
+            return None
         columns: dict[str, Any] = {}
         lowered = {key.lower(): value for key, value in row.items()}
         for feature in model.schema.features:
@@ -113,17 +143,17 @@ class _Calls:
             columns[feature.name] = [_number(text) if isinstance(feature, Numeric) else text]
         return model.classes[model.best(columns)]
 
-    def score(self, name: str, table: str) -> str:
+    def score(self, name: str | None, table: str | None) -> str:
         """Return the SQL that scores a whole table."""
-        model = self._model(name)
+        model = self._model(_named(name, "model"))
         assert model.database is not None
-        info = public_table(model.database, table)
+        info = public_table(model.database, _named(table, "table"))
         return scoring_query(model, info, key=None, into="").sql(model.database.engine.dialect)
 
     def _model(self, name: str) -> Model:
         db = self._database()
         if name not in self._models:
-            self._models = {name: db.model(name)}
+            self._models = {name: shelf.load(db.engine, name)}  # without its database, which holds the connection
         return self._models[name].within(db)
 
     def _database(self) -> Database:
@@ -133,9 +163,45 @@ class _Calls:
         return connect(connection, who=self._who)
 
 
-def _given(**parameters: int | None) -> dict[str, int]:
-    return {name: value for name, value in parameters.items() if value is not None}
+def _sealed(call: Callable[..., _Result]) -> Callable[..., _Result]:
+    """Return a call whose unexpected errors lose their text: DuckDB would quote it, and it can hold a value."""
+
+    @functools.wraps(call)
+    def sealed(*values: str | None) -> _Result:
+        problem: DpsqlError
+        try:
+            return call(*values)
+        except DpsqlError as error:
+            problem = error
+        except Exception as error:  # noqa: BLE001  the border to the database: what passes it is shown to anyone
+            problem = QueryFailed(f"finish {call.__name__}", type(error).__name__)
+        raise problem
+
+    return sealed
+
+
+def _named(name: str | None, what: str) -> str:
+    if name is None:
+        raise ParameterError(what, allowed=f"the name of a {what}", given="NULL")
+    return name
+
+
+def _given(**parameters: str | None) -> dict[str, int]:
+    return {name: _whole(name, value) for name, value in parameters.items() if value is not None}
+
+
+def _whole(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ParameterError(name, allowed="a whole number", given=text) from None
 
 
 def _number(text: str | None) -> float:
-    return np.nan if text is None else float(text)
+    """Return a cell as a number. As in a CSV file, a text that is none goes where NULL goes."""
+    if text is None:
+        return np.nan
+    try:
+        return float(text)
+    except ValueError:
+        return {"true": 1.0, "false": 0.0}.get(text, np.nan)

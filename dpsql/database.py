@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -44,7 +45,19 @@ def connect(
         return Database(adopt(target), who=who)
     if not isinstance(target, str | Path) or "\x00" in str(target):
         raise ParameterError("db", allowed="the path of a DuckDB file, or a DuckDB connection", given=type(target))
+    if isinstance(wait, bool) or not isinstance(wait, int | float) or not 0 <= wait < math.inf:
+        raise ParameterError("wait", allowed="a number of seconds from 0", given=wait)
+    if not _nameable(target):
+        raise ParameterError("db", allowed="the path of a DuckDB file", given=str(target))
     return Database(open_file(target, create=create, read_only=read_only, wait=wait), who=who)
+
+
+def _nameable(path: str | Path) -> bool:
+    """Whether a path can name a file at all: it is not empty, and the system takes it."""
+    try:
+        return str(path) != "" and Path(path).exists() in (True, False)
+    except (OSError, ValueError):
+        return False
 
 
 def login() -> str:
@@ -129,6 +142,8 @@ class Database:
         **parameters: Any,
     ) -> Model:
         """Train a forest under a charged budget, store it, and return it."""
+        if request_id == "":  # an unset variable in a script: its second run would charge again
+            raise ParameterError("request_id", allowed="text, not empty", given=request_id)
         model = training.train(
             self.engine,
             self.book,

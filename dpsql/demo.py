@@ -14,8 +14,6 @@ from dpsql.evaluate import Evaluation
 from dpsql.ledger import Budget
 from dpsql.model import Model
 
-HOLDOUT_ROWS = 5_000
-
 
 @dataclass(frozen=True, eq=False)
 class Demonstration:
@@ -28,10 +26,10 @@ class Demonstration:
     budget: Budget
 
 
-def demonstrate(path: str | Path, *, rows: int = 30_000) -> Demonstration:
+def demonstrate(path: str | Path, *, rows: int = census.ROWS) -> Demonstration:
     """Make a DuckDB file with a synthetic census, register it, train a forest, and measure it on a hold-out."""
     with connect(path, create=True) as db:
-        for name, count, seed in (("census", rows, 1), ("census_holdout", HOLDOUT_ROWS, 2)):
+        for name, count, seed in (("census", rows, 1), ("census_holdout", census.HOLD_OUT_ROWS, 2)):
             db.engine.create(name, exp.select("*").from_("made"), {"made": census.rows(count, seed)})
         db.register("census", census.SCHEMA, cap=3)
         model = db.train("census", epsilon=1, name="census_forest")

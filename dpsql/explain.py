@@ -38,7 +38,8 @@ class Explanation:
     def __str__(self) -> str:
         levels = ", ".join(f"{name} ({rows} rows)" for name, rows in self.node_tables.items())
         return (
-            f"-- Leaf {self.leaf}, in tree {self.tree}, as a readable query:\n{self.leaf_sql};\n\n"
+            f"-- Leaf {self.leaf} as a readable query (on the rows dealt out to tree {self.tree}):\n"
+            f"{self.leaf_sql};\n\n"
             f"-- All leaves of all trees, in one scan of the table (this is what runs).\n"
             f"-- It joins the small public tables {levels}.\n{self.statement_sql};"
         )

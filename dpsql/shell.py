@@ -22,8 +22,19 @@ class Answer:
     @property
     def exit_code(self) -> int:
         """The exit code of the error: dpsql's own ones keep theirs."""
-        kind = getattr(errors, (self.error or "").split(":", 1)[0], None)
-        return kind.exit_code if isinstance(kind, type) and issubclass(kind, errors.DpsqlError) else 1
+        kind = self._kind
+        return kind.exit_code if kind else 1
+
+    @property
+    def message(self) -> str:
+        """The error in words, without the name of its class."""
+        text = self.error or ""
+        return text.partition(": ")[2] if self._kind else text
+
+    @property
+    def _kind(self) -> type[errors.DpsqlError] | None:
+        kind = getattr(errors, (self.error or "").partition(": ")[0], None)
+        return kind if isinstance(kind, type) and issubclass(kind, errors.DpsqlError) else None
 
 
 class Shell:

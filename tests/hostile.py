@@ -147,103 +147,18 @@ REM x
 """
 
 _WORDS = """
-select
-FROM
-Where
-group
-order
-table
-column
-null
-NULL NULL
-true
-false
-none
-nan
-inf
--inf
-infinity
-default
-user
-index
-primary key
-union
-end
-case
-when
-then
-else
-join
-cross
-natural
-using
-qualify
-window
-rows
-range
-row
-limit
-offset
-values
-with
-recursive
-create
-drop
-alter
-grant
-analyze
-pivot
-lambda
-asof
-interval
-timestamp
-date
-integer
-varchar
-current_date
-current_user
-rowid
-_rowid_
-ctid
-oid
-class
-ticket
-node
-leaf
-label
-cell
-axis
-axes
-word
-word_0
-word_1
-shift
-child
-plane_0
-level_0
-level_1
-depth_1
-packed
-chosen
-turn
-start
-roots
-split
-cells
-dpsql
-dpsql_batch
-main
-temp
-system
-information_schema
-duckdb_tables
-sqlite_master
-pg_catalog
-__index_level_0__
+select FROM Where group order table column null true false none nan inf -inf infinity default user index union
+end case when then else join cross natural using qualify window rows range row limit offset values with
+recursive create drop alter grant analyze pivot lambda asof interval timestamp date integer varchar
+current_date current_user rowid _rowid_ ctid oid class ticket node leaf label cell axis axes word word_0
+word_1 shift child plane_0 level_0 level_1 depth_1 packed chosen turn start roots split cells dpsql
+dpsql_batch main temp system information_schema duckdb_tables sqlite_master pg_catalog __index_level_0__
 """
 
 _SHAPES = r"""
 a b
+NULL NULL
+primary key
 a.b
 a.b.c
 .
@@ -445,7 +360,7 @@ HOSTILE: list[str] = [
     *_lines(_INJECTION),
     *_lines(_QUOTES),
     *_lines(_COMMENTS),
-    *_lines(_WORDS),
+    *_WORDS.split(),
     *_lines(_SHAPES),
     *_lines(_SHELL),
     *_UNICODE,

@@ -173,9 +173,11 @@ def create(engine: Engine, table_name: str, made: Table) -> None:
             run.run(f"INSERT INTO main.{_quote(table_name)} VALUES {places}", [value for row in rows for value in row])
 
 
-def source_of(schema: Schema, table_name: str = "people") -> Source:
-    """Return the table of schema main as a source of rows."""
-    return Source(schema, table(table_name, "main"), {})
+def source_of(schema: Schema, table_name: str = "people", *, made: Table | None = None) -> Source:
+    """Return the table of schema main as a source of rows; with `made`, its integer columns are known as such."""
+    types = made.types if made is not None else {}
+    whole = frozenset(name for name, kind in types.items() if kind in ("INTEGER", "BIGINT", "HUGEINT"))
+    return Source(schema, table(table_name, "main"), {}, whole=whole)
 
 
 def _quote(name: str) -> str:

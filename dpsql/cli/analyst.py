@@ -8,8 +8,8 @@ import click
 
 from dpsql.cli import options
 from dpsql.cli.options import Target, as_json, database, parameters
-from dpsql.cli.output import note, print_json, print_table, say, working
-from dpsql.errors import BudgetExceeded
+from dpsql.cli.output import note, print_json, print_table, say, say_exact, working
+from dpsql.errors import BudgetExceeded, UsageError
 from dpsql.kernel.plan import Plan
 from dpsql.ledger import Budget, format_epsilon
 
@@ -43,10 +43,13 @@ def train(
 
     The charge is in the ledger before the first row is read, and stays whatever happens next.
     """
+    if sql and dry_run:
+        raise UsageError("one thing at a time: the SQL or the plan.", hint="leave out --sql or --dry-run")
     chosen = parameters(given)
     with target.open() as db:
         if sql:
-            say(db.explain(table, epsilon=epsilon, method=method, **chosen).statement_sql)
+            statement = db.explain(table, epsilon=epsilon, method=method, **chosen).statement_sql
+            print_json({"table": table, "sql": statement}) if as_json else say_exact(statement)
             return
         if dry_run:
             plan = db.plan(table, epsilon=epsilon, method=method, **chosen)
@@ -86,7 +89,7 @@ def explain(target: Target, table: str, epsilon: str, method: str, leaf: int, as
     if as_json:
         print_json(shown.to_dict())
     else:
-        say(str(shown))
+        say_exact(str(shown))
 
 
 def _print_plan(plan: Plan, budget: Budget, *, as_json: bool) -> None:

@@ -6,7 +6,7 @@ import click
 
 from dpsql.cli.options import Target, as_json, database
 from dpsql.cli.output import print_csv, print_json, print_table, say
-from dpsql.errors import LedgerBroken
+from dpsql.errors import LedgerBroken, UsageError
 
 _COLUMNS = ("entry", "when", "who", "event", "table", "method", "epsilon", "cap", "state")
 
@@ -32,7 +32,13 @@ def ledger(
       dpsql ledger verify --db data.duckdb
     """
     if context.invoked_subcommand is not None:
+        if table is not None or as_csv or as_json or read_only:
+            name = context.invoked_subcommand
+            raise UsageError("options of a subcommand stand behind it.", hint=f"dpsql ledger {name} --db FILE …")
+        context.default_map = {name: {"db": db, "wait": wait} for name in ledger.commands} if db is not None else None
         return
+    if as_csv and as_json:
+        raise UsageError("one form at a time: CSV or JSON.", hint="leave out --csv or --json")
     if db is None:
         raise click.UsageError("Missing option '--db'.")
     with Target(db, wait, read_only, None).open() as opened:
@@ -69,7 +75,8 @@ def verify(target: Target, as_json: bool) -> None:
 
 @ledger.command()
 @database
-def accept(target: Target) -> None:
+@as_json
+def accept(target: Target, as_json: bool) -> None:
     """Take the ledger as it stands for the truth; the owner's act, after a restored backup or a lost receipt.
 
     \b
@@ -78,4 +85,4 @@ def accept(target: Target) -> None:
     """
     with target.open() as db:
         db.accept()
-    say("Accepted. The act is an entry in the ledger.")
+    print_json({"accepted": True}) if as_json else say("Accepted. The act is an entry in the ledger.")

@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 budget refused, 4 database out of
 
 from __future__ import annotations
 
+import os
 import sys
 from types import TracebackType
 
@@ -64,6 +65,7 @@ def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     try:
         app.main(args=arguments, prog_name="dpsql", standalone_mode=False)
+        sys.stdout.flush()
     except DpsqlError as error:
         report(error)
         return error.exit_code
@@ -72,6 +74,9 @@ def run(arguments: list[str] | None = None) -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         note("Stopped.")
+        return 1
+    except BrokenPipeError:  # who read the output has gone, as in `dpsql ledger | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return 0
 

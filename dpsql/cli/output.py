@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import sys
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
@@ -16,7 +18,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dpsql.errors import DpsqlError
+from dpsql.errors import DpsqlError, ParameterError
+
+#: Kinds of characters that could steer a terminal or cannot be printed: control, format, lone surrogate.
+_UNPRINTABLE = ("Cc", "Cf", "Cs")
 
 
 def clean(text: object) -> str:
@@ -25,7 +30,7 @@ def clean(text: object) -> str:
     >>> clean("a\\x1b[31mb")
     'a�[31mb'
     """
-    return "".join(c if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf") else "�" for c in str(text))
+    return "".join(c if c in "\n\t" or unicodedata.category(c) not in _UNPRINTABLE else "�" for c in str(text))
 
 
 def say(text: str) -> None:
@@ -38,9 +43,28 @@ def note(text: str) -> None:
     click.echo(clean(text), err=True)
 
 
+def say_exact(text: str) -> None:
+    """Print text that is to be run or read again, such as SQL: unchanged, except on a terminal."""
+    if sys.stdout.isatty():
+        say(text)
+    else:
+        click.echo(text.encode("utf-8", "backslashreplace"))
+
+
 def print_json(value: Any) -> None:
-    """Print one JSON value to stdout and nothing else."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+    """Print one JSON value to stdout and nothing else; characters that could steer a terminal are escaped."""
+    text = json.dumps(_plain(value), indent=2, ensure_ascii=False, default=str, allow_nan=False)
+    strange = {c for c in text if c != "\n" and unicodedata.category(c) in _UNPRINTABLE}
+    click.echo(text.translate({ord(c): json.dumps(c)[1:-1] for c in strange}))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it: NaN is null, an infinity is text."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def print_csv(columns: Sequence[str], rows: Sequence[Mapping[Any, Any]]) -> None:
@@ -49,7 +73,7 @@ def print_csv(columns: Sequence[str], rows: Sequence[Mapping[Any, Any]]) -> None
     writer = csv.DictWriter(buffer, columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    click.echo(buffer.getvalue(), nl=False)
+    say_exact(buffer.getvalue().removesuffix("\n"))
 
 
 def print_table(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -58,8 +82,29 @@ def print_table(title: str | None, columns: Sequence[str], rows: Sequence[Sequen
     for name in columns:
         table.add_column(Text(clean(name)), overflow="fold")
     for row in rows:
-        table.add_row(*(Text(clean(cell)) for cell in row))
+        table.add_row(*(Text("NULL" if cell is None else clean(cell)) for cell in row))
     Console(file=sys.stdout, soft_wrap=False, width=_width()).print(table)
+
+
+def check_new(to: str | None) -> None:
+    """Refuse the path of a file that exists."""
+    try:
+        exists = to is not None and Path(to).exists()
+    except (OSError, ValueError):
+        exists = False  # writing it will say why not
+    if exists:
+        raise ParameterError("to", allowed="a new file; this one exists", given=to)
+
+
+def write_new(to: str, text: str) -> None:
+    """Write text to a new file."""
+    try:
+        with Path(to).open("x", encoding="utf-8", newline="") as file:
+            file.write(text)
+    except FileExistsError:
+        raise ParameterError("to", allowed="a new file; this one exists", given=to) from None
+    except OSError as error:
+        raise ParameterError("to", allowed=f"a file that can be written ({error.strerror})", given=to) from None
 
 
 @contextmanager

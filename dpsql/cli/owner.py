@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
 from dpsql import schemafile
 from dpsql.cli.options import Target, as_json, database
-from dpsql.cli.output import note, print_json, print_table, say
+from dpsql.cli.output import check_new, note, print_json, print_table, say, say_exact, write_new
 from dpsql.errors import ParameterError, UsageError
+from dpsql.kernel.dataset import resolve
 from dpsql.ledger import Budget, parse_epsilon
 from dpsql.schema import Schema
 
@@ -61,7 +61,9 @@ def register(
         if dry_run:
             if cap is not None:
                 parse_epsilon(cap, "cap")
-            say(schemafile.dump(schema))
+            info, _, spelled = resolve(db.engine, table, schema)
+            found_file = {"table": info.name, "schema": spelled.to_dict()}
+            print_json(found_file) if as_json else say_exact(schemafile.dump(spelled))
             note("Nothing was changed.")
             return
         dataset = db.register(table, schema, cap=cap, replace=replace)
@@ -76,7 +78,12 @@ def register(
 
 @click.group()
 def schema() -> None:
-    """Propose schema files."""
+    """Propose schema files.
+
+    \b
+    Example:
+      dpsql schema draft --db data.duckdb --table adult --to adult.yml
+    """
 
 
 @schema.command()
@@ -84,7 +91,8 @@ def schema() -> None:
 @click.option("--table", required=True, help="The table to look up in the catalog.")
 @click.option("--label", help="The label column.")
 @click.option("--to", metavar="FILE", help="Write to a new file instead of stdout.")
-def draft(target: Target, table: str, label: str | None, to: str | None) -> None:
+@as_json
+def draft(target: Target, table: str, label: str | None, to: str | None, as_json: bool) -> None:
     """Propose a schema file from the catalog alone.
 
     \b
@@ -94,14 +102,17 @@ def draft(target: Target, table: str, label: str | None, to: str | None) -> None
     Column types, ENUM values and CHECK constraints are used. Rows never are: what only they could tell
     is left as ??? for you to fill in.
     """
+    check_new(to)
     with target.open() as db:
         text = db.draft(table, label=label)
-    if to is None:
-        say(text)
+    if to is not None:
+        write_new(to, text)
+    if as_json:
+        print_json({"table": table, "to": to} if to else {"table": table, "schema": text})
         return
-    if Path(to).exists():
-        raise ParameterError("to", allowed="a new file; this one exists", given=to)
-    Path(to).write_text(text, encoding="utf-8")
+    if to is None:
+        say_exact(text)
+        return
     note(f"Wrote {to}. Fill in every ??? before you register.")
 
 
@@ -109,7 +120,8 @@ def draft(target: Target, table: str, label: str | None, to: str | None) -> None
 @database
 @click.option("--table", required=True, help="The table.")
 @click.option("--column", default="dpsql_id", show_default=True, help="Name of the new column.")
-def add_ids(target: Target, table: str, column: str) -> None:
+@as_json
+def add_ids(target: Target, table: str, column: str, as_json: bool) -> None:
     """Give every row a random id of its own, for tables without a key.
 
     \b
@@ -120,6 +132,9 @@ def add_ids(target: Target, table: str, column: str) -> None:
     """
     with target.open() as db:
         db.add_row_ids(table, column=column)
+    if as_json:
+        print_json({"table": table, "column": column})
+        return
     say(f'Added column "{column}" to "{table}". In the schema file: partition: {column}')
 
 
@@ -160,6 +175,8 @@ def _schema(schema_file: str | None, entry: str | None, flags: dict[str, Any]) -
         if given:
             raise UsageError("give the schema as a file or as flags, not both.", hint="leave out --schema or the flags")
         return schemafile.load(schema_file, entry=entry)
+    if entry is not None:
+        raise UsageError("--entry picks one of the schemas in a file.", hint="--schema FILE --entry NAME")
     if not flags["label"] or not flags["classes"]:
         raise UsageError("a schema is needed.", hint="--schema FILE, or --label, --class and features as flags")
     features: dict[str, Any] = {}
@@ -174,7 +191,7 @@ def _schema(schema_file: str | None, entry: str | None, flags: dict[str, Any]) -
     declared = {"label": flags["label"], "classes": list(flags["classes"]), "features": features, "rows": flags["rows"]}
     if flags["unit"]:
         column, most = _parts(flags["unit"], "unit", "COLUMN:MAX_ROWS", 2)
-        declared["privacy_unit"] = {"column": column, "max_rows": int(_number(most))}
+        declared["privacy_unit"] = {"column": column, "max_rows": _whole(most)}
     return Schema.from_dict(declared)
 
 
@@ -190,6 +207,13 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         raise ParameterError("a bound", allowed="a number", given=text) from None
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ParameterError("--unit", allowed="COLUMN:MAX_ROWS with a whole number", given=text) from None
 
 
 def _budget_dict(one: Budget) -> dict[str, Any]:

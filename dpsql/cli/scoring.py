@@ -8,9 +8,13 @@ import click
 import pandas as pd
 
 from dpsql.cli.options import Target, as_json, database
-from dpsql.cli.output import note, print_json, print_table, say, working
+from dpsql.cli.output import check_new, note, print_json, print_table, say, say_exact, working, write_new
+from dpsql.database import Database
 from dpsql.errors import ParameterError, UsageError
-from dpsql.modelsql import FORMS
+from dpsql.kernel.dataset import fit_features
+from dpsql.model import Model
+from dpsql.modelsql import FORMS, default_name
+from dpsql.predict import public_table
 
 _SHOWN = 20
 
@@ -49,8 +53,9 @@ def show(target: Target, model: str, tree: int, depth: int, as_json: bool) -> No
     """
     with target.open() as db:
         found = db.model(model)
+    drawn = found.show(tree, depth=depth)
     if as_json:
-        print_json({"model": found.name, "certificate": dict(found.certificate)})
+        print_json({"model": found.name, "certificate": dict(found.certificate), "tree": tree, "drawn": drawn})
         return
     card = found.certificate
     forest = found.released.forest
@@ -62,7 +67,7 @@ def show(target: Target, model: str, tree: int, depth: int, as_json: bool) -> No
     say(f"Ledger:      entry {card['ledger_entry']}, {card['ledger_hash'][:16]}…")
     say(f"Digest:      {card['digest'][:16]}…")
     say(f"\nTree {tree} of {forest.trees}:")
-    say(found.show(tree, depth=depth))
+    say(drawn)
 
 
 @click.command()
@@ -97,8 +102,10 @@ def predict(
     """
     if (table is None) == (file is None):
         raise UsageError("name the rows to score.", hint="--table TABLE or --file PATH")
-    if to is not None and Path(to).exists():
-        raise ParameterError("to", allowed="a new file; this one exists", given=to)
+    for name, value in (("--to", to), ("--proba", proba), ("--key", key)):
+        if into is not None and value:
+            raise UsageError(f"{name} does not go with --into, which keeps every column.", hint=f"leave out {name}")
+    check_new(to)
     data: str | Path = table if table is not None else Path(str(file))
     with target.open() as db:
         found = db.model(model)
@@ -110,8 +117,10 @@ def predict(
         print_json({"model": model, "into": into}) if as_json else say(f'Scored rows are in table "{into}".')
         return
     if to is not None:
-        scored.to_csv(to, index=False)
+        write_new(to, scored.to_csv(index=False))
         note(f"Wrote {len(scored)} predictions to {to}.")
+        if as_json:
+            print_json({"model": model, "to": to, "rows": len(scored)})
         return
     _print_predictions(scored, as_json=as_json)
 
@@ -150,7 +159,8 @@ def evaluate(target: Target, model: str, table: str, as_json: bool) -> None:
 @click.option("--table", default="new_rows", show_default=True, help="The table to score (select, view).")
 @click.option("--name", help="Name of the view or macro.")
 @click.option("--create", is_flag=True, help="Also create the view or macro in the database.")
-def sql(target: Target, model: str, form: str, table: str, name: str | None, create: bool) -> None:
+@as_json
+def sql(target: Target, model: str, form: str, table: str, name: str | None, create: bool, as_json: bool) -> None:
     """Print SQL that predicts: a SELECT, a view, a table macro or a scalar macro.
 
     \b
@@ -160,28 +170,32 @@ def sql(target: Target, model: str, form: str, table: str, name: str | None, cre
     if create and form == "select":
         raise UsageError("a SELECT cannot be created.", hint="--form view, table_macro or macro")
     with target.open() as db:
-        text = db.model(model).sql(form, table=table, name=name)
+        found = db.model(model)
+        text = found.sql(form, table=table, name=name)
         if create:
-            with db.engine.transaction() as transaction:
-                transaction.run(text)
-    say(text)
+            _create(db, found, text, form, table=table, name=name or default_name(found, form))
+    print_json({"model": model, "form": form, "created": create, "sql": text}) if as_json else say_exact(text)
 
 
 @click.command()
 @database
 @click.option("--model", required=True, help="The model's name.")
 @click.option("--to", required=True, metavar="FILE", help="A new JSON file.")
-def export(target: Target, model: str, to: str) -> None:
-    """Write a model to a JSON file. It is safe to publish.
+@as_json
+def export(target: Target, model: str, to: str, as_json: bool) -> None:
+    """Write a model to a JSON file.
 
     \b
     Example:
       dpsql export --db data.duckdb --model adult_1 --to adult_1.json
+
+    The file is safe to publish.
     """
-    if Path(to).exists():
-        raise ParameterError("to", allowed="a new file; this one exists", given=to)
+    check_new(to)
     with target.open() as db:
-        db.model(model).to_json(to)
+        write_new(to, db.model(model).to_json())
+    if as_json:
+        print_json({"model": model, "to": to})
     note(f"Wrote {to}.")
 
 
@@ -202,10 +216,27 @@ def import_(target: Target, source: str, name: str | None, as_json: bool) -> Non
     print_json({"model": found.name}) if as_json else say(f'Stored model "{found.name}".')
 
 
+def _create(db: Database, model: Model, text: str, form: str, *, table: str, name: str) -> None:
+    """Create a view or macro; a table, or a function that SQL itself relies on, is never replaced by it."""
+    if form == "view":
+        fit_features(public_table(db, table), model.schema)
+        taken = db.engine.table(name)
+        if taken is not None and taken.kind == "table":
+            raise ParameterError("name", allowed="new; a table of that name exists", given=name)
+    with db.engine.transaction() as transaction:
+        if form != "view" and transaction.rows(_BUILT_IN, (name,)):
+            raise ParameterError("name", allowed="new; a built-in function has that name", given=name)
+        transaction.run(text)
+
+
+_BUILT_IN = "SELECT 1 FROM duckdb_functions() WHERE internal AND lower(function_name) = lower(?)"
+
+
 def _print_predictions(scored: pd.DataFrame, *, as_json: bool) -> None:
+    plain = scored.astype(object).where(scored.notna(), None)
     if as_json:
-        print_json(scored.astype(object).where(scored.notna(), None).to_dict("records"))
+        print_json(plain.to_dict("records"))
         return
-    print_table(None, [str(name) for name in scored.columns], scored.head(_SHOWN).astype(object).to_numpy().tolist())
+    print_table(None, [str(name) for name in scored.columns], plain.head(_SHOWN).to_numpy().tolist())
     if len(scored) > _SHOWN:
         note(f"… {len(scored) - _SHOWN} more rows. All of them: --to FILE, --json, or --into TABLE.")

@@ -8,27 +8,50 @@ from pathlib import Path
 
 import click
 
-from dpsql.cli.options import Target, database
-from dpsql.cli.output import note, print_table, say, working
-from dpsql.demo import demonstrate
+from dpsql import census
+from dpsql.cli.options import Target, as_json, database
+from dpsql.cli.output import note, print_json, print_table, say, working
+from dpsql.demo import Demonstration, demonstrate
 from dpsql.errors import DpsqlError, ParameterError
 from dpsql.shell import Answer, Shell
 
 
 @click.command()
 @click.option("--db", default="demo.duckdb", show_default=True, metavar="FILE", help="A new DuckDB file.")
-@click.option("--rows", type=click.IntRange(1000, 10_000_000), default=30_000, show_default=True, help="Private rows.")
-def demo(db: str, rows: int) -> None:
+@click.option(
+    "--rows", type=click.IntRange(1000, 10_000_000), default=census.ROWS, show_default=True, help="Private rows."
+)
+@as_json
+def demo(db: str, rows: int, as_json: bool) -> None:
     """Make a database with a synthetic census, train on it, predict, and show the ledger.
 
     \b
     Example:
       dpsql demo
     """
-    if Path(db).exists():
+    if _exists(db):
         raise ParameterError("db", allowed="a new file; this one exists", given=db, hint="dpsql demo --db other.duckdb")
     with working("training on a synthetic census"):
         shown = demonstrate(db, rows=rows)
+    if as_json:
+        print_json({"db": db, "model": shown.model.name, "evaluation": shown.evaluation.to_dict(),
+                    "spent": shown.budget.spent_text, "left": shown.budget.left_text})  # fmt: skip
+    else:
+        _print_demonstration(shown, db)
+    note("Next:")
+    note(f"  dpsql show --db {db} --model {shown.model.name}")
+    note(f"  dpsql train --db {db} --table census --epsilon 0.5 --dry-run")
+    note(f"  dpsql explain --db {db} --table census --leaf 3")
+
+
+def _exists(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except OSError:
+        return False  # opening it will say why not
+
+
+def _print_demonstration(shown: Demonstration, db: str) -> None:
     say(f'Made {db}: private table "census" and hold-out table "census_holdout", both synthetic.')
     say(f'Registered "census" with a cap of {shown.budget.cap_text} (privacy unit: {shown.model.certificate["unit"]}).')
     forest = shown.model.released.forest
@@ -40,16 +63,13 @@ def demo(db: str, rows: int) -> None:
     columns = ["entry", "who", "event", "table", "method", "epsilon", "cap", "state"]
     print_table("Ledger", columns, shown.ledger[columns].to_numpy().tolist())
     say(f"\nLeft: {shown.budget.left_text} of {shown.budget.cap_text}.\n")
-    note("Next:")
-    note(f"  dpsql show --db {db} --model {shown.model.name}")
-    note(f"  dpsql train --db {db} --table census --epsilon 0.5 --dry-run")
-    note(f"  dpsql explain --db {db} --table census --leaf 3")
 
 
 @click.command()
 @database
 @click.option("-c", "--command", "commands", multiple=True, metavar="SQL", help="Run this and stop (repeat).")
-def shell(target: Target, commands: tuple[str, ...]) -> None:
+@as_json
+def shell(target: Target, commands: tuple[str, ...], as_json: bool) -> None:
     """Talk SQL to a database in which dpsql can be called.
 
     \b
@@ -59,22 +79,28 @@ def shell(target: Target, commands: tuple[str, ...]) -> None:
 
     The connection is hardened: no files, no other databases, no extensions. Who holds the file reads its rows.
     """
+    talking = not commands and sys.stdin.isatty()
+    answers: list[dict[str, object]] = []
     with Shell(target.open()) as opened:
-        source: Iterable[str] = commands or _typed()
+        source: Iterable[str] = _typed() if talking else commands or [sys.stdin.read()]
         for text in source:
             for answer in opened.run(text):
-                _print_answer(answer)
+                if answer.error is not None and not talking:
+                    raise _failure(answer)
+                if not as_json or answer.error is not None:
+                    _print_answer(answer)
+                elif answer.columns:
+                    answers.append({"columns": answer.columns, "rows": answer.rows})
+    if as_json:
+        print_json(answers)
 
 
 def _typed() -> Iterator[str]:
-    """Yield statements from stdin, each up to a semicolon at the end of a line."""
-    prompted = sys.stdin.isatty()
+    """Yield statements typed on a terminal, each up to a semicolon at the end of a line."""
     held: list[str] = []
-    if prompted:
-        note("SQL, ended by a semicolon. Ctrl-D leaves.")
+    note("SQL, ended by a semicolon. Ctrl-D leaves.")
     while True:
-        if prompted:
-            click.echo("...> " if held else "dpsql> ", err=True, nl=False)
+        click.echo("...> " if held else "dpsql> ", err=True, nl=False)
         line = sys.stdin.readline()
         if line:
             held.append(line)
@@ -85,13 +111,15 @@ def _typed() -> Iterator[str]:
             return
 
 
+def _failure(answer: Answer) -> DpsqlError:
+    """Return the error of a statement, with its own exit code."""
+    failed = DpsqlError(answer.message)
+    failed.exit_code = answer.exit_code
+    return failed
+
+
 def _print_answer(answer: Answer) -> None:
     if answer.error is not None:
-        if sys.stdin.isatty():
-            note(f"Error: {answer.error}")
-            return
-        failed = DpsqlError(answer.error)
-        failed.exit_code = answer.exit_code
-        raise failed
-    if answer.columns:
+        note(f"Error: {answer.message}")
+    elif answer.columns:
         print_table(None, answer.columns, answer.rows)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from dpsql.compile.source import Source, class_position
+from dpsql.compile.source import Source
 from dpsql.compile.vocabulary import Vocabulary, double, paren
 from dpsql.schema import CELLS, Categorical, Feature, Numeric
 from dpsql.trees.forest import Forest
@@ -44,7 +44,7 @@ def leaf_query(source: Source, forest: Forest, leaf: int, vocabulary: Vocabulary
     if source.where is not None:
         query = query.where(source.where.copy())
     query = query.where(leaf_predicate(source, forest, leaf, vocabulary))
-    known = class_position(source, vocabulary).is_(exp.null()).not_()
+    known = _one_of(exp.cast(label.copy(), exp.DataType.Type.TEXT), source.schema.classes, negated=False)
     return query.where(known).group_by(label.copy())
 
 

@@ -50,8 +50,9 @@ def open_file(path: str | Path, *, create: bool = False, read_only: bool = False
         if not isinstance(problem, DatabaseLocked) or time.monotonic() >= deadline:
             raise problem
         time.sleep(0.05)
-    connection.execute(HAND_SHAPED)
-    connection.execute("SET lock_configuration = true")
+    if not connection.execute("SELECT current_setting('lock_configuration')").fetchall()[0][0]:
+        connection.execute(HAND_SHAPED)
+        connection.execute("SET lock_configuration = true")
     return DuckDBEngine(connection, path=file, owned=True)
 
 
@@ -152,8 +153,8 @@ class DuckDBEngine:
         if not mine:
             return []
         with self._cursor("read its catalog") as cursor:
-            found = cursor.execute("SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE internal")
-            builtin = {name for (name,) in found.fetchall()}
+            found = _fetch(cursor, "SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE internal")
+        builtin = {name for (name,) in found}
         return sorted(name for name in mine if name in builtin)
 
     def aggregate(self, query: exp.Expr, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> Arrays:
@@ -188,16 +189,19 @@ class DuckDBEngine:
         name = exp.to_identifier(column, quoted=True)
         defined = exp.ColumnDef(this=name, kind=exp.DataType.build("BIGINT"))
         addresses = exp.select("rowid").from_(table)
+        made = f"{info.table}_made"  # never the table's own name, whatever that is
         filled = exp.Update(
             this=table.copy(),
-            expressions=[exp.column(name.copy()).eq(exp.column("id", "made"))],
-            from_=exp.From(this=exp.to_table("made")),
-            where=exp.Where(this=exp.column("rowid", info.table, quoted=True).eq(exp.column("address", "made"))),
+            expressions=[exp.column(name.copy()).eq(exp.column("id", made, quoted=True))],
+            from_=exp.From(this=exp.table_(made, quoted=True)),
+            where=exp.Where(
+                this=exp.column("rowid", info.table, quoted=True).eq(exp.column("address", made, quoted=True))
+            ),
         )
         with self.transaction() as transaction:
             transaction.run(exp.Alter(this=table.copy(), kind="TABLE", actions=[defined]))
             rows = transaction.arrays(addresses)["rowid"]
-            transaction.load("made", {"address": rows, "id": make(len(rows))})
+            transaction.load(made, {"address": rows, "id": make(len(rows))})
             transaction.run(filled)
 
     def interactive(self, text: str) -> Iterator[tuple[list[str], list[tuple[object, ...]], str | None]]:

@@ -43,3 +43,19 @@ def expected_error(step: Step, unit: Unit) -> str:
     if step.operation == "choose":
         return f"choices within {max(1, math.ceil(2 * scale))} rows of the best are likely"
     return f"standard deviation {math.sqrt(2) * scale:.3g} rows per count"
+
+
+def describe_plan(described: dict[str, Any], nano_epsilon: int) -> str:
+    """Return a plan, given as plain values, as a few lines of text."""
+    lines = [
+        f"Plan of {described['method']}: epsilon {format_epsilon(nano_epsilon)} in all, {described['neighbours']}."
+    ]
+    if not described["private"]:
+        lines.append("NOT differentially private: the published variant has no proof.")
+    for step in described["steps"]:
+        scans = "1 scan" if step["scans"] == 1 else f"{step['scans']} scans"
+        lines.append(
+            f"  {step['name']}: {step['operation']}, epsilon {step['epsilon']}, noise scale {step['noise_scale']:.4g}, "
+            f"{step['values']} values, {scans}; {step['expected_error']}."
+        )
+    return "\n".join(lines)

@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql.errors import ParameterError
+from dpsql.kernel.describe import describe_plan, describe_step
 from dpsql.kernel.utility import MONOTONE
 from dpsql.schema import Unit
 
@@ -146,10 +147,11 @@ class Plan:
         """Return the step of that name."""
         return next(step for step in self.steps if step.name == name)
 
+    def __str__(self) -> str:
+        return describe_plan(self.to_dict(), self.nano_epsilon)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values: what `--dry-run --json` prints and the ledger stores."""
-        from dpsql.kernel.describe import describe_step
-
         return {
             "method": self.method,
             "neighbours": self.unit.neighbours,

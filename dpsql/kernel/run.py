@@ -7,6 +7,7 @@ reserve (durable) ──▶ session: queries and noise ──▶ one transaction
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -66,7 +67,9 @@ def run(
         problem = _sealed(error)
     finally:
         if not done:
-            ledger.lost(entry, "failed")
+            # The first error is the one to tell; a charge that cannot be marked lost stays reserved, and charged.
+            with contextlib.suppress(DpsqlError):
+                ledger.lost(entry, "failed")
     if problem is not None:
         raise problem  # outside the except block: not even its context holds the old error
     return entry

@@ -43,6 +43,7 @@ def axes(schema: Schema) -> tuple[Axis, ...]:
 def digits(feature: Feature) -> int:
     """Return the number of base-64 digits of a feature's cells.
 
+    >>> from dpsql.schema import Categorical
     >>> digits(Numeric("x", 0, 1)), digits(Categorical("zip", tuple(map(str, range(100)))))
     (1, 2)
     """
@@ -77,6 +78,7 @@ def cells(schema: Schema, columns: Mapping[str, Any]) -> Cells:
 def feature_cells(feature: Feature, column: Any) -> NDArray[np.int64]:
     """Return the cell of each value of one column (before it is written in digits).
 
+    >>> from dpsql.schema import Categorical
     >>> feature_cells(Categorical("c", ("a", "b")), ["b", None, "z"]).tolist()
     [1, 2, 2]
     """

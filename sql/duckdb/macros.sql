@@ -8,8 +8,8 @@ CREATE OR REPLACE TEMP MACRO dpsql_train(
     request_id := NULL
 ) AS TABLE
 SELECT unnest(dpsql_train_call(
-    CAST(table_name AS VARCHAR), CAST(epsilon AS VARCHAR), CAST(method AS VARCHAR), CAST(trees AS BIGINT),
-    CAST(depth AS BIGINT), CAST(seed AS BIGINT), CAST(name AS VARCHAR), CAST(request_id AS VARCHAR)
+    CAST(table_name AS VARCHAR), CAST(epsilon AS VARCHAR), CAST(method AS VARCHAR), CAST(trees AS VARCHAR),
+    CAST(depth AS VARCHAR), CAST(seed AS VARCHAR), CAST(name AS VARCHAR), CAST(request_id AS VARCHAR)
 ), recursive := true);
 
 -- FROM dpsql_plan('adult', epsilon := 1.0): the steps that training would take and what each costs. Touches nothing.
@@ -17,8 +17,8 @@ CREATE OR REPLACE TEMP MACRO dpsql_plan(
     table_name, epsilon := 1, method := 'rosnam', trees := NULL, depth := NULL, seed := NULL
 ) AS TABLE
 SELECT unnest(dpsql_plan_call(
-    CAST(table_name AS VARCHAR), CAST(epsilon AS VARCHAR), CAST(method AS VARCHAR), CAST(trees AS BIGINT),
-    CAST(depth AS BIGINT), CAST(seed AS BIGINT)
+    CAST(table_name AS VARCHAR), CAST(epsilon AS VARCHAR), CAST(method AS VARCHAR), CAST(trees AS VARCHAR),
+    CAST(depth AS VARCHAR), CAST(seed AS VARCHAR)
 ), recursive := true);
 
 -- SELECT dpsql_predict('adult_1', new_rows) FROM new_rows: the label of each row. For whole tables, dpsql_score is faster.
@@ -34,9 +34,9 @@ CREATE OR REPLACE TEMP MACRO dpsql_budget(for_table) AS TABLE
 SELECT
     table_name,
     kind,
-    CAST(cap AS DECIMAL(28, 9)) / 1000000000 AS cap,
-    CAST(spent AS DECIMAL(28, 9)) / 1000000000 AS spent,
-    CAST(greatest(cap - spent, 0) AS DECIMAL(28, 9)) / 1000000000 AS "left"
+    CAST(cap AS DECIMAL(19, 0)) * CAST(0.000000001 AS DECIMAL(10, 9)) AS cap,
+    CAST(spent AS DECIMAL(19, 0)) * CAST(0.000000001 AS DECIMAL(10, 9)) AS spent,
+    CAST(greatest(cap - spent, 0) AS DECIMAL(19, 0)) * CAST(0.000000001 AS DECIMAL(10, 9)) AS "left"
 FROM dpsql.budget
 WHERE lower(table_name) = lower(CAST(for_table AS VARCHAR));
 

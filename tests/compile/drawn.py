@@ -1,6 +1,6 @@
 """Reads and renders the cases: a schema and a tree as text in, the SQL and its node tables as text out.
 
-A case has three parts, each under a line of its own: `=== what`, `=== tree`, and one `=== DIALECT` for each dialect. `what`
+A case has three parts, each under a line of its own: `=== what`, `=== tree`, and one `=== DIALECT` for each. `what`
 is the schema in YAML, with `say:` (what the case shows) and `show:` (leaf_counts, shared, or the number of a leaf). A
 node of the tree is its feature's name with a way for each child: `< 32` and `>= 32` for a number, or values
 separated by commas for a category, where `other` is everything that is not declared.

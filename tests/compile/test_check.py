@@ -102,7 +102,7 @@ def test_anything_else_is_refused(name: str) -> None:
         check(sqlglot.parse_one(REFUSED[name], dialect="duckdb"))
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(
     schema=st.booleans().flatmap(lambda unit: schemas(most=12, unit=unit)),
     shared=st.booleans(),

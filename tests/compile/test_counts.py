@@ -22,27 +22,29 @@ SEEDS = st.integers(0, 2**32 - 1)
 PLAIN = Schema("label", ("no", "yes"), (Numeric("x", 0, 64), Categorical("c", ("a", "b", "c"))))
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(schema=schemas(), seed=SEEDS, trees=st.integers(1, 3), depth=st.integers(0, 4))
 def test_shared_counts_equal_plain_python(engine: Engine, schema: Schema, seed: int, trees: int, depth: int) -> None:
     """Every row in every tree: SQL counts each (leaf, class) as a walk in plain Python does."""
     made = random_table(schema, 40, seed)
     create(engine, "people", made)
     forest = any_forest(axes(schema), trees=trees, depth=depth, seed=seed)
-    assert shared_counts(engine, source_of(schema), forest) == naive_counts(schema, forest, made.rows)
+    source = source_of(schema, made=made)
+    assert shared_counts(engine, source, forest) == naive_counts(schema, forest, made.rows)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(schema=schemas(most=12), seed=SEEDS, depth=st.integers(0, 3))
 def test_one_query_per_leaf_equals_plain_python(engine: Engine, schema: Schema, seed: int, depth: int) -> None:
     """The readable WHERE of each leaf selects the rows that a walk in plain Python brings there."""
     made = random_table(schema, 40, seed)
     create(engine, "people", made)
     forest = any_forest(axes(schema), trees=2, depth=depth, seed=seed, wide=20)
-    assert one_by_one(engine, source_of(schema), forest) == naive_counts(schema, forest, made.rows)
+    source = source_of(schema, made=made)
+    assert one_by_one(engine, source, forest) == naive_counts(schema, forest, made.rows)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(schema=schemas(most=12), seed=SEEDS, trees=st.integers(1, 6), depth=st.integers(0, 4))
 def test_grown_forests_count_alike(engine: Engine, schema: Schema, seed: int, trees: int, depth: int) -> None:
     """The forests that training grows are counted in SQL as in plain Python, group splits and early leaves included."""
@@ -52,7 +54,7 @@ def test_grown_forests_count_alike(engine: Engine, schema: Schema, seed: int, tr
     assert shared_counts(engine, source_of(schema), forest) == naive_counts(schema, forest, made.rows)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(schema=schemas(most=12), seed=SEEDS, trees=st.integers(1, 5), depth=st.integers(0, 3))
 def test_disjoint_counts_follow_the_tickets(engine: Engine, schema: Schema, seed: int, trees: int, depth: int) -> None:
     """Each row is counted in the one tree that its ticket names, and in no other."""
@@ -78,7 +80,7 @@ def test_the_vectorised_route_equals_the_walk(schema: Schema, seed: int) -> None
     assert routed.tolist() == [walk(schema, forest, row) for row in made.rows]
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(schema=schemas(most=8), seed=SEEDS)
 def test_every_row_is_in_one_leaf_of_each_tree(engine: Engine, schema: Schema, seed: int) -> None:
     """The counts of each tree's leaves add up to the rows that count, no more and no fewer."""
@@ -92,7 +94,7 @@ def test_every_row_is_in_one_leaf_of_each_tree(engine: Engine, schema: Schema, s
     assert [per_tree[tree] for tree in range(3)] == [counted] * 3
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(schema=schemas(most=4), seed=SEEDS)
 def test_row_count_leaves_out_unknown_labels(engine: Engine, schema: Schema, seed: int) -> None:
     """The number of rows leaves out those whose label is NULL or not a class."""

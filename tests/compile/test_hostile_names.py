@@ -24,7 +24,7 @@ def test_every_hostile_name_can_be_a_column(engine: Engine) -> None:
     features = tuple(Numeric(name, 0, 64) for name in HOSTILE[1:])
     schema = Schema(HOSTILE[0], ("no", "yes"), features)
     chance = Random(1)
-    types = {name: "DOUBLE" for name in HOSTILE[1:]} | {HOSTILE[0]: "VARCHAR"}
+    types = dict.fromkeys(HOSTILE[1:], "DOUBLE") | {HOSTILE[0]: "VARCHAR"}
     columns = {name: [64 * chance.random() for _ in range(8)] for name in HOSTILE[1:]}
     made = Table(types, columns | {HOSTILE[0]: ["no", "yes"] * 4})
     create(engine, "people", made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 
 import pytest
 import sqlglot
@@ -13,7 +14,7 @@ from dpsql.schema import Categorical, Numeric, Schema
 from dpsql.trees.grid import axes
 from dpsql.trees.grow import random_forest
 from tests.compile.running import KEYS
-from tests.rows import random_table, create, source_of
+from tests.rows import create, random_table, source_of
 
 SCHEMA = Schema(
     "label",
@@ -44,7 +45,7 @@ def test_text_does_not_grow_with_the_number_of_trees(shared: bool) -> None:
 def test_text_grows_linearly_with_depth() -> None:
     """Each further level adds the same text, but for the digits of its number."""
     lengths = [length(3, depth) for depth in (2, 6, 10, 14)]
-    steps = [after - before for before, after in zip(lengths, lengths[1:], strict=False)]
+    steps = [after - before for before, after in pairwise(lengths)]
     assert max(steps) - min(steps) <= 4 * 12
     assert max(steps) < 4 * 500
 

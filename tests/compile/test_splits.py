@@ -32,7 +32,7 @@ def naive(schema: Schema, forest, rows, asked, tree=None) -> Counter[tuple[int, 
     return found
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(schema=schemas(), seed=st.integers(0, 2**32 - 1), depth=st.integers(0, 3), data=st.data())
 def test_shared_histograms_equal_plain_python(
     engine: Engine, schema: Schema, seed: int, depth: int, data: st.DataObject

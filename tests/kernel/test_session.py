@@ -7,14 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from dpsql.engines.base import Arrays
 from dpsql.errors import DpsqlError
 from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.plan import Parallel, Sequential, Step
 from dpsql.kernel.session import AllowanceExceeded, Session
 from dpsql.schema import CELLS
 from dpsql.trees.forest import Forest, Level
-from tests.kernel.helpers import EPSILON, held, histogram_step, leaf_step, session
+from tests.kernel.helpers import EPSILON, Watched, held, histogram_step, leaf_step, session
 from tests.tables import SCHEMA, UNITS, Row, small_forest, some_rows
 
 FOREST = small_forest(trees=3, depth=2)
@@ -156,22 +155,6 @@ def _asks() -> dict[str, Callable[[Session], object]]:
             "pick", FOREST, Candidates(np.full((FOREST.leaves, 1), 9, np.int16), np.ones((FOREST.leaves, 1), np.uint64))
         ),
     }
-
-
-class Watched:
-    """An engine that counts the statements it runs over private rows."""
-
-    def __init__(self, engine: object) -> None:
-        self._engine = engine
-        self.statements: list[str] = []
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._engine, name)
-
-    def aggregate(self, query: object, tables: object) -> Arrays:
-        """Run a statement and remember it."""
-        self.statements.append(str(query))
-        return self._engine.aggregate(query, tables)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("ask", _asks().values(), ids=_asks())

@@ -1,0 +1,207 @@
+"""A run: charge first, ask after; what is released and its entry commit together; failures keep the charge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpsql.database import Database
+from dpsql.engines.base import Transaction
+from dpsql.errors import BudgetExceeded, DpsqlError, NotPrivate, ParameterError, QueryFailed
+from dpsql.kernel.dataset import find
+from dpsql.kernel.plan import Plan, Step
+from dpsql.kernel.run import charge_for, run
+from dpsql.kernel.session import AllowanceExceeded, Session
+from dpsql.ledger import Entry, Ledger
+from dpsql.schema import Unit
+from tests.tables import on_disk, rows_of, some_rows, stored
+from tests.tables import run as run_sql
+
+PLAN = Plan("test", Step("n", "size", 10**9), Unit())
+SECRET = "a cell of 4711"
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    """Open a file with "people" registered at cap 5, and a table for what runs store."""
+    opened = on_disk(tmp_path / "data.duckdb", some_rows(), cap=5)
+    run_sql(opened.engine, "CREATE TABLE kept (released BIGINT)")
+    yield opened
+    opened.close()
+
+
+def perform(
+    database: Database,
+    ask: Callable[[Session], Any] = lambda session: session.size("n"),
+    *,
+    store: Callable[[Transaction, Any, Entry], None] | None = None,
+    plan: Plan = PLAN,
+    request_id: str = "r1",
+) -> Entry:
+    """Run a plan on "people" and keep what was released in the table "kept"."""
+
+    def keep(transaction: Transaction, released: Any, entry: Entry) -> None:
+        transaction.run("INSERT INTO kept VALUES (?)", (released,))
+
+    dataset = find(database.engine, database.book, "people")
+    charge = charge_for(dataset, plan, who="ann", request_id=request_id)
+    return run(
+        database.engine, database.book, dataset, charge, plan, ask=ask, digest=lambda _: "d" * 64, store=store or keep
+    )
+
+
+def state(database: Database, request_id: str = "r1") -> str | None:
+    """Return the state of a request's entry, read by another ledger object on the same file."""
+    entry = Ledger(database.engine).find_request(request_id)
+    return entry.state if entry else None
+
+
+def test_the_charge_is_on_disk_before_the_first_query(database: Database) -> None:
+    """When a method gets its session, another cursor already reads the entry, the sum and the receipt."""
+    seen: list[Any] = []
+
+    def ask(session: Session) -> int:
+        seen.append((state(database), database.budget("people").spent, database.verify()))
+        return session.size("n")
+
+    perform(database, ask)
+    assert seen == [("reserved", 10**9, [])]
+
+
+def test_a_release_and_its_entry_are_stored_together(database: Database) -> None:
+    """After a run the entry is released, and what came out is in the table."""
+    entry = perform(database)
+    assert (entry.state, entry.digest, state(database)) == ("released", "d" * 64, "released")
+    assert len(rows_of(database.engine, "FROM kept")) == 1
+
+
+def test_the_entry_holds_the_plan(database: Database) -> None:
+    """What the ledger stores is the plan as plain values, with neighbours and unit."""
+    entry = perform(database)
+    assert entry.plan == PLAN.to_dict()
+    assert (entry.nano_epsilon, entry.neighbours, entry.unit) == (10**9, "add or remove one row", "row")
+
+
+@pytest.mark.parametrize("kind", [ValueError, KeyError, ZeroDivisionError, RuntimeError, AssertionError, OSError])
+def test_a_failure_is_replaced_and_keeps_its_charge(database: Database, kind: type[Exception]) -> None:
+    """An error of any kind becomes QueryFailed without its words; the entry is lost, the charge stays."""
+
+    def ask(session: Session) -> int:
+        raise kind(SECRET)
+
+    with pytest.raises(QueryFailed) as caught:
+        perform(database, ask)
+    assert SECRET not in f"{caught.value!r} {caught.value} {vars(caught.value)}"
+    assert (state(database), database.budget("people").spent) == ("lost", 10**9)
+
+
+def test_a_replaced_error_leads_nowhere(database: Database) -> None:
+    """Neither context nor cause nor any frame of the traceback leads from the new error to where counts were held."""
+
+    def ask(session: Session) -> int:
+        counts = np.array([4711])
+        raise ValueError(SECRET, counts)
+
+    with pytest.raises(QueryFailed) as caught:
+        perform(database, ask)
+    assert caught.value.__context__ is None
+    assert caught.value.__cause__ is None
+    assert "ask" not in [frame.name for frame in caught.traceback]
+
+
+def test_an_error_of_ours_keeps_its_words_but_not_its_frames(database: Database) -> None:
+    """A DpsqlError from inside is raised as it is, without the frames that it came through."""
+
+    def ask(session: Session) -> int:
+        counts = np.array([4711])
+        return int(counts[0]) + session.size("another step")
+
+    with pytest.raises(AllowanceExceeded, match="another step") as caught:
+        perform(database, ask)
+    assert "ask" not in [frame.name for frame in caught.traceback]
+    assert state(database) == "lost"
+
+
+def test_an_interrupted_run_is_lost(database: Database) -> None:
+    """Ctrl-C goes through as it is, and the entry is marked lost."""
+
+    def ask(session: Session) -> int:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        perform(database, ask)
+    assert (state(database), database.budget("people").spent) == ("lost", 10**9)
+
+
+def test_a_failed_store_leaves_nothing_but_the_charge(database: Database) -> None:
+    """When storing fails halfway, what it wrote is undone and the entry is lost."""
+
+    def store(transaction: Transaction, released: Any, entry: Entry) -> None:
+        transaction.run("INSERT INTO kept VALUES (?)", (released,))
+        raise ValueError(SECRET)
+
+    with pytest.raises(QueryFailed):
+        perform(database, store=store)
+    assert rows_of(database.engine, "FROM kept") == []
+    assert (state(database), database.verify()) == ("lost", [])
+
+
+def test_a_repeated_request_asks_nothing_and_charges_nothing(database: Database) -> None:
+    """The same request id with the same content gets the stored entry; no session is opened."""
+    first = perform(database)
+    before = stored(database)
+    again = perform(database, lambda session: pytest.fail("asked again"))
+    assert (again.entry_id, again.state, again.fresh) == (first.entry_id, "released", False)
+    assert stored(database) == before
+
+
+def test_a_lost_request_is_not_run_again(database: Database) -> None:
+    """A request whose run failed stays lost under its id: one charge, at most one release."""
+    with pytest.raises(DpsqlError):
+        perform(database, lambda session: session.size("another step"))
+    again = perform(database, lambda session: pytest.fail("asked again"))
+    assert again.state == "lost"
+
+
+def test_other_content_under_a_used_request_id_is_refused(database: Database) -> None:
+    """A request id stands for one plan; another plan under it changes nothing."""
+    perform(database)
+    before = stored(database)
+    with pytest.raises(ParameterError):
+        perform(database, plan=Plan("test", Step("n", "size", 2 * 10**9), Unit()))
+    assert stored(database) == before
+
+
+def test_a_refused_charge_asks_nothing(database: Database) -> None:
+    """A plan beyond the cap is refused before a session exists, and leaves no trace."""
+    before = stored(database)
+    with pytest.raises(BudgetExceeded):
+        perform(database, lambda session: pytest.fail("asked"), plan=Plan("test", Step("n", "size", 6 * 10**9), Unit()))
+    assert stored(database) == before
+
+
+def test_an_unproven_plan_is_refused_under_a_cap(database: Database) -> None:
+    """A published step on a dataset with a cap is refused with exit code 3, and leaves no trace."""
+    before = stored(database)
+    plan = Plan("test", Step("n", "leaf_labels", 10**9, published=True), Unit())
+    with pytest.raises(NotPrivate) as caught:
+        perform(database, lambda session: pytest.fail("asked"), plan=plan)
+    assert caught.value.exit_code == 3
+    assert stored(database) == before
+
+
+def test_a_table_gone_in_the_meantime_charges_nothing(database: Database) -> None:
+    """When the table is dropped after the plan was made, the run is refused before the charge."""
+    dataset = find(database.engine, database.book, "people")
+    charge = charge_for(dataset, PLAN, who="ann", request_id="r1")
+    run_sql(database.engine, "DROP TABLE people")
+    with pytest.raises(DpsqlError):
+        run(
+            database.engine, database.book, dataset, charge, PLAN,
+            ask=lambda session: session.size("n"), digest=str, store=lambda *_: None,
+        )  # fmt: skip
+    assert state(database) is None

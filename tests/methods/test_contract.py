@@ -1,0 +1,226 @@
+"""One contract for all methods: stated cost is charged cost, rows are never an error, refusals leave no trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpsql import methods
+from dpsql.database import Database
+from dpsql.errors import BudgetExceeded, DpsqlError, NotPrivate, ParameterError, UnknownName
+from dpsql.ledger import format_epsilon
+from dpsql.methods.base import Flag, Whole
+from dpsql.model import Model
+from dpsql.schema import Schema
+from tests.tables import SCHEMA, SMALL, UNITS, Row, frame_of, memory, on_disk, some_rows, stored
+
+METHODS = pytest.mark.parametrize("method", methods.METHODS)
+
+
+def small(method: str) -> dict[str, Any]:
+    """Return parameters that keep a run of this method short."""
+    return {name: value for name, value in SMALL.items() if name in methods.get(method).parameters}
+
+
+@cache
+def trained(method: str) -> tuple[Database, Model]:
+    """Return a database and a model trained in it at epsilon 0.75, made once for all tests that only look."""
+    database = memory(some_rows(), cap=3)
+    return database, database.train("people", epsilon="0.75", method=method, name="m", **small(method))
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    """Open a file with "people" registered at cap 1."""
+    with on_disk(tmp_path / "data.duckdb", some_rows(), cap=1) as opened:
+        yield opened
+
+
+@METHODS
+def test_the_stated_cost_is_the_charged_cost(method: str) -> None:
+    """Plan, ledger entry, budget and certificate all say the epsilon that was asked for."""
+    opened, model = trained(method)
+    plan = opened.plan("people", epsilon="0.75", method=method, **small(method))
+    entry = opened.book.entries(event="reserve")[-1]
+    assert plan.nano_epsilon == entry.nano_epsilon == opened.budget("people").spent == 750_000_000
+    assert model.certificate["epsilon"] == "0.75"
+
+
+@METHODS
+def test_the_plan_before_is_the_plan_after(method: str) -> None:
+    """What `plan` prints is what the ledger entry and the certificate record."""
+    opened, model = trained(method)
+    planned = opened.plan("people", epsilon="0.75", method=method, **small(method)).to_dict()
+    assert opened.book.entries(event="reserve")[-1].plan == planned
+    assert model.certificate["plan"] == planned
+
+
+@METHODS
+def test_no_step_costs_more_than_the_plan(method: str) -> None:
+    """Each step's epsilon is positive and within the whole, and the composition gives the whole."""
+    plan = trained(method)[0].plan("people", epsilon="0.75", method=method, **small(method))
+    assert all(0 < step.nano_epsilon <= plan.nano_epsilon for step in plan.steps)
+    assert format_epsilon(plan.composition.cost) == "0.75"
+
+
+@METHODS
+def test_the_certificate_names_its_entry(method: str) -> None:
+    """Ledger number, hash, digest and neighbours of the certificate are those of the entry."""
+    opened, model = trained(method)
+    entry = opened.book.entries(event="reserve")[-1]
+    kept = model.certificate
+    assert (kept["ledger_entry"], kept["ledger_hash"]) == (entry.entry_id, entry.hash)
+    assert (kept["digest"], kept["neighbours"], kept["unit"]) == (entry.digest, entry.neighbours, entry.unit)
+    assert kept["private"] is True
+
+
+@METHODS
+def test_planning_leaves_no_trace(method: str, database: Database) -> None:
+    """A plan reads no row and charges nothing."""
+    before = stored(database)
+    database.plan("people", epsilon=5, method=method, **small(method))
+    assert stored(database) == before
+
+
+TABLES: dict[str, list[Row]] = {
+    "empty": [],
+    "one row": [(1, 1.0, "a", "no")],
+    "one class": [(k, float(k), "b", "maybe") for k in range(9)],
+    "all NULL": [(None, None, None, None)] * 3,
+    "unseen values": [(k, 1e308 * (-1) ** k, "never declared", "never declared") for k in range(9)],
+}
+
+
+@METHODS
+@pytest.mark.parametrize("schema", [SCHEMA, UNITS], ids=["row", "unit"])
+@pytest.mark.parametrize("rows", TABLES.values(), ids=TABLES)
+def test_whatever_the_rows_a_model_comes_out(method: str, rows: list[Row], schema: Schema) -> None:
+    """Empty tables, one row, one class, NULL and unseen values train, charge and predict like any other."""
+    with memory(rows, schema=schema, cap=1) as opened:
+        model = opened.train("people", method=method, **small(method))
+        labels = model.predict(frame_of(some_rows()))
+        assert set(labels) <= set(schema.classes)
+        assert (len(labels), opened.budget("people").spent) == (46, 10**9)
+        assert model.certificate["neighbours"] == schema.unit.neighbours
+
+
+@METHODS
+def test_a_method_learns(method: str) -> None:
+    """With much epsilon and a plain rule the model predicts it: the noise is not all there is."""
+    rows: list[Row] = [(k, float(k % 64), "a", "yes" if k % 64 < 32 else "no") for k in range(3000)]
+    with memory(rows) as opened:
+        parameters = {**small(method), "depth": 6, "trees": 9}
+        known = {name: value for name, value in parameters.items() if name in methods.get(method).parameters}
+        model = opened.train("people", epsilon=100, method=method, **known)
+        frame = frame_of(rows[:64])
+        assert (model.predict(frame) == frame["y"]).mean() > 0.8
+
+
+@METHODS
+def test_a_refused_run_leaves_no_trace(method: str, database: Database) -> None:
+    """A run beyond the cap changes no ledger row, no receipt and no model."""
+    before = stored(database)
+    with pytest.raises(BudgetExceeded) as caught:
+        database.train("people", epsilon="1.000000001", method=method, **small(method))
+    assert (caught.value.needed, caught.value.left, caught.value.cap) == ("1.000000001", "1", "1")
+    assert stored(database) == before
+
+
+def _bad(method: str) -> list[tuple[str, object]]:
+    found: list[tuple[str, object]] = []
+    for name, parameter in methods.get(method).parameters.items():
+        if isinstance(parameter, Whole):
+            found += [(name, bad) for bad in (parameter.lowest - 1, parameter.highest + 1, "x", "3", True)]
+            found += [(name, bad) for bad in (float("nan"), 2.5, [3])]
+        elif isinstance(parameter, Flag):
+            found += [(name, bad) for bad in (1, "yes", "false")]
+        else:
+            found += [(name, bad) for bad in ("none of them", 0, True)]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "bad"), [(method, *pair) for method in methods.METHODS for pair in _bad(method)]
+)
+def test_a_bad_parameter_is_refused(method: str, name: str, bad: object) -> None:
+    """A parameter outside what its method allows raises ParameterError with its name, before anything is charged."""
+    opened = trained(method)[0]
+    spent = opened.budget("people").spent
+    with pytest.raises(ParameterError) as caught:
+        opened.train("people", method=method, **{**small(method), name: bad})
+    assert caught.value.name == name
+    assert opened.budget("people").spent == spent
+
+
+@METHODS
+def test_an_unknown_parameter_offers_the_nearest(method: str) -> None:
+    """A misspelled parameter is refused with the name that was meant."""
+    name = next(iter(methods.get(method).parameters))
+    with pytest.raises(UnknownName) as caught:
+        trained(method)[0].plan("people", method=method, **{name + "s": 3})
+    assert name in caught.value.nearest
+
+
+@METHODS
+def test_as_published_is_refused_under_a_cap(method: str, database: Database) -> None:
+    """A published form without a proof is refused on a dataset with a cap, with exit code 3 and no trace."""
+    if "as_published" not in methods.get(method).parameters:
+        pytest.skip(f"{method} has no published form of its own")
+    before = stored(database)
+    with pytest.raises(NotPrivate) as caught:
+        database.train("people", method=method, as_published=True, **small(method))
+    assert caught.value.exit_code == 3
+    assert stored(database) == before
+
+
+@METHODS
+def test_as_published_is_marked_on_public_data(method: str) -> None:
+    """On a dataset without a cap the published form runs, and certificate and ledger say that it is not private."""
+    if "as_published" not in methods.get(method).parameters:
+        pytest.skip(f"{method} has no published form of its own")
+    with memory(some_rows(), cap=None) as opened:
+        model = opened.train("people", method=method, as_published=True, **small(method))
+        assert model.certificate["private"] is False
+        assert opened.book.entries(event="reserve")[-1].plan["private"] is False
+
+
+def test_an_unknown_method_offers_the_nearest() -> None:
+    """A misspelled method is refused with the name that was meant."""
+    with pytest.raises(UnknownName) as caught:
+        methods.get("rosnan")
+    assert caught.value.nearest == ["rosnam"]
+
+
+def test_the_default_is_a_method() -> None:
+    """The method that is used when none is named is there."""
+    assert methods.DEFAULT in methods.METHODS
+
+
+@METHODS
+def test_a_method_cannot_reach_an_exact_count_by_its_words(method: str) -> None:
+    """A method has a name of its own, one line of summary, and help for each parameter."""
+    found = methods.get(method)
+    assert found.name == method
+    assert "\n" not in found.summary
+    assert all(parameter.help for parameter in found.parameters.values())
+
+
+@METHODS
+def test_a_failing_method_keeps_its_charge(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When training fails after the charge no model is stored and the entry is lost."""
+    with memory(some_rows(), cap=1) as opened:
+
+        def fail(session: object) -> None:
+            raise ArithmeticError("secret 4711")
+
+        monkeypatch.setattr(methods.get(method), "train", fail)
+        with pytest.raises(DpsqlError) as caught:
+            opened.train("people", method=method, **small(method))
+        assert "4711" not in str(caught.value)
+        assert opened.models().empty
+        assert opened.book.entries(event="reserve")[-1].state == "lost"
+        assert opened.budget("people").left == 0

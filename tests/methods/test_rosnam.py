@@ -1,0 +1,80 @@
+"""`rosnam`: what its parameters do to the plan and the trees."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dpsql.kernel.published import smooth_labels, smooth_probability
+from dpsql.methods.rosnam import Rosnam
+from dpsql.schema import Categorical, Numeric, Schema, Unit
+from tests.tables import SCHEMA, UNITS
+
+METHOD = Rosnam()
+WIDE = Schema(
+    "y", ("no", "yes"), (Categorical("zip", tuple(map(str, range(200)))), *(Numeric(f"x{k}", 0, 1) for k in range(9)))
+)
+
+
+def test_the_default_is_one_hundred_trees() -> None:
+    """Step 2 of the paper."""
+    assert METHOD.plan(SCHEMA, 10**9, {}).parameters["trees"] == 100
+
+
+def test_the_plan_is_one_release_on_disjoint_trees() -> None:
+    """One step of labels, each unit in one tree, at the whole epsilon."""
+    (step,) = METHOD.plan(SCHEMA, 10**9, {"trees": 7}).steps
+    assert (step.operation, step.trees, step.shared, step.nano_epsilon) == ("leaf_labels", 7, False, 10**9)
+    assert step.scale(SCHEMA.unit) == 1
+
+
+def test_a_unit_of_three_rows_triples_the_noise() -> None:
+    """At unit level the noise scale is c/epsilon."""
+    assert METHOD.plan(UNITS, 10**9, {"trees": 7}).steps[0].scale(Unit("person", 3)) == 3
+
+
+def test_the_declared_values_are_the_leaves() -> None:
+    """The plan states as many values as the forest has leaves."""
+    plan = METHOD.plan(WIDE, 10**9, {"trees": 5, "depth": 3})
+    assert plan.steps[0].cells == METHOD.structure(WIDE, plan).leaves == plan.parameters["leaves"]
+
+
+def test_table_four_is_one_level_deeper() -> None:
+    """The paper's Table 4 lists Theorem 2 plus one where there are continuous features."""
+    depths = [
+        METHOD.plan(WIDE, 10**9, {"trees": 2, "depth_rule": rule}).parameters["wanted_depth"]
+        for rule in ("theorem2", "table4")
+    ]
+    assert depths[1] == depths[0] + 1
+
+
+def test_an_asked_depth_is_kept() -> None:
+    """`depth` overrules the rule."""
+    assert METHOD.plan(WIDE, 10**9, {"trees": 2, "depth": 2}).parameters["grown_depth"] == 2
+
+
+@pytest.mark.parametrize("limit", [2, 64, 1000, 100_000])
+def test_the_grid_stays_within_the_limit(limit: int) -> None:
+    """Levels are grown only while trees × leaves × classes fits; a tree of one leaf is the least."""
+    plan = METHOD.plan(WIDE, 10**9, {"trees": 10, "limit": limit})
+    assert plan.parameters["leaves"] * 2 <= max(limit, 20)
+
+
+def test_branches_bound_a_split() -> None:
+    """No split has more children than `branches`."""
+    forest = METHOD.structure(WIDE, METHOD.plan(WIDE, 10**9, {"trees": 20, "branches": 3}))
+    assert max(int(level.arity.max()) for level in forest.levels) == 3
+
+
+def test_a_seed_shapes_the_trees() -> None:
+    """The same seed gives the same structure, another seed another one."""
+    grown = [METHOD.structure(WIDE, METHOD.plan(WIDE, 10**9, {"trees": 4, "seed": seed})) for seed in (1, 1, 2)]
+    axes = [forest.levels[0].axis.tolist() + forest.levels[1].axis.tolist() for forest in grown]
+    assert axes[0] == axes[1] != axes[2]
+
+
+def test_the_published_form_follows_its_table() -> None:
+    """With a lead of j rows the most frequent label is named as often as the paper's formula says."""
+    counts = np.tile(np.array([[7, 5]]), (40_000, 1))
+    share = np.mean(smooth_labels(counts, 0.5) == 0)
+    assert abs(share - smooth_probability(2, 0.5)) < 0.015

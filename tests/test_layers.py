@@ -1,0 +1,136 @@
+"""The layers of the project: each may import only those below it, and drivers only where they belong."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent / "dpsql"
+
+#: Lowest first. What stands on one line does not know each other, except inside a package.
+LAYERS: list[set[str]] = [
+    {"errors", "sqlfiles"},
+    {"schema"},
+    {"schemafile", "trees"},
+    {"compile"},
+    {"engines"},
+    {"mechanisms"},
+    {"ledger"},
+    {"kernel"},
+    {"methods"},
+    {"model", "draft"},
+    {"shelf", "modelsql", "predict", "explain", "register", "census"},
+    {"evaluate", "train"},
+    {"database"},
+    {"attach", "classifier", "demo"},
+    {"shell", "bench"},
+    {"cli"},
+]
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+#: `engines`, `mechanisms` and `compile` do not know each other.
+STRANGERS = [("engines", "compile"), ("mechanisms", "compile"), ("mechanisms", "engines"), ("schemafile", "trees")]
+METHODS_MAY_USE = {"errors", "schema", "trees", "kernel", "methods"}
+DRIVERS = {"duckdb", "psycopg", "pyspark"}
+
+
+def modules() -> list[Path]:
+    """Return all modules of the package."""
+    return sorted(ROOT.rglob("*.py"))
+
+
+def room(path: Path) -> str:
+    """Return the layer's name that a module lives in."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return "dpsql" if parts == ("__init__",) else parts[0]
+
+
+def imported(path: Path) -> set[str]:
+    """Return every module that a file imports, inside functions too, but not for type checking alone."""
+    found: set[str] = set()
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    skipped = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+            if node.module == "dpsql":
+                found.update(f"dpsql.{alias.name}" for alias in node.names)
+    return found
+
+
+def rooms_used(path: Path) -> set[str]:
+    """Return the layers that a module imports."""
+    names = {name.split(".")[1] for name in imported(path) if name.startswith("dpsql.")}
+    return {name for name in names if name in RANK} - {room(path)}
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_module_imports_only_lower_layers(path: Path) -> None:
+    """No module imports one of its own rank or above."""
+    here = room(path)
+    if here == "dpsql":
+        return
+    assert here in RANK, f"{here} has no layer: add it to LAYERS where it belongs"
+    upward = {name for name in rooms_used(path) if RANK[name] >= RANK[here]}
+    allowed_late = {"model": {"predict", "modelsql"}}.get(here, set())
+    assert upward <= allowed_late
+
+
+@pytest.mark.parametrize(("one", "other"), STRANGERS)
+def test_strangers_do_not_know_each_other(one: str, other: str) -> None:
+    """Compilers, engines and mechanisms can be tested without each other."""
+    for path in modules():
+        if room(path) == one:
+            assert other not in rooms_used(path), path
+        if room(path) == other:
+            assert one not in rooms_used(path), path
+
+
+def test_a_method_cannot_see_an_exact_count() -> None:
+    """Methods import schema, trees and kernel only, and of the kernel not what holds exact counts."""
+    for path in modules():
+        if room(path) == "methods":
+            assert rooms_used(path) <= METHODS_MAY_USE, path
+            assert not {"dpsql.kernel.exact", "dpsql.kernel.run"} & imported(path), path
+
+
+def test_exact_counts_are_fetched_by_the_session_alone() -> None:
+    """Only `kernel/session.py` imports the module that fetches exact counts."""
+    users = [str(path.relative_to(ROOT)) for path in modules() if "dpsql.kernel.exact" in imported(path)]
+    assert users == ["kernel/session.py"]
+
+
+def test_drivers_are_used_by_engines_alone() -> None:
+    """A database driver is imported in `engines/` and nowhere else."""
+    for path in modules():
+        if room(path) != "engines":
+            assert not {name.split(".")[0] for name in imported(path)} & DRIVERS, path
+
+
+def test_private_modules_of_dependencies_are_left_alone() -> None:
+    """No import of a name that starts with an underscore, except `__future__`."""
+    for path in modules():
+        for name in imported(path) - {"__future__", "dpsql.__version__"}:
+            assert not any(part.startswith("_") for part in name.split(".")), (path, name)
+
+
+def test_randomness_stays_in_its_places() -> None:
+    """Noise comes from `mechanisms/rng.py`; seeded generators shape trees, synthetic data and benchmarks only."""
+    allowed = {"trees/grow.py", "census.py"}
+    for path in modules():
+        name = str(path.relative_to(ROOT))
+        if name in allowed or name.startswith("bench"):
+            continue
+        text = path.read_text(encoding="utf-8")
+        assert "default_rng" not in text, name
+        assert not {"random", "numpy.random"} & imported(path), name

@@ -1,0 +1,74 @@
+"""The public names of the package, pinned: a change here is a change for users and belongs in the changelog."""
+
+from __future__ import annotations
+
+import dpsql
+
+NAMES = [
+    "Boolean",
+    "BudgetError",
+    "BudgetExceeded",
+    "Categorical",
+    "DPForestClassifier",
+    "Database",
+    "DatabaseError",
+    "DatabaseLocked",
+    "DatabaseReadOnly",
+    "DpsqlError",
+    "Evaluation",
+    "LedgerBroken",
+    "Model",
+    "NotPrivate",
+    "NotRegistered",
+    "Numeric",
+    "ParameterError",
+    "QueryFailed",
+    "Schema",
+    "SchemaError",
+    "TableChanged",
+    "Unit",
+    "UnknownName",
+    "UsageError",
+    "__version__",
+    "attach",
+    "connect",
+]
+DATABASE = [
+    "accept",
+    "add",
+    "add_row_ids",
+    "budget",
+    "budgets",
+    "close",
+    "draft",
+    "evaluate",
+    "explain",
+    "ledger",
+    "model",
+    "models",
+    "plan",
+    "register",
+    "set_cap",
+    "train",
+    "verify",
+    "weaknesses",
+]
+MODEL = ["predict", "predict_proba", "show", "sql", "to_json", "from_json", "certificate", "classes"]
+
+
+def test_the_package_exports_exactly_these_names() -> None:
+    """`dpsql.__all__` is the pinned list, and each name is there."""
+    assert sorted(dpsql.__all__) == sorted(NAMES)
+    assert all(hasattr(dpsql, name) for name in NAMES)
+
+
+def test_a_database_has_exactly_these_methods() -> None:
+    """The public methods of Database are the pinned list."""
+    public = [name for name in vars(dpsql.Database) if not name.startswith("_")]
+    assert sorted(public) == sorted(DATABASE)
+
+
+def test_a_model_has_these_methods() -> None:
+    """Model offers what the docs promise."""
+    fields = set(dpsql.Model.__dataclass_fields__)
+    assert all(hasattr(dpsql.Model, name) or name in fields for name in MODEL)
