@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -114,7 +115,9 @@ def working(doing: str) -> Iterator[None]:
     if not console.is_terminal:
         yield
         return
-    with console.status(Text(clean(doing))):
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        progress.add_task(clean(doing), total=None)
         yield
 
 

@@ -18,9 +18,10 @@ import pandas as pd
 from sqlglot import exp
 
 from dpsql.engines.base import Arrays, Column, Conflict, Row, TableInfo
+from dpsql.engines.duckdb_catalog import CHECKS, COLUMNS, TABLES, enum_values, family
+from dpsql.engines.duckdb_vocabulary import DIALECT, DuckDBVocabulary
 from dpsql.errors import DatabaseError, DatabaseLocked, DatabaseReadOnly, QueryFailed
 
-DIALECT = "duckdb"
 #: Statements are shaped by hand; these two rewrites turn a level join into a build on the data side (PERF.md).
 HAND_SHAPED = "SET disabled_optimizers = 'join_order,build_side_probe_side'"
 HARDENING = {
@@ -117,25 +118,25 @@ class DuckDBEngine:
     def tables(self) -> list[str]:
         """Return the user's tables and views, by the names that `table` takes."""
         with self._cursor("read its catalog") as cursor:
-            found = _fetch(cursor, _TABLES)
+            found = _fetch(cursor, TABLES)
         return sorted(_full_name(schema, name) for schema, name, _ in found)
 
     def table(self, name: str) -> TableInfo | None:
         """Return what the catalog says of a table or view. Reads no row, not even the estimated size."""
         with self._cursor("read its catalog") as cursor:
-            known = {_full_name(row[0], row[1]): row for row in _fetch(cursor, _TABLES)}
+            known = {_full_name(row[0], row[1]): row for row in _fetch(cursor, TABLES)}
             folded = {full.lower(): row for full, row in known.items()}
             found = known.get(name) or folded.get(name.lower())  # "É" and "é" are two tables in DuckDB
             if found is None:
                 return None
             schema, table, definition = found
-            columns = _fetch(cursor, _COLUMNS, [schema, table])
-            checks = _fetch(cursor, _CHECKS, [schema, table])
+            columns = _fetch(cursor, COLUMNS, [schema, table])
+            checks = _fetch(cursor, CHECKS, [schema, table])
         return TableInfo(
             name=_full_name(schema, table),
             schema=schema,
             table=table,
-            columns=tuple(Column(column, kind, _family(kind), _enum_values(kind)) for column, kind in columns),
+            columns=tuple(Column(column, kind, family(kind), enum_values(kind)) for column, kind in columns),
             kind="view" if definition else "table",
             definition=definition or "",
             checks=tuple(text for (text,) in checks),
@@ -409,98 +410,3 @@ def _load(
         cursor.unregister("dpsql_batch")
 
     _guarded("load a temporary table", create)
-
-
-def _family(kind: str) -> str:
-    """Return our word for a DuckDB type.
-
-    >>> [_family(kind) for kind in ("BIGINT", "DECIMAL(18,2)", "ENUM('a')", "BOOLEAN", "DATE", "INTEGER[]")]
-    ['integer', 'real', 'text', 'boolean', 'other', 'other']
-    """
-    if kind.endswith("]"):
-        return "other"
-    return _FAMILIES.get(kind.split("(")[0], "other")
-
-
-_FAMILIES = {
-    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"), "integer"),
-    **dict.fromkeys(("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"), "integer"),
-    **dict.fromkeys(("FLOAT", "DOUBLE", "DECIMAL"), "real"),
-    **dict.fromkeys(("VARCHAR", "ENUM"), "text"),
-    "BOOLEAN": "boolean",
-}
-
-
-def _enum_values(kind: str) -> tuple[str, ...]:
-    """Return the values of an ENUM type from its name in the catalog.
-
-    >>> _enum_values("ENUM('x', 'it''s')")
-    ('x', "it's")
-    """
-    if not kind.startswith("ENUM("):
-        return ()
-    parsed = exp.DataType.build(kind, dialect=DIALECT)
-    return tuple(str(value.this) for value in parsed.expressions)
-
-
-_TABLES = """
-SELECT schema_name, table_name, NULL AS definition
-FROM duckdb_tables()
-WHERE database_name = current_database() AND NOT internal AND NOT temporary AND schema_name <> 'dpsql'
-UNION ALL
-SELECT schema_name, view_name, sql
-FROM duckdb_views()
-WHERE database_name = current_database() AND NOT internal AND NOT temporary AND schema_name <> 'dpsql'
-"""
-_COLUMNS = """
-SELECT column_name, data_type
-FROM duckdb_columns()
-WHERE database_name = current_database() AND schema_name = ? AND table_name = ?
-ORDER BY column_index
-"""
-_CHECKS = """
-SELECT expression
-FROM duckdb_constraints()
-WHERE database_name = current_database() AND schema_name = ? AND table_name = ? AND constraint_type = 'CHECK'
-"""
-
-
-class DuckDBVocabulary:
-    """The functions that DuckDB spells its own way (the protocol of `compile/vocabulary.py`)."""
-
-    dialect = DIALECT
-
-    def is_nan(self, number: exp.Expr) -> exp.Expr:
-        """Return `ISNAN(number)`."""
-        return exp.func("ISNAN", number)
-
-    def position(self, values: Sequence[str], text: exp.Expr) -> exp.Expr:
-        """Return `LIST_POSITION([…], text) - 1`: NULL when absent; 25 times cheaper than IN (PERF.md)."""
-        listed = exp.Array(expressions=[exp.Literal.string(value) for value in values])
-        return exp.Sub(this=exp.func("LIST_POSITION", listed, text), expression=exp.Literal.number(1))
-
-    def keyed_hash(self, values: Sequence[exp.Expr], keys: Sequence[int | str]) -> exp.Expr:
-        """Return a hash in as many keyed rounds as there are keys.
-
-        DuckDB's `hash` is public and not keyed, and a key merely hashed along with the value only relabels the
-        parts. So each round adds a secret key to the state and hashes again (an iterated Even–Mansour construction):
-        which rows share a part then depends on the keys.
-        """
-        state: exp.Expr = exp.func("HASH", *(value.copy() for value in values))
-        for key in keys:
-            mixed = exp.Anonymous(this="XOR", expressions=[state, _unsigned(key)])
-            state = exp.func("HASH", mixed)
-        return state
-
-    def row_address(self) -> exp.Expr:
-        """Return `rowid`, the address of a row in a base table."""
-        return exp.column("rowid")
-
-    def word(self, cell: exp.Expr) -> exp.Expr:
-        """Return the cell as UBIGINT."""
-        return exp.cast(cell, exp.DataType.Type.UBIGINT)
-
-
-def _unsigned(key: int | str) -> exp.Expr:
-    value = exp.Placeholder(this=key) if isinstance(key, str) else exp.Literal.number(key)
-    return exp.cast(value, exp.DataType.Type.UBIGINT)

@@ -84,7 +84,9 @@ class Rosnam:
             published=published,
             note="one label per leaf; each unit is in one tree, so all trees together cost epsilon once",
         )
-        facts = {"wanted_depth": wanted, "grown_depth": forest.depth, "leaves": forest.leaves}
+        facts: dict[str, Any] = {"wanted_depth": wanted, "grown_depth": forest.depth, "leaves": forest.leaves}
+        if schema.rows is not None:
+            facts["rows_per_leaf"] = round(schema.rows / forest.leaves, 3)
         return Plan(self.name, labels, schema.unit, {**chosen, **facts})
 
     def structure(self, schema: Schema, plan: Plan) -> Forest:
