@@ -108,10 +108,10 @@ def rows(count: int, seed: int) -> pd.DataFrame:
 
 def _people(count: int, generator: np.random.Generator) -> dict[str, NDArray[Any]]:
     """Draw every feature, categories as places in their lists."""
-    age = np.clip(17 + generator.gamma(2.6, 8.6, count), 16, 96).astype(np.int64)
+    age = _whole(17 + generator.gamma(2.6, 8.6, count), 16, 96)
     male = (generator.random(count) < 0.6).astype(np.int64)
     wanted = 13 + 0.02 * np.minimum(age - 40, 0) * (age > 24) + generator.normal(0, 2.8, count)
-    years = np.clip(np.minimum(wanted, age - 5), 4, 22).astype(np.int64)
+    years = _whole(np.minimum(wanted, age - 5), 4, 22)
     marital = _pick(_marital_odds(age, male), generator)
     occupation = _pick(_occupation_odds(years, male), generator)
     workclass = _pick(_workclass_odds(occupation, age), generator)
@@ -127,7 +127,7 @@ def _people(count: int, generator: np.random.Generator) -> dict[str, NDArray[Any
         "capital_gain": _gain(age, years, generator),
         "capital_loss": _rarely(0.04, 400 * generator.gamma(4, 1, count), 4_000, generator),
         "hours_per_week": _hours(age, male, occupation, workclass, generator),
-        "commute_minutes": np.clip(generator.gamma(2, 14, count), 0, 120).astype(np.int64),
+        "commute_minutes": _whole(generator.gamma(2, 14, count), 0, 120),
         "region": _pick(np.tile(_REGION_SHARE, (count, 1)), generator),
     }
 
@@ -136,8 +136,7 @@ def _score(people: Mapping[str, NDArray[Any]]) -> Floats:
     """Return what income hangs on: family, schooling, age, hours, occupation, capital."""
     age, married = people["age"], people["marital_status"] == _MARRIED
     experience = 1.1 - ((age - 48) / 17) ** 2 / 1.3
-    gain = 3.5 * (people["capital_gain"] > 5_000) - 0.4 * ((people["capital_gain"] > 0) & ~married)
-    return (
+    score: Floats = (
         3.2 * married
         + 0.33 * (people["education_years"] - 13)
         + np.maximum(experience, -2.5)
@@ -146,15 +145,17 @@ def _score(people: Mapping[str, NDArray[Any]]) -> Floats:
         + _CLASS_PAY[people["workclass"]]
         + _REGION_PAY[people["region"]]
         + 0.2 * people["sex"]
-        + gain
+        + 3.5 * (people["capital_gain"] > 5_000)
         + 0.9 * (people["capital_loss"] > 1_500)
     )
+    return score
 
 
 def _pick(odds: Floats, generator: np.random.Generator) -> Places:
     """Draw one column of each row in proportion to its odds."""
     steps = np.cumsum(odds, axis=1)
-    return np.argmax(steps > generator.random(len(odds))[:, None] * steps[:, -1:], axis=1)
+    passed = steps > generator.random(len(odds))[:, None] * steps[:, -1:]
+    return np.asarray(np.argmax(passed, axis=1), np.int64)
 
 
 def _marital_odds(age: Places, male: Places) -> Floats:
@@ -182,7 +183,8 @@ def _relationship_odds(age: Places, male: Places, marital: Places) -> Floats:
 
 def _occupation_odds(years: Places, male: Places) -> Floats:
     fitting = np.exp(-(((years[:, None] - _YEARS) / 2.6) ** 2) / 2)
-    return (fitting + 0.03) * _SHARE * np.where(male[:, None] == 1, _MALE, 1 - _MALE)
+    odds: Floats = (fitting + 0.03) * _SHARE * np.where(male[:, None] == 1, _MALE, 1 - _MALE)
+    return odds
 
 
 def _workclass_odds(occupation: Places, age: Places) -> Floats:
@@ -198,12 +200,16 @@ def _hours(age: Places, male: Places, occupation: Places, workclass: Places, gen
     usual = usual - 14 * (age < 22) - 15 * (age > 66)
     part_time = (generator.random(len(age)) < 0.12 + 0.1 * (1 - male)) * generator.uniform(5, 20, len(age))
     spread = np.where(generator.random(len(age)) < 0.45, 1.0, 9.0)
-    return np.clip(usual - part_time + generator.normal(0, spread), 1, 96).astype(np.int64)
+    return _whole(usual - part_time + generator.normal(0, spread), 1, 96)
 
 
 def _gain(age: Places, years: Places, generator: np.random.Generator) -> Places:
     likely = 0.04 + 0.006 * np.clip(years - 10, 0, 10) + 0.001 * np.clip(age - 30, 0, 30)
     return _rarely(likely, np.exp(generator.normal(8.6, 0.8, len(age))), 40_000, generator)
+
+
+def _whole(numbers: Floats, lower: int, upper: int) -> Places:
+    return np.asarray(np.clip(numbers, lower, upper), np.int64)
 
 
 def _rarely(chance: float | Floats, amount: Floats, most: int, generator: np.random.Generator) -> Places:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import getpass
 import math
 import os
+import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,9 @@ from dpsql import methods, shelf
 from dpsql import register as registering
 from dpsql import train as training
 from dpsql.draft import draft
-from dpsql.engines.base import Engine
+from dpsql.engines.base import Conflict, Engine
 from dpsql.engines.duckdb import Connection, adopt, open_file
-from dpsql.errors import ParameterError
+from dpsql.errors import DatabaseLocked, ParameterError
 from dpsql.evaluate import Evaluation, evaluate
 from dpsql.explain import Explanation, explain
 from dpsql.kernel.dataset import Dataset, find, registered
@@ -144,6 +146,7 @@ class Database:
         """Train a forest under a charged budget, store it, and return it."""
         if request_id == "":  # an unset variable in a script: its second run would charge again
             raise ParameterError("request_id", allowed="text, not empty", given=request_id)
+        self._make_shelf()
         model = training.train(
             self.engine,
             self.book,
@@ -178,8 +181,8 @@ class Database:
 
     def add(self, model: Model | str | Path, *, name: str | None = None) -> Model:
         """Store a model from elsewhere: a Model, or the JSON file of one."""
-        taken = model if isinstance(model, Model) else Model.from_json(model, name=name)
-        return shelf.add(self.engine, taken).within(self)
+        found = model if isinstance(model, Model) else Model.from_json(model)
+        return shelf.add(self.engine, replace(found, name=name or found.name)).within(self)
 
     def evaluate(self, model: str | Model, data: str | pd.DataFrame) -> Evaluation:
         """Measure a model on a public table or a DataFrame, for free."""
@@ -206,6 +209,16 @@ class Database:
     def verify(self) -> list[str]:
         """Return one sentence for each thing in the ledger that does not hold; [] when it is sound."""
         return self.book.verify()
+
+
+    def _make_shelf(self) -> None:
+        """Create the model tables. Of several who train for the first time at once, one makes them and the rest wait."""
+        for _ in range(100):
+            try:
+                return shelf.install(self.engine)
+            except Conflict:
+                time.sleep(0.01)
+        raise DatabaseLocked("other writers were faster 100 times in a row.", hint="try again")
 
 
 _LEDGER_COLUMNS = (

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 from sqlglot import exp
 
-from dpsql.errors import UnknownName
+from dpsql.errors import SchemaError, UnknownName
+from dpsql.kernel.dataset import LABEL_FAMILIES
 from dpsql.predict import PREDICTION, public_table, scoring_query
 from dpsql.schema import category_text
 
@@ -65,6 +66,8 @@ def _evaluate_table(model: Model, name: str) -> Evaluation:
     label = info.column(model.schema.label)
     if label is None:
         raise UnknownName(f'column in table "{info.name}" called', model.schema.label, (c.name for c in info.columns))
+    if label.family not in LABEL_FAMILIES:
+        raise SchemaError(f'the label "{label.name}" is {label.type}; it must be text, integer or boolean.')
     scored = scoring_query(model, info, key=label.name).subquery("scored")
     truth = exp.cast(exp.column(exp.to_identifier(label.name, quoted=True)), exp.DataType.Type.TEXT)
     query = exp.select(truth.as_("truth"), exp.column(PREDICTION), exp.Count(this=exp.Star()).as_("rows"))
@@ -83,4 +86,5 @@ def _summary(model: Model, name: str, counts: pd.Series) -> Evaluation:
 
 
 def _texts(labels: pd.Series) -> list[str | None]:
-    return [category_text(value) for value in labels.astype(object)]
+    values = labels.astype(object)
+    return [category_text(value) for value in values.mask(values.isna(), None)]

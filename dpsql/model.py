@@ -150,13 +150,13 @@ class Model:
             schema = Schema.from_dict(stored["schema"])
             released = from_json(schema, stored["forest"])
             certificate = dict(stored["certificate"])
-            method, table = str(stored["method"]), str(stored["table"])
-            digest, _ = certificate["digest"], (certificate["epsilon"], certificate["created_at"])
+            found, method, table = (_text(stored[key]) for key in ("name", "method", "table"))
+            digest, _, _ = (_text(certificate[key]) for key in ("digest", "epsilon", "created_at"))
         except (LookupError, TypeError, ValueError, OverflowError, AttributeError):
             raise SchemaError("the model file is damaged: a part of it is missing or makes no sense.") from None
         if digest != released.digest():
             raise SchemaError("the model file was changed: its digest does not match its certificate.")
-        return cls(name or str(stored["name"]), method, table, schema, released, certificate)
+        return cls(name or found, method, table, schema, released, certificate)
 
 
 def _plain(feature: Feature, column: pd.Series) -> pd.Series:
@@ -173,6 +173,12 @@ def _plain(feature: Feature, column: pd.Series) -> pd.Series:
         raise SchemaError(
             f'column "{feature.name}" of the data must hold numbers: the model splits it by size.'
         ) from None
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not text")
+    return value
 
 
 def _parsed(source: str | Path) -> Any:

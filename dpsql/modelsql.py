@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,7 @@ _RESERVED = frozenset(
         "model_leaf",
     )
 )
+_NUMBERED = re.compile("(word|plane|depth)_[0-9]+")
 
 
 def render(model: Model, form: str, *, table: str, name: str | None = None) -> str:
@@ -74,11 +76,10 @@ def statement(model: Model, form: str, table: str, name: str, vocabulary: Vocabu
         schema = _parameter_schema(model.schema)
         body: exp.Expr = scalar(Source(schema, table_reference("unused"), {}), forest, parts, vocabulary)
         return _macro(name, [feature.name for feature in schema.features], body)
-    relation = (
-        exp.Anonymous(this="query_table", expressions=[exp.column("source_table")]) if form == "table_macro" else None
-    )
+    argument = _free("source_table", _names(model.schema))
+    relation = exp.Anonymous(this="query_table", expressions=[exp.column(argument)]) if form == "table_macro" else None
     query = predictions(
-        Source(model.schema, table_reference(table), {}),
+        Source(model.schema, _existing(model, table), {}),
         forest,
         parts,
         vocabulary,
@@ -90,7 +91,7 @@ def statement(model: Model, form: str, table: str, name: str, vocabulary: Vocabu
         return query
     if form == "view":
         return exp.Create(this=table_reference(name), kind="VIEW", replace=True, expression=query)
-    return _macro(name, ["source_table"], query, table=True)
+    return _macro(name, [argument], query, table=True)
 
 
 def _macro(name: str, parameters: list[str], body: exp.Expr, *, table: bool = False) -> exp.Expr:
@@ -106,8 +107,31 @@ def _macro(name: str, parameters: list[str], body: exp.Expr, *, table: bool = Fa
 
 def _parameter_schema(schema: Schema) -> Schema:
     """Return the schema with features renamed that a macro cannot have as parameters."""
+    taken = _names(schema)
     renamed = []
     for feature in schema.features:
-        clash = feature.name.lower() in _RESERVED or feature.name.lower().startswith(("word_", "plane_", "depth_"))
-        renamed.append(replace(feature, name=f"feature_{feature.name}") if clash else feature)
+        if feature.name.lower() in _RESERVED or _NUMBERED.fullmatch(feature.name.lower()):
+            feature = replace(feature, name=_free(f"feature_{feature.name}", taken))
+            taken.add(feature.name.lower())
+        renamed.append(feature)
     return replace(schema, features=tuple(renamed))
+
+
+def _names(schema: Schema) -> set[str]:
+    names = [schema.label, schema.unit.column, schema.partition, *(feature.name for feature in schema.features)]
+    return {name.lower() for name in names if name is not None}
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """Return the name, lengthened until no column has it."""
+    while name.lower() in taken:
+        name += "_"
+    return name
+
+
+def _existing(model: Model, table: str) -> exp.Table:
+    """Return a table by its name; one that exists in another schema gets that schema."""
+    info = model.database.engine.table(table) if model.database is not None else None
+    if info is None or info.schema == "main":
+        return table_reference(info.table if info else table)
+    return table_reference(info.table, info.schema)

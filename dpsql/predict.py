@@ -85,7 +85,7 @@ def _score_file(
     keys = [key] if key else [name for name in frame.columns if model.schema.feature(str(name)) is None]
     if key is not None and key not in frame.columns:
         raise UnknownName("column in the file called", key, (str(name) for name in frame.columns))
-    if PREDICTION in frame.columns:
+    if PREDICTION in (str(name).lower() for name in frame.columns):
         raise ParameterError("file", allowed=f'without a column named "{PREDICTION}"', given=path.name)
     if into is not None:
         database = _database(model)

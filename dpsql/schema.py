@@ -301,16 +301,16 @@ def category_text(value: object) -> str | None:
     >>> [category_text(value) for value in ("a", 3, 3.0, True, None, float("nan"))]
     ['a', '3', '3', 'true', None, None]
     """
-    if value is None or value != value:
-        return None
     if isinstance(value, str):
         return value
     text = str(value)
+    if value is None or text in ("<NA>", "NaT") or value != value:
+        return None
     if text in ("True", "False"):
         return text.lower()
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    return None if text in ("<NA>", "NaT") else text
+    return text
 
 
 def check_name(name: object) -> None:

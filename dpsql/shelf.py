@@ -79,16 +79,17 @@ def taken(name: str) -> ParameterError:
 
 
 def name_for(transaction: Transaction, name: str | None, base: str) -> str:
-    """Return the wanted name if it is still free; without one `base_1`, or the next number that is free."""
+    """Return the wanted name if it is still free, else that name (or `base`) with the first number that is free.
+
+    A name that another run took meanwhile is no reason to throw away a model that was paid for.
+    """
     names = {row["name"] for row in transaction.rows("SELECT name FROM dpsql.model")}
-    if name is not None:
-        if name in names:
-            raise taken(name)
+    if name is not None and name not in names:
         return name
     number = 1
-    while f"{base}_{number}" in names:
+    while f"{name or base}_{number}" in names:
         number += 1
-    return f"{base}_{number}"
+    return f"{name or base}_{number}"
 
 
 def listed(engine: Engine) -> list[dict[str, Any]]:

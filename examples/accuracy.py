@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -105,7 +106,7 @@ def run_split(asked: argparse.Namespace, schema: dict[str, Any], name: str, spli
             result = db.evaluate(model, "test")
     forest = model.released.forest
     took = time.perf_counter() - started
-    print(f"  {name} split {split}: {result.accuracy:.2%} in {took:.1f} s", flush=True)
+    print(f"  {name} split {split}: {result.accuracy:.2%} in {took:.1f} s", file=sys.stderr)
     figures = (result.rows, forest.depth, forest.leaves, result.accuracy, result.majority)
     return dict(zip(COLUMNS[5:], map(str, figures), strict=True))
 

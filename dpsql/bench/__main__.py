@@ -16,7 +16,9 @@ from dpsql.bench import noise as noising
 
 _SHORT = click.option("--short", is_flag=True, help="A smaller run of a few seconds.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON and nothing else.")
-_REPEAT = click.option("--repeat", type=click.IntRange(1), default=5, show_default=True, help="Rounds; the least counts.")
+_REPEAT = click.option(
+    "--repeat", type=click.IntRange(1), default=5, show_default=True, help="Rounds; the least is kept."
+)
 
 
 @click.group()

@@ -182,17 +182,25 @@ def _schema(schema_file: str | None, entry: str | None, flags: dict[str, Any]) -
     features: dict[str, Any] = {}
     for text in flags["numeric"]:
         name, lower, upper = _parts(text, "numeric", "NAME:LOWER:UPPER", 3)
+        _once(name, features)
         features[name] = {"type": "numeric", "lower": _number(lower), "upper": _number(upper)}
     for text in flags["categorical"]:
         name, values = _parts(text, "categorical", "NAME:A,B,…", 2)
+        _once(name, features)
         features[name] = {"type": "categorical", "values": values.split(",")}
     for name in flags["boolean"]:
+        _once(name, features)
         features[name] = {"type": "boolean"}
     declared = {"label": flags["label"], "classes": list(flags["classes"]), "features": features, "rows": flags["rows"]}
     if flags["unit"]:
         column, most = _parts(flags["unit"], "unit", "COLUMN:MAX_ROWS", 2)
         declared["privacy_unit"] = {"column": column, "max_rows": _whole(most)}
     return Schema.from_dict(declared)
+
+
+def _once(name: str, features: dict[str, Any]) -> None:
+    if name in features:
+        raise UsageError(f'feature "{name}" is given twice.', hint="leave out one of the two flags")
 
 
 def _parts(text: str, option: str, shape: str, count: int) -> list[str]:

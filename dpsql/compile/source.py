@@ -14,9 +14,11 @@ from sqlglot import exp
 
 from dpsql.compile.vocabulary import Vocabulary, column, double, paren, whole
 from dpsql.schema import CELLS, Categorical, Feature, Numeric, Schema
-from dpsql.trees.grid import AXES_PER_WORD, BITS, axes, shift, words
+from dpsql.trees.grid import AXES_PER_WORD, BITS, Axis, axes
 
 PACKED = "packed"
+#: How many cells of numbers are added up as doubles before one cast: 64^8 = 2^48 is exact.
+_ADDED = 8
 CHOSEN = "chosen"
 
 
@@ -72,15 +74,34 @@ def packed(source: Source, vocabulary: Vocabulary, tickets: Tickets) -> exp.Sele
 
 
 def packed_words(source: Source, vocabulary: Vocabulary) -> list[exp.Expr]:
-    """Return the words of a row, each named `word_k`: ten axes of six bits each."""
+    """Return the words of a row, each named `word_k`: ten axes of six bits each.
+
+    Cells of numbers are doubles. Up to eight of them are added up first, each times its power of 64 (exact: below
+    2^48), so that one cast serves them all.
+    """
     found = axes(source.schema)
-    parts = [axis_cell(source.schema.features[axis.feature], axis.digit, source, vocabulary) for axis in found]
-    named = []
-    for number in range(words(len(found))):
-        first = number * AXES_PER_WORD
-        shifted = [_left(part, shift(first + k)) for k, part in enumerate(parts[first : first + AXES_PER_WORD])]
-        named.append(exp.alias_(_either_bits(shifted), word_name(number)))
-    return named
+    starts = range(0, len(found), AXES_PER_WORD)
+    return [
+        exp.alias_(_word(source, vocabulary, found[start : start + AXES_PER_WORD]), word_name(number))
+        for number, start in enumerate(starts)
+    ]
+
+
+def _word(source: Source, vocabulary: Vocabulary, held: Sequence[Axis]) -> exp.Expr:
+    parts: list[exp.Expr] = []
+    sums: dict[int, list[exp.Expr]] = {}
+    for place, axis in enumerate(held):
+        feature = source.schema.features[axis.feature]
+        if isinstance(feature, Numeric):
+            integer = feature.name in source.whole
+            cell = feature_cell(feature, source.column(feature.name), vocabulary, whole=integer)
+            first = place - place % _ADDED
+            power = double(CELLS ** (place - first))
+            sums.setdefault(first, []).append(cell if place == first else exp.Mul(this=cell, expression=power))
+        else:
+            parts.append(_left(category_digit(feature, axis.digit, source, vocabulary), BITS * place))
+    parts += [_left(vocabulary.word(_sum(cells)), BITS * first) for first, cells in sums.items()]
+    return _either_bits(parts)
 
 
 def word_name(number: int) -> str:
@@ -88,14 +109,12 @@ def word_name(number: int) -> str:
     return f"word_{number}"
 
 
-def axis_cell(feature: Feature, digit: int, source: Source, vocabulary: Vocabulary) -> exp.Expr:
-    """Return a row's cell on one axis as a word-sized integer from 0 to 63."""
-    cell = feature_cell(feature, source.column(feature.name), vocabulary, whole=feature.name in source.whole)
-    if digit == 0 and feature.cells <= CELLS:
-        return vocabulary.word(cell)
-    moved: exp.Expr = vocabulary.word(cell)
-    if digit:
-        moved = paren(exp.BitwiseRightShift(this=moved, expression=whole(BITS * digit)))
+def category_digit(feature: Categorical, digit: int, source: Source, vocabulary: Vocabulary) -> exp.Expr:
+    """Return one base-64 digit of a category's cell as a word-sized integer from 0 to 63."""
+    cell = vocabulary.word(feature_cell(feature, source.column(feature.name), vocabulary))
+    if feature.cells <= CELLS:
+        return cell
+    moved = paren(exp.BitwiseRightShift(this=cell, expression=whole(BITS * digit))) if digit else cell
     return paren(exp.BitwiseAnd(this=moved, expression=whole(CELLS - 1)))
 
 
@@ -116,14 +135,20 @@ def _numeric_cell(feature: Numeric, value: exp.Expr, vocabulary: Vocabulary, *, 
     scaled = exp.Mul(
         this=paren(exp.Sub(this=number, expression=double(feature.lower))), expression=double(feature.scale)
     )
-    clamped = exp.func("LEAST", exp.func("GREATEST", scaled, double(0)), double(feature.cells - 1))
     missing: exp.Expr = value.copy().is_(exp.null())
     if not integer:
         missing = exp.or_(missing, vocabulary.is_nan(number.copy()))
+    # Most rows take the first branch; LEAST and GREATEST would cost more than the rest of it together.
+    inside = exp.and_(
+        exp.GTE(this=scaled.copy(), expression=double(0)),
+        exp.LT(this=scaled.copy(), expression=double(feature.cells)),
+    )
     return (
         exp.case()
-        .when(missing, whole(feature.null_cell))
-        .else_(exp.cast(exp.Floor(this=clamped), exp.DataType.Type.INT))
+        .when(inside, exp.Floor(this=scaled.copy()))
+        .when(missing, double(feature.null_cell))
+        .when(exp.LT(this=scaled.copy(), expression=double(0)), double(0))
+        .else_(double(feature.cells - 1))
     )
 
 
@@ -170,6 +195,13 @@ def _text(value: exp.Expr) -> exp.Expr:
 
 def _left(cell: exp.Expr, places: int) -> exp.Expr:
     return paren(exp.BitwiseLeftShift(this=cell, expression=whole(places))) if places else cell
+
+
+def _sum(parts: Sequence[exp.Expr]) -> exp.Expr:
+    total = parts[0]
+    for part in parts[1:]:
+        total = exp.Add(this=total, expression=part)
+    return total
 
 
 def _either_bits(parts: Sequence[exp.Expr]) -> exp.Expr:

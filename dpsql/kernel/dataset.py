@@ -6,6 +6,7 @@ only when it is provably row-to-row on one base table, and then its base table i
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,8 @@ from dpsql.kernel.views import look_up, unfold
 from dpsql.ledger import Entry, Ledger
 from dpsql.schema import Boolean, Categorical, Numeric, Schema
 
+#: Types that a label may have.
+LABEL_FAMILIES = ("text", "integer", "boolean")
 _FITTING = {
     Numeric: ("integer", "real"),
     Categorical: ("text", "integer", "boolean"),
@@ -37,7 +40,9 @@ class Dataset:
 
     def details(self) -> dict[str, Any]:
         """Return what the registration entry stores."""
-        return {"schema": self.schema.to_dict(), "base": self.base, "columns": dict(self.columns)}
+        # As text, because the ledger sorts keys and the order of features has a meaning.
+        schema = json.dumps(self.schema.to_dict(), ensure_ascii=False)
+        return {"schema": schema, "base": self.base, "columns": dict(self.columns)}
 
 
 def find(engine: Engine, ledger: Ledger, name: str) -> Dataset:
@@ -127,7 +132,7 @@ def _base(engine: Engine, info: TableInfo) -> str:
 def _spelled(info: TableInfo, schema: Schema) -> Schema:
     """Return the schema with column names as the catalog spells them, or say which column is missing or misfits."""
     declared = schema.to_dict()
-    declared["label"] = _fitting(info, schema.label, ("text", "integer", "boolean"), "the label")
+    declared["label"] = _fitting(info, schema.label, LABEL_FAMILIES, "the label")
     features = {}
     for feature in schema.features:
         name = _fitting(info, feature.name, _FITTING[type(feature)], f"a {feature.kind} feature")
@@ -163,7 +168,8 @@ def _type(info: TableInfo, name: str) -> str:
 
 def _from_entry(entry: Entry) -> Dataset:
     details = entry.details
-    return Dataset(entry.dataset, entry.table, details["base"], Schema.from_dict(details["schema"]), details["columns"])
+    schema = Schema.from_dict(json.loads(details["schema"]))
+    return Dataset(entry.dataset, entry.table, details["base"], schema, details["columns"])
 
 
 def fit_features(info: TableInfo, schema: Schema) -> None:

@@ -27,9 +27,7 @@ _GUARD_BITS = 64
 _LONGEST_RUN = 2**62
 
 
-def bernoulli_exp(
-    numerators: NDArray[Any], denominator: int, *, entropy: Entropy = os.urandom
-) -> NDArray[np.bool_]:
+def bernoulli_exp(numerators: NDArray[Any], denominator: int, *, entropy: Entropy = os.urandom) -> NDArray[np.bool_]:
     """Return one exact coin per element: heads with probability exp(-numerator / denominator).
 
     Args:

@@ -61,9 +61,7 @@ def discrete_laplace(scale: Fraction | int, size: int, *, entropy: Entropy = os.
     return noise
 
 
-def one_sided_geometric(
-    scale: Fraction | int, size: int, *, entropy: Entropy = os.urandom
-) -> NDArray[np.int64]:
+def one_sided_geometric(scale: Fraction | int, size: int, *, entropy: Entropy = os.urandom) -> NDArray[np.int64]:
     """Return independent one-sided geometric draws: x >= 0 with probability proportional to exp(-x / scale).
 
     Args:

@@ -75,7 +75,7 @@ def from_json(schema: Schema, stored: Mapping[str, Any]) -> VotingForest:
     try:
         trees = int(stored["trees"])
         levels = tuple(_json_level(level) for level in stored["levels"])
-        leaves = {name: np.array(stored["leaves"][name], np.int64) for name in ("leaf", "class", "weight")}
+        leaves = {name: _flat(stored["leaves"][name]) for name in ("leaf", "class", "weight")}
     except (KeyError, TypeError, ValueError, OverflowError):
         raise SchemaError("the model file is damaged: its forest cannot be read.") from None
     if not 1 <= trees <= 10**6 or len({len(column) for column in leaves.values()}) != 1:
@@ -134,10 +134,17 @@ def _level_columns(number: int, level: Level) -> Columns:
 
 def _json_level(stored: Mapping[str, Any]) -> Level:
     planes = np.array([[int(mask, 16) for mask in plane] for plane in stored["planes"]], np.uint64)
-    axis, arity = np.array(stored["axis"], np.int64), np.array(stored["arity"], np.int64)
+    axis, arity = _flat(stored["axis"]), _flat(stored["arity"])
     if planes.ndim != 2 or not 1 <= len(planes) <= PLANES or np.abs(axis).max() > 2**15 - 1 or not _small(arity):
         raise ValueError("out of range")
     return Level(axis.astype(np.int16), arity.astype(np.uint8), planes)
+
+
+def _flat(values: object) -> np.ndarray[Any, Any]:
+    """Return a list of whole numbers as an array; anything else raises."""
+    if not isinstance(values, list) or not all(type(value) is int for value in values):
+        raise TypeError("not a list of whole numbers")
+    return np.array(values, np.int64)
 
 
 def _small(arity: np.ndarray[Any, Any]) -> bool:

@@ -124,11 +124,12 @@ def test_row_count_of_a_part_agrees_with_its_leaf_counts(engine: Engine) -> None
         assert size == shared_counts(engine, source_of(PLAIN), forest, Part(index, 3)).total()
 
 
+@pytest.mark.parametrize("depth", [0, 3])
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "disjoint"])
-def test_batches_of_trees_add_up_to_the_whole(engine: Engine, shared: bool) -> None:
+def test_batches_of_trees_add_up_to_the_whole(engine: Engine, shared: bool, depth: int) -> None:
     """Counting trees 0–2, 3–3 and 4–6 one after the other gives what one statement for all seven gives."""
     create(engine, "people", random_table(PLAIN, 200, 3))
-    forest = any_forest(axes(PLAIN), trees=7, depth=3, seed=5)
+    forest = any_forest(axes(PLAIN), trees=7, depth=depth, seed=5)
     found: Counter[tuple[int, ...]] = Counter()
     for first, last in ((0, 3), (3, 4), (4, 7)):
         trees = Slice(shared, first, 7)

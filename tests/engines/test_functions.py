@@ -1,4 +1,4 @@
-"""What users may define in a database: macros are listed, those that stand in for a built-in are told apart; row ids."""
+"""What users define in a database: macros are listed, those in place of a built-in are told apart; added row ids."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_utilities_equal_plain_python(name: str, rows: list[Any], splits: list[t
 
 
 @pytest.mark.parametrize("name", MONOTONE)
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(rows=st.lists(PLACES, max_size=12), new=PLACES, splits=SPLITS)
 def test_a_row_changes_a_utility_by_at_most_one(
     name: str, rows: list[Any], new: tuple[int, int, int, int], splits: list[tuple[int, int]]
@@ -78,7 +78,7 @@ def test_a_row_changes_a_utility_by_at_most_one(
     assert not moved[1 - new[0]].any()
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(rows=st.lists(PLACES, max_size=12), new=PLACES, splits=SPLITS)
 def test_majority_is_monotone(rows: list[Any], new: tuple[int, int, int, int], splits: list[tuple[int, int]]) -> None:
     """One row more never lowers a majority utility: what the factor of 1 for 2 rests on."""
@@ -104,11 +104,11 @@ def test_an_unknown_utility_is_refused() -> None:
 ROWS: list[Row] = [
     *[(k, 0.5, "a", "no") for k in range(4)],
     *[(k, 1.5, "a", "yes") for k in range(3)],
-    *[(k, 2.5, "b", "yes") for k in range(2)],
+    *[(k, 2.5, "a", "yes") for k in range(2)],
     *[(k, 2.5, "b", "maybe") for k in range(2)],
 ]
 #: Splits on x (axis 1) by the cells that go right, and one on c (axis 0).
-CHOICES = [(1, 0b110), (1, 0b100), (1, 0b000), (0, 0b10)]
+CHOICES = [(1, 0b110), (1, 0b010), (1, 0b000), (0, 0b10)]
 
 
 def oracle(utility: str) -> list[int]:
@@ -150,10 +150,10 @@ def distance(found: NDArray[np.int64], utility: str, rate: float, weights: list[
 @pytest.mark.parametrize(("utility", "factor"), [("median", 0.5), ("majority", 1.0)])
 def test_choices_follow_the_exponential_mechanism(utility: str, factor: float) -> None:
     """Candidates are chosen with chance ∝ exp(rate · utility), rate e/2 (e when monotone); 30 % off is rejected."""
-    found = draw(utility, nano=600_000_000)
-    assert distance(found, utility, 0.6 * factor) < RARE
-    assert distance(found, utility, 0.6 * factor * 1.3) > RARE
-    assert distance(found, utility, 0.6 * factor / 1.3) > RARE
+    found = draw(utility, nano=800_000_000)
+    assert distance(found, utility, 0.8 * factor) < RARE
+    assert distance(found, utility, 0.8 * factor * 1.3) > RARE
+    assert distance(found, utility, 0.8 * factor / 1.3) > RARE
 
 
 def test_weights_are_a_base_measure() -> None:

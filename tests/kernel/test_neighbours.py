@@ -77,7 +77,7 @@ def test_odd_tables_leave_the_shape_of_an_empty_one(method: str, rows: list[Row]
 
 
 @pytest.mark.parametrize("method", methods.METHODS)
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(rows=ROWS)
 def test_any_table_leaves_the_shape_of_an_empty_one(method: str, rows: list[Row]) -> None:
     """Rows more or less, whatever is in them, change no key, no length, no statement and no figure."""

@@ -6,7 +6,7 @@ import json
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsql.errors import ParameterError
@@ -59,12 +59,14 @@ def test_parallel_parts_cost_the_largest() -> None:
     assert plan(Parallel((step("a", 300), step("b", 500)))).nano_epsilon == 500
 
 
+@settings(max_examples=40)
 @given(COSTS)
 def test_nested_costs_are_sums_and_maxima(drawn: object) -> None:
     """Any nesting costs what sums and maxima give."""
     assert plan(build(drawn, [])).nano_epsilon == cost(drawn)
 
 
+@settings(max_examples=40)
 @given(COSTS, st.integers(0, 2**32 - 1))
 def test_parallel_steps_see_disjoint_units(drawn: object, upper: int) -> None:
     """A unit, by the upper half of its ticket, pays at most what the plan charges, however deep parts are nested."""
@@ -87,6 +89,7 @@ def test_a_step_cannot_choose_its_own_part() -> None:
     assert (made.steps[0].part, made.steps[0].parts) == (0, 1)
 
 
+@settings(max_examples=40)
 @given(COSTS)
 def test_a_plan_as_plain_values_is_stable_json(drawn: object) -> None:
     """The dictionary survives JSON and is the same when it is made again."""

@@ -18,14 +18,7 @@ from tests.tables import SCHEMA, UNITS, Row, small_forest, some_rows
 
 FOREST = small_forest(trees=3, depth=2)
 CLASSES = len(SCHEMA.classes)
-TABLES: dict[str, list[Row]] = {
-    "empty": [],
-    "one row": [(1, 1.0, "a", "no")],
-    "all NULL": [(None, None, None, None)],
-    "one class": [(k, float(k), "a", "yes") for k in range(9)],
-    "unknown labels": [(k, float(k), "b", "??") for k in range(9)],
-    "many": some_rows(),
-}
+TABLES: dict[str, list[Row]] = {"empty": [], "all NULL": [(None, None, None, None)], "many": some_rows()}
 TREES = pytest.mark.parametrize("shared", [False, True], ids=["disjoint", "shared"])
 LEVELS = pytest.mark.parametrize("schema", [SCHEMA, UNITS], ids=["row", "unit"])
 ROWS = pytest.mark.parametrize("rows", TABLES.values(), ids=TABLES)
@@ -174,6 +167,16 @@ def test_more_than_the_plan_is_refused_unread(ask: Callable[[Session], object]) 
     assert caught.value.exit_code in (2, 3)
     assert watched.statements == []
     assert repr(opened) == "<Session: 3 of 3 steps left>"
+
+
+@pytest.mark.parametrize("trees", [2, 4])
+def test_another_number_of_trees_is_refused_even_with_few_leaves(trees: int) -> None:
+    """The number of shared trees sets the noise: another one is refused though its values would fit the plan."""
+    step = Step("leaves", "leaf_counts", EPSILON, trees=3, shared=True, cells=10**6)
+    opened = session(held(some_rows()), step)
+    with pytest.raises(AllowanceExceeded):
+        opened.leaf_counts("leaves", small_forest(trees=trees, depth=1))
+    assert repr(opened) == "<Session: 1 of 1 steps left>"
 
 
 def test_a_step_can_be_used_once() -> None:

@@ -165,7 +165,5 @@ def test_inversion_draws_more_bits_when_the_first_cannot_decide() -> None:
     """A number on the border of two intervals is refined with eight more bytes instead of guessed."""
     low, _ = exp_bounds(1, 1, 64)
     border = ((low << 64) // ((1 << 64) + low)).to_bytes(8, "little")
-    picked = [
-        weighted_choice([1, 0], 1, [1, 1], entropy=scripted(border, rest)) for rest in (bytes(8), b"\xff" * 8)
-    ]
+    picked = [weighted_choice([1, 0], 1, [1, 1], entropy=scripted(border, rest)) for rest in (bytes(8), b"\xff" * 8)]
     assert picked == [0, 1]

@@ -133,9 +133,7 @@ def test_weights_may_differ_by_row() -> None:
 
 def test_candidates_without_weight_do_not_slow_the_others() -> None:
     """The best candidate sets no mark when its weight is zero: the first proposal is taken."""
-    chosen = exponential(
-        np.array([[9999, 0, 0]]), 1, weights=np.array([0, 1, 1]), entropy=scripted(bytes(24))
-    )
+    chosen = exponential(np.array([[9999, 0, 0]]), 1, weights=np.array([0, 1, 1]), entropy=scripted(bytes(24)))
     assert chosen.tolist() == [1]
 
 
@@ -222,9 +220,7 @@ def test_no_rows_give_no_choices(mechanism: Callable[..., np.ndarray], shape: tu
 
 @BOTH
 @pytest.mark.parametrize("dtype", [np.float64, np.bool_, object])
-def test_utilities_that_are_no_integers_are_refused(
-    mechanism: Callable[..., np.ndarray], dtype: type
-) -> None:
+def test_utilities_that_are_no_integers_are_refused(mechanism: Callable[..., np.ndarray], dtype: type) -> None:
     """Floats, truth values and objects are refused."""
     with pytest.raises(TypeError, match="utilities must be integers"):
         mechanism(np.zeros((1, 2), dtype=dtype), 1)

@@ -1,4 +1,4 @@
-"""Figures printed by Fletcher & Islam, 2017 and 2021 addendum, against `kernel/published.py` and `mechanisms/choose.py`.
+"""Figures that Fletcher & Islam print, 2017 and 2021, against `kernel/published.py` and `mechanisms/choose.py`.
 
 The paper cuts figures off instead of rounding them (0.90483 for 0.904837), so the tolerance is one unit of the last
 digit printed.
