@@ -104,9 +104,11 @@ class Database:
         replace: bool = False,
     ) -> Dataset:
         """Register a private table under a public schema and a cap on epsilon."""
-        return registering.register(
+        dataset = registering.register(
             self.engine, self.book, table, schema, cap=cap, who=self.who, entry=entry, replace=replace
         )
+        self._make_shelf()
+        return dataset
 
     def draft(self, table: str, *, label: str | None = None) -> str:
         """Return a schema file proposed from the catalog alone, with gaps for you to fill in."""
@@ -146,7 +148,6 @@ class Database:
         """Train a forest under a charged budget, store it, and return it."""
         if request_id == "":  # an unset variable in a script: its second run would charge again
             raise ParameterError("request_id", allowed="text, not empty", given=request_id)
-        self._make_shelf()
         model = training.train(
             self.engine,
             self.book,
@@ -210,9 +211,8 @@ class Database:
         """Return one sentence for each thing in the ledger that does not hold; [] when it is sound."""
         return self.book.verify()
 
-
     def _make_shelf(self) -> None:
-        """Create the model tables. Of several who train for the first time at once, one makes them and the rest wait."""
+        """Create the model tables now: several who train for the first time at once would be in each other's way."""
         for _ in range(100):
             try:
                 return shelf.install(self.engine)

@@ -124,7 +124,9 @@ class DuckDBEngine:
     def table(self, name: str) -> TableInfo | None:
         """Return what the catalog says of a table or view. Reads no row, not even the estimated size."""
         with self._cursor("read its catalog") as cursor:
-            known = {_full_name(row[0], row[1]): row for row in _fetch(cursor, TABLES)}
+            # A table called "a.b" comes before table b of schema a.
+            rows = sorted(_fetch(cursor, TABLES), key=lambda row: row[0] == "main")
+            known = {_full_name(row[0], row[1]): row for row in rows}
             folded = {full.lower(): row for full, row in known.items()}
             found = known.get(name) or folded.get(name.lower())  # "É" and "é" are two tables in DuckDB
             if found is None:

@@ -39,6 +39,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from dpsql.errors import ParameterError
 from dpsql.kernel.batches import batches
 from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.session import Session
@@ -71,6 +72,8 @@ class Rosnam:
         chosen = resolved(self, parameters)
         rule = table4 if chosen["depth_rule"] == "table4" else theorem2
         wanted = chosen["depth"] or rule(len(schema.numeric), len(schema.categorical))
+        if chosen["trees"] * len(schema.classes) > chosen["limit"]:
+            raise ParameterError("limit", allowed="at least trees × classes", given=chosen["limit"])
         forest = _structure(schema, chosen, wanted)
         published = chosen["as_published"]
         labels = Step(

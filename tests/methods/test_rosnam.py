@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dpsql.errors import ParameterError
 from dpsql.kernel.published import smooth_labels, smooth_probability
 from dpsql.methods.rosnam import Rosnam
 from dpsql.schema import Categorical, Numeric, Schema, Unit
@@ -53,11 +54,11 @@ def test_an_asked_depth_is_kept() -> None:
     assert METHOD.plan(WIDE, 10**9, {"trees": 2, "depth": 2}).parameters["grown_depth"] == 2
 
 
-@pytest.mark.parametrize("limit", [2, 64, 1000, 100_000])
+@pytest.mark.parametrize("limit", [20, 64, 1000, 100_000])
 def test_the_grid_stays_within_the_limit(limit: int) -> None:
-    """Levels are grown only while trees × leaves × classes fits; a tree of one leaf is the least."""
+    """Levels are grown only while trees × leaves × classes fits."""
     plan = METHOD.plan(WIDE, 10**9, {"trees": 10, "limit": limit})
-    assert plan.parameters["leaves"] * 2 <= max(limit, 20)
+    assert plan.parameters["leaves"] * 2 <= limit
 
 
 def test_branches_bound_a_split() -> None:
@@ -78,3 +79,10 @@ def test_the_published_form_follows_its_table() -> None:
     counts = np.tile(np.array([[7, 5]]), (40_000, 1))
     share = np.mean(smooth_labels(counts, 0.5) == 0)
     assert abs(share - smooth_probability(2, 0.5)) < 0.015
+
+
+def test_a_limit_below_the_roots_is_refused() -> None:
+    """A release has at least one leaf per tree, so a smaller limit cannot be kept and is an error."""
+    with pytest.raises(ParameterError) as refused:
+        Rosnam().plan(SCHEMA, 10**9, {"trees": 50, "limit": 10})
+    assert refused.value.name == "limit"
