@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import math
 import os
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +16,9 @@ from dpsql import methods, shelf
 from dpsql import register as registering
 from dpsql import train as training
 from dpsql.draft import draft
-from dpsql.engines.base import Conflict, Engine
+from dpsql.engines.base import Engine
 from dpsql.engines.duckdb import Connection, adopt, open_file
-from dpsql.errors import DatabaseLocked, ParameterError
+from dpsql.errors import ParameterError
 from dpsql.evaluate import Evaluation, evaluate
 from dpsql.explain import Explanation, explain
 from dpsql.kernel.dataset import Dataset, find, registered
@@ -107,7 +106,7 @@ class Database:
         dataset = registering.register(
             self.engine, self.book, table, schema, cap=cap, who=self.who, entry=entry, replace=replace
         )
-        self._make_shelf()
+        shelf.install(self.engine)
         return dataset
 
     def draft(self, table: str, *, label: str | None = None) -> str:
@@ -210,15 +209,6 @@ class Database:
     def verify(self) -> list[str]:
         """Return one sentence for each thing in the ledger that does not hold; [] when it is sound."""
         return self.book.verify()
-
-    def _make_shelf(self) -> None:
-        """Create the model tables now: several who train for the first time at once would be in each other's way."""
-        for _ in range(100):
-            try:
-                return shelf.install(self.engine)
-            except Conflict:
-                time.sleep(0.01)
-        raise DatabaseLocked("other writers were faster 100 times in a row.", hint="try again")
 
 
 _LEDGER_COLUMNS = (

@@ -31,7 +31,7 @@ def predict_table(
     model: Model, data: str | Path, *, into: str | None, key: str | None, probabilities: bool = False
 ) -> pd.DataFrame | None:
     """Score a table of the model's database, or a CSV or Parquet file; `into` keeps the result in the database."""
-    if is_file(data):
+    if is_file(data) and not _is_table(model, data):
         return _score_file(model, Path(data), into=into, key=key, probabilities=probabilities)
     database = _database(model)
     info = public_table(database, str(data))
@@ -109,6 +109,11 @@ def _keys(model: Model, info: TableInfo, key: str | None) -> list[str]:
         return [column.name]
     features = {feature.name.lower() for feature in model.schema.features}
     return [column.name for column in info.columns if column.name.lower() not in features] or [ROW]
+
+
+def _is_table(model: Model, data: str | Path) -> bool:
+    """Whether text that looks like a file names a table of the model's database."""
+    return isinstance(data, str) and model.database is not None and model.database.engine.table(data) is not None
 
 
 def _check_new(database: Database, into: str) -> None:

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import numpy as np
 
 from dpsql import sqlfiles
 from dpsql.engines.base import Conflict, Engine, Transaction
-from dpsql.errors import ParameterError, UnknownName
+from dpsql.errors import DatabaseLocked, ParameterError, UnknownName
 from dpsql.model import Model
 from dpsql.schema import Schema
 from dpsql.trees.store import from_columns, leaf_columns, node_columns
 
+_TRIES = 100
+
 
 def install(engine: Engine) -> None:
     """Create the model tables from `sql/model.sql`, unless they are there."""
-    if _installed(engine):
-        return
-    with engine.transaction() as transaction:
-        for statement in sqlfiles.statements("model.sql"):
-            transaction.run(statement)
+    for _ in range(_TRIES):
+        if _installed(engine):
+            return
+        try:
+            with engine.transaction() as transaction:
+                for statement in sqlfiles.statements("model.sql"):
+                    transaction.run(statement)
+            return
+        except Conflict:
+            time.sleep(0.01)  # another thread is creating them
+    raise DatabaseLocked(f"other writers were faster {_TRIES} times in a row.", hint="try again")
 
 
 def save(transaction: Transaction, model: Model, *, entry_id: int | None) -> Model:

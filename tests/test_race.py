@@ -13,7 +13,8 @@ import pytest
 
 from dpsql.database import connect
 from dpsql.errors import DpsqlError
-from tests import tables, trainer
+from tests import tables
+from tests.cli import trainer
 
 ROOT = Path(__file__).parents[1]
 

@@ -8,6 +8,7 @@ import pytest
 
 from dpsql import schemafile
 from dpsql.database import connect
+from dpsql.kernel.dataset import registered
 from tests import tables
 
 from .conftest import Cli, kept
@@ -39,9 +40,9 @@ def test_register_from_flags_equals_register_from_python(cli: Cli, path: Path, t
         },
     }
     with connect(path) as opened:
-        stored = opened.book.entries(event="register")[-1].details["schema"]
+        stored = registered(opened.book)["fresh"].schema
         twin = opened.register("fresh", declared, cap=2, replace=True)
-    assert stored == twin.schema.to_dict()
+    assert stored == twin.schema
 
 
 def test_register_as_json(cli: Cli) -> None:
