@@ -48,12 +48,7 @@ def from_columns(schema: Schema, trees: int, nodes: Columns, leaves: Columns) ->
         planes = np.stack([nodes[f"plane_{plane}"][rows] for plane in range(PLANES)]).astype(np.uint64)
         levels.append(Level(nodes["axis"][rows].astype(np.int16), nodes["arity"][rows].astype(np.uint8), _used(planes)))
     forest = Forest(axes(schema), trees, tuple(levels))
-    check(forest)
-    _within("leaf", leaves["leaf"], forest.leaves)
-    _within("class", leaves["class"], len(schema.classes))
-    weights = np.zeros((forest.leaves, len(schema.classes)), np.int64)
-    weights[leaves["leaf"], leaves["class"]] = leaves["weight"]
-    return VotingForest(forest, weights)
+    return _released(forest, len(schema.classes), leaves)
 
 
 def to_json(released: VotingForest) -> dict[str, Any]:
@@ -83,12 +78,7 @@ def from_json(schema: Schema, stored: Mapping[str, Any]) -> VotingForest:
     forest = Forest(axes(schema), trees, levels)
     if forest.leaves * len(schema.classes) > LARGEST_GRID:
         raise SchemaError("the model file is damaged: its forest is larger than any that dpsql releases.")
-    check(forest)
-    _within("leaf", leaves["leaf"], forest.leaves)
-    _within("class", leaves["class"], len(schema.classes))
-    weights = np.zeros((forest.leaves, len(schema.classes)), np.int64)
-    weights[leaves["leaf"], leaves["class"]] = leaves["weight"]
-    return VotingForest(forest, weights)
+    return _released(forest, len(schema.classes), leaves)
 
 
 def check(forest: Forest) -> None:
@@ -102,6 +92,16 @@ def check(forest: Forest) -> None:
         if not _total(level):
             raise SchemaError("the model is damaged: a split sends a value nowhere.")
         width = level.width
+
+
+def _released(forest: Forest, classes: int, leaves: Columns) -> VotingForest:
+    """Return a checked forest with the weights that its leaves' columns hold."""
+    check(forest)
+    _within("leaf", leaves["leaf"], forest.leaves)
+    _within("class", leaves["class"], classes)
+    weights = np.zeros((forest.leaves, classes), np.int64)
+    weights[leaves["leaf"], leaves["class"]] = leaves["weight"]
+    return VotingForest(forest, weights)
 
 
 def _total(level: Level) -> bool:
