@@ -76,7 +76,7 @@ class Model:
         return predict_table(self, data, into=into, key=key)
 
     def predict_proba(self, data: pd.DataFrame | str | Path, *, key: str | None = None) -> pd.DataFrame:
-        """Return the share of the votes for each class: a DataFrame with one column per class."""
+        """Return each class's share of the (positive) votes: a DataFrame with one column per class."""
         from dpsql.predict import predict_table
 
         if not isinstance(data, pd.DataFrame):
@@ -84,8 +84,7 @@ class Model:
             if scored is None:
                 raise ParameterError("data", allowed="a DataFrame, table or file", given=data)
             return scored
-        scores = self.scores(data)
-        shares = scores / np.maximum(scores.sum(axis=1, keepdims=True), 1)
+        shares = self.released.shares(self.scores(data))
         return pd.DataFrame(shares, index=data.index, columns=list(self.classes))
 
     def labels(self, frame: pd.DataFrame) -> NDArray[np.object_]:

@@ -111,11 +111,12 @@ def small_forest(schema: Schema = SCHEMA, *, trees: int = 3, depth: int = 2, see
 
 
 def voting(forest: Forest, classes: int, *, seed: int = 1, most: int = 1) -> VotingForest:
-    """Return a forest whose leaves vote at random, with weights up to `most`; a few leaves may be silent."""
+    """Return a forest whose leaves vote at random, with weights up to `most`, for odd seeds negative ones too."""
     generator = np.random.default_rng(seed)
     if most == 1:
         return VotingForest.majority(forest, generator.integers(0, classes, forest.leaves), classes)
-    return VotingForest(forest, generator.integers(0, most + 1, (forest.leaves, classes)))
+    least = -most if seed % 2 else 0
+    return VotingForest(forest, generator.integers(least, most + 1, (forest.leaves, classes)))
 
 
 def model_of(released: VotingForest, schema: Schema, name: str = "model") -> Model:

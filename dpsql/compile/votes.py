@@ -18,7 +18,7 @@ from sqlglot import exp
 from dpsql.compile.counts import ROOTS, START
 from dpsql.compile.levels import walk
 from dpsql.compile.source import PACKED, Source, packed_words
-from dpsql.compile.vocabulary import Vocabulary, column, paren, whole
+from dpsql.compile.vocabulary import Vocabulary, column, double, paren, whole
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
 
@@ -132,8 +132,11 @@ def _winner(classes: int, carried: Sequence[str]) -> exp.Select:
 
 
 def _label(schema: Schema, best: exp.Expr) -> exp.Expr:
+    """Name the class of a rank: the remainder is taken twice, because scores and so ranks may be negative."""
     count = len(schema.classes)
-    number = exp.Sub(this=whole(count - 1), expression=paren(exp.Mod(this=best, expression=whole(count))))
+    once = paren(exp.Mod(this=best, expression=whole(count)))
+    rest = exp.Mod(this=paren(exp.Add(this=once, expression=whole(count))), expression=whole(count))
+    number = exp.Sub(this=whole(count - 1), expression=paren(rest))
     case = exp.Case(this=number)
     for position, name in enumerate(schema.classes[:-1]):
         case = case.when(whole(position), exp.Literal.string(name))
@@ -141,20 +144,21 @@ def _label(schema: Schema, best: exp.Expr) -> exp.Expr:
 
 
 def _with_shares(query: exp.Select, schema: Schema) -> exp.Select:
-    total = exp.select(exp.column(ROW), exp.alias_(exp.Sum(this=exp.column("score")), "total"))
+    """Add each class's share of the positive scores; equal shares where no score is positive."""
+    positive = exp.func("GREATEST", exp.column("score"), whole(0))
+    total = exp.select(exp.column(ROW), exp.alias_(exp.Sum(this=positive), "total"))
     for number in range(len(schema.classes)):
-        kept = exp.case().when(exp.column("class").eq(whole(number)), exp.column("score")).else_(whole(0))
+        kept = exp.case().when(exp.column("class").eq(whole(number)), positive.copy()).else_(whole(0))
         total = total.select(exp.alias_(exp.Sum(this=kept), f"score_{number}"))
     query = query.with_("shares", total.from_(SCORES).group_by(ROW))
     query = query.join("shares", on=exp.column(ROW, "shares").eq(exp.column(ROW, NUMBERED)))
+    whole_score = exp.column("total", "shares")
     for number, name in enumerate(schema.classes):
-        share = exp.Div(this=_real(exp.column(f"score_{number}", "shares")), expression=_real(_positive_total()))
-        query = query.select(exp.alias_(share, f"p_{name}", quoted=True))
+        share = exp.Div(this=_real(exp.column(f"score_{number}", "shares")), expression=_real(whole_score.copy()))
+        equal = exp.Div(this=double(1), expression=double(len(schema.classes)))
+        known = exp.GT(this=whole_score.copy(), expression=whole(0))
+        query = query.select(exp.alias_(exp.case().when(known, share).else_(equal), f"p_{name}", quoted=True))
     return query
-
-
-def _positive_total() -> exp.Expr:
-    return exp.func("GREATEST", exp.column("total", "shares"), whole(1))
 
 
 def _real(value: exp.Expr) -> exp.Expr:

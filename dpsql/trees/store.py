@@ -32,10 +32,15 @@ def node_columns(forest: Forest) -> Columns:
 
 
 def leaf_columns(released: VotingForest) -> Columns:
-    """Return what each leaf says as columns of `dpsql.model_leaf`: positive weights, and a 0 where there is none."""
-    weights = released.weights.copy()
-    silent = weights.sum(axis=1, keepdims=True) == 0
-    leaf, label = np.nonzero((weights > 0) | (silent & (np.arange(weights.shape[1]) == 0)))
+    """Return what each leaf says as columns of `dpsql.model_leaf`.
+
+    Zeros are left out, but for one in a leaf that has nothing else. Where a weight is negative all are kept: a class
+    that nobody speaks for must still win against one with a negative score.
+    """
+    weights = released.weights
+    silent = ~weights.any(axis=1, keepdims=True)
+    kept = (weights != 0) | (silent & (np.arange(weights.shape[1]) == 0)) | (weights.min(initial=0) < 0)
+    leaf, label = np.nonzero(kept)
     return {"leaf": leaf.astype(np.int32), "class": label.astype(np.int16), "weight": weights[leaf, label]}
 
 

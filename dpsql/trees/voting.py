@@ -22,7 +22,7 @@ _CHUNK = 2**16
 
 @dataclass(frozen=True, eq=False)
 class VotingForest:
-    """Trees whose leaves vote: `weights` is leaves × classes, whole and not negative.
+    """Trees whose leaves vote: `weights` is leaves × classes, whole numbers.
 
     A row's score for a class is the sum of the weights of the leaves it reaches. The class with the highest score
     wins; of equal ones the first in the schema's order.
@@ -34,9 +34,10 @@ class VotingForest:
     def __post_init__(self) -> None:
         if self.weights.shape[0] != self.forest.leaves or self.weights.ndim != 2:
             raise SchemaError("a model needs one row of weights for each leaf.")
-        if self.weights.size and not 0 <= int(self.weights.min()) <= int(self.weights.max()) <= LARGEST_WEIGHT:
-            raise SchemaError(f"a model's weights must lie between 0 and {LARGEST_WEIGHT}.")
-        if int(self.weights.max(initial=0)) * self.forest.trees * self.weights.shape[1] > LARGEST_RANK:
+        largest = max(int(self.weights.max(initial=0)), -int(self.weights.min(initial=0)))
+        if largest > LARGEST_WEIGHT:
+            raise SchemaError(f"a model's weights must lie between -{LARGEST_WEIGHT} and {LARGEST_WEIGHT}.")
+        if largest * self.forest.trees * self.weights.shape[1] > LARGEST_RANK:
             raise SchemaError("a model's weights are too large for its number of trees and classes.")
 
     @classmethod
@@ -54,6 +55,12 @@ class VotingForest:
             leaves = self.forest.route(cells[start : start + step])
             total[start : start + step] = self.weights[leaves].sum(axis=1)
         return total
+
+    def shares(self, scores: Weights) -> NDArray[np.float64]:
+        """Return each class's share of a row's positive scores; equal shares where no score is positive."""
+        positive = np.maximum(scores, 0)
+        total = positive.sum(axis=1, keepdims=True)
+        return np.where(total > 0, positive / np.maximum(total, 1), 1 / scores.shape[1])
 
     def predict(self, cells: Cells) -> NDArray[np.int64]:
         """Return each row's class number."""

@@ -117,7 +117,7 @@ DAMAGE = {
     "a level missing": lambda stored: stored["levels"].pop(0),
     **{f"leaf {bad}": put("leaves", "leaf", 0, to=bad) for bad in (-1, 10**6, 10**30, "x", None)},
     **{f"class {bad}": put("leaves", "class", 0, to=bad) for bad in (-1, 3, "x", None)},
-    **{f"weight {bad}": put("leaves", "weight", 0, to=bad) for bad in (-1, 2**41, 10**30, "x", None)},
+    **{f"weight {bad}": put("leaves", "weight", 0, to=bad) for bad in (-(2**41), 2**41, 10**30, "x", None)},
     "a short column": lambda stored: stored["leaves"]["weight"].pop(),
     "a single number": put("leaves", "weight", to=1),
     "a deep column": lambda stored: stored["leaves"].update({k: [v] for k, v in stored["leaves"].items()}),
