@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dpsql.errors import UnknownName
 from dpsql.methods.base import Method
+from dpsql.methods.rdt import Rdt
 from dpsql.methods.rosnam import Rosnam
 
-METHODS: dict[str, Method] = {method.name: method for method in (Rosnam(),)}
+METHODS: dict[str, Method] = {method.name: method for method in (Rosnam(), Rdt())}
 DEFAULT = "rosnam"
 
 

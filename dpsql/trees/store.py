@@ -34,13 +34,14 @@ def node_columns(forest: Forest) -> Columns:
 def leaf_columns(released: VotingForest) -> Columns:
     """Return what each leaf says as columns of `dpsql.model_leaf`.
 
-    Zeros are left out, but for one in a leaf that has nothing else. Where a weight is negative all are kept: a class
-    that nobody speaks for must still win against one with a negative score.
+    Where each leaf speaks for one class at most, only that is kept (a zero for the first class where it speaks for
+    none). Otherwise all weights are: a class of weight 0 must still win against one with a negative score.
     """
     weights = released.weights
-    silent = ~weights.any(axis=1, keepdims=True)
-    kept = (weights != 0) | (silent & (np.arange(weights.shape[1]) == 0)) | (weights.min(initial=0) < 0)
-    leaf, label = np.nonzero(kept)
+    speaks = weights != 0
+    votes = weights.min(initial=0) >= 0 and speaks.sum(axis=1).max(initial=0) <= 1
+    silent = ~speaks.any(axis=1, keepdims=True) & (np.arange(weights.shape[1]) == 0)
+    leaf, label = np.nonzero(speaks | silent if votes else np.ones_like(speaks))
     return {"leaf": leaf.astype(np.int32), "class": label.astype(np.int16), "weight": weights[leaf, label]}
 
 

@@ -20,6 +20,11 @@ LARGEST_RANK = 2**62
 _CHUNK = 2**16
 
 
+def largest_weight(trees: int, classes: int) -> int:
+    """Return the largest weight, either way, that a forest of this size may have."""
+    return min(LARGEST_WEIGHT, LARGEST_RANK // (trees * classes))
+
+
 @dataclass(frozen=True, eq=False)
 class VotingForest:
     """Trees whose leaves vote: `weights` is leaves × classes, whole numbers.
@@ -35,9 +40,7 @@ class VotingForest:
         if self.weights.shape[0] != self.forest.leaves or self.weights.ndim != 2:
             raise SchemaError("a model needs one row of weights for each leaf.")
         largest = max(int(self.weights.max(initial=0)), -int(self.weights.min(initial=0)))
-        if largest > LARGEST_WEIGHT:
-            raise SchemaError(f"a model's weights must lie between -{LARGEST_WEIGHT} and {LARGEST_WEIGHT}.")
-        if largest * self.forest.trees * self.weights.shape[1] > LARGEST_RANK:
+        if largest > largest_weight(self.forest.trees, self.weights.shape[1]):
             raise SchemaError("a model's weights are too large for its number of trees and classes.")
 
     @classmethod

@@ -52,7 +52,7 @@ def artifact(rows: list[Row], schema: Schema, method: str) -> dict[str, Any]:
         trees = exported["forest"]
         tables = {
             table: rows_of(opened.engine, f"SELECT {columns} FROM dpsql.{table} ORDER BY ALL")
-            for table, columns in {"model_node": "*", "model_leaf": "leaf, count(*) OVER (), weight"}.items()
+            for table, columns in {"model_node": "*", "model_leaf": "leaf, count(*) OVER ()"}.items()
         }
         return {
             "statements": watched.statements,
