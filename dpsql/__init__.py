@@ -28,6 +28,7 @@ from dpsql.errors import (
 )
 from dpsql.evaluate import Evaluation
 from dpsql.model import Model
+from dpsql.party import merge, unite
 from dpsql.schema import Boolean, Categorical, Numeric, Schema, Unit
 
 __version__ = "0.1.0"
@@ -60,4 +61,6 @@ __all__ = [
     "__version__",
     "attach",
     "connect",
+    "merge",
+    "unite",
 ]

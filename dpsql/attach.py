@@ -186,7 +186,7 @@ def _named(name: str | None, what: str) -> str:
     return name
 
 
-def _given(**parameters: str | None) -> dict[str, int]:
+def _given(**parameters: str | None) -> dict[str, Any]:
     return {name: _whole(name, value) for name, value in parameters.items() if value is not None}
 
 

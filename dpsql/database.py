@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpsql import methods, shelf
+from dpsql import methods, party, shelf
 from dpsql import register as registering
 from dpsql import train as training
 from dpsql.draft import draft
@@ -27,6 +27,7 @@ from dpsql.kernel.plan import Plan
 from dpsql.ledger import Budget, Ledger, parse_epsilon
 from dpsql.model import Model
 from dpsql.schema import Schema
+from dpsql.update import update
 
 
 def connect(
@@ -142,9 +143,10 @@ class Database:
         method: str = methods.DEFAULT,
         name: str | None = None,
         request_id: str | None = None,
+        batch: str | None = None,
         **parameters: Any,
     ) -> Model:
-        """Train a forest under a charged budget, store it, and return it."""
+        """Train a forest under a charged budget, on the whole table or one batch of it, store it, and return it."""
         if request_id == "":  # an unset variable in a script: its second run would charge again
             raise ParameterError("request_id", allowed="text, not empty", given=request_id)
         model = training.train(
@@ -157,8 +159,42 @@ class Database:
             name=name,
             who=self.who,
             request_id=request_id,
+            batch=batch,
         )
         return model.within(self)
+
+    def update(
+        self,
+        model: str | Model,
+        batch: str,
+        *,
+        epsilon: object | None = None,
+        name: str | None = None,
+        request_id: str | None = None,
+    ) -> Model:
+        """Add a new batch's noisy counts to a model of counts, charged on that batch alone; return a new model."""
+        found = self.model(model) if isinstance(model, str) else model
+        return update(
+            self.engine, self.book, found, batch, epsilon=epsilon, name=name, who=self.who, request_id=request_id
+        ).within(self)
+
+    def export_structure(self, table: str, **parameters: Any) -> str:
+        """Return the public trees that several parties count in, as JSON text. Reads no row."""
+        return party.export_structure(self.engine, self.book, table, parameters=parameters)
+
+    def contribute(
+        self,
+        table: str,
+        structure: str | Path,
+        *,
+        epsilon: object = 1,
+        name: str | None = None,
+        request_id: str | None = None,
+    ) -> Model:
+        """Count this party's rows in a shared structure, under this database's ledger; return the noisy counts."""
+        return party.contribute(
+            self.engine, self.book, table, structure, epsilon=epsilon, name=name, who=self.who, request_id=request_id
+        ).within(self)
 
     def explain(
         self, table: str, *, leaf: int = 0, epsilon: object = 1, method: str = methods.DEFAULT, **parameters: Any

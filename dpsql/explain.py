@@ -34,11 +34,13 @@ class Explanation:
     leaf_sql: str
     statement_sql: str
     node_tables: dict[str, int]
+    shared: bool = False
 
     def __str__(self) -> str:
+        rows = f"every row is in tree {self.tree}" if self.shared else f"on the rows dealt out to tree {self.tree}"
         levels = ", ".join(f"{name} ({rows} rows)" for name, rows in self.node_tables.items())
         return (
-            f"-- Leaf {self.leaf} as a readable query (on the rows dealt out to tree {self.tree}):\n"
+            f"-- Leaf {self.leaf} as a readable query ({rows}):\n"
             f"{self.leaf_sql};\n\n"
             f"-- All leaves of all trees, in one scan of the table (this is what runs).\n"
             f"-- It joins the small public tables {levels}.\n{self.statement_sql};"
@@ -63,12 +65,13 @@ def explain(engine: Engine, ledger: Ledger, table: str, plan: Plan, *, leaf: int
     forest = methods.get(plan.method).structure(where.schema, plan)
     if isinstance(leaf, bool) or not isinstance(leaf, int) or not 0 <= leaf < forest.leaves:
         raise ParameterError("leaf", allowed=f"a whole number from 0 to {forest.leaves - 1}", given=leaf)
-    statement = leaf_counts(where, forest, engine.vocabulary, _HIDDEN, Slice(False, 0, forest.trees))
+    statement = leaf_counts(where, forest, engine.vocabulary, _HIDDEN, Slice(plan.steps[-1].shared, 0, forest.trees))
     return Explanation(
         table=dataset.table,
         leaf=leaf,
         tree=int(forest.leaf_tree[leaf]),
         leaf_sql=leaf_query(where, forest, leaf, engine.vocabulary).sql(engine.dialect, pretty=True),
         statement_sql=statement.query.sql(engine.dialect, pretty=True),
+        shared=plan.steps[-1].shared,
         node_tables={name: int(np.size(columns["node"])) for name, columns in statement.tables.items()},
     )

@@ -111,6 +111,12 @@ class Model:
 
         return render(self, form, table=table, name=name)
 
+    def update(self, batch: str, *, epsilon: object | None = None, name: str | None = None) -> Model:
+        """Return a new model that has counted one more batch, charged on that batch alone."""
+        if self.database is None:
+            raise ParameterError("model", allowed="stored in a database", given=self.name, hint="db.model(NAME)")
+        return self.database.update(self, batch, epsilon=epsilon, name=name)
+
     def show(self, tree: int = 0, *, depth: int | None = None) -> str:
         """Return one tree drawn as text."""
         trees = self.released.forest.trees

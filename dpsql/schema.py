@@ -205,6 +205,7 @@ class Schema:
     unit: Unit = field(default_factory=Unit)
     rows: int | None = None
     partition: str | None = None
+    batch: str | None = None
 
     def __post_init__(self) -> None:
         check_name(self.label)
@@ -218,6 +219,10 @@ class Schema:
         self._check_columns()
         if self.partition is not None:
             check_name(self.partition)
+        if self.batch is not None:
+            check_name(self.batch)
+            if "=" in self.batch or self.batch.lower() == self.label.lower():
+                raise SchemaError("batch: the column must not be the label, and its name must not hold a =.")
         if _whole(self.rows, "rows") is not None and not 0 < (self.rows or 0) < 2**53:
             raise SchemaError("rows: the approximate public size must be a positive whole number.")
 
@@ -255,6 +260,8 @@ class Schema:
             declared["rows"] = self.rows
         if self.partition is not None:
             declared["partition"] = self.partition
+        if self.batch is not None:
+            declared["batch"] = self.batch
         declared["features"] = {feature.name: _feature_dict(feature) for feature in self.features}
         return declared
 
@@ -279,10 +286,13 @@ class Schema:
             unit=_unit(declared),
             rows=_whole(declared.get("rows"), "rows"),
             partition=None if declared.get("partition") is None else _column(declared["partition"], "partition"),
+            batch=None if declared.get("batch") is None else _column(declared["batch"], "batch"),
         )
 
 
-_SCHEMA_KEYS = frozenset(("label", "classes", "features", "privacy_unit", "max_rows_per_unit", "rows", "partition"))
+_SCHEMA_KEYS = frozenset(
+    ("label", "classes", "features", "privacy_unit", "max_rows_per_unit", "rows", "partition", "batch")
+)
 #: Keys that describe where a table came from; they are read past.
 _NOTES = frozenset(
     ("file", "source", "source_commit", "columns", "n_numeric", "n_categorical", "complete_rows", "nulls")

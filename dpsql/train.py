@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -14,6 +15,7 @@ from dpsql.errors import DpsqlError
 from dpsql.kernel.dataset import Dataset, find
 from dpsql.kernel.plan import Plan
 from dpsql.kernel.run import charge_for, run
+from dpsql.kernel.session import Session
 from dpsql.ledger import Charge, Entry, Ledger, format_epsilon, parse_epsilon
 from dpsql.model import Model
 from dpsql.trees.voting import VotingForest
@@ -38,8 +40,9 @@ def train(
     name: str | None,
     who: str,
     request_id: str | None = None,
+    batch: str | None = None,
 ) -> Model:
-    """Train under a charged budget and return the stored model.
+    """Train under a charged budget, on the whole table or on one batch of it, and return the stored model.
 
     A repeated `request_id` returns the stored model and charges nothing.
     """
@@ -47,36 +50,64 @@ def train(
     chosen = methods.get(method)
     dataset = find(engine, ledger, table)
     planned = chosen.plan(dataset.schema, nano_epsilon, parameters)
-    request = request_id or secrets.token_hex(16)
-    charge = charge_for(dataset, planned, who=who, request_id=request)
-    repeated = _repeated(engine, ledger, charge)
+    charge = charge_for(dataset, planned, who=who, request_id=request_id or secrets.token_hex(16), batch=batch)
+    job = Job(dataset, planned, charge, batch, name=name, base=dataset.table)
+    return carry_out(engine, ledger, job, ask=chosen.train)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A charged run that ends in a model: what is asked, what it is called, what its certificate adds."""
+
+    dataset: Dataset
+    plan: Plan
+    charge: Charge
+    batch: str | None = None
+    name: str | None = None
+    base: str = "model"
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+
+def carry_out(engine: Engine, ledger: Ledger, job: Job, *, ask: Callable[[Session], VotingForest]) -> Model:
+    """Charge a job, let `ask` use its session, and return the stored model; a repeated request asks nothing."""
+    repeated = _repeated(engine, ledger, job.charge)
     if repeated is not None:
         return repeated
     shelf.install(engine)
-    if name is not None:
-        shelf.check_free(engine, name)
+    if job.name is not None:
+        shelf.check_free(engine, job.name)
     stored: list[Model] = []
 
     def store(transaction: Transaction, released: VotingForest, entry: Entry) -> None:
         model = Model(
-            name=shelf.name_for(transaction, name, dataset.table),
-            method=planned.method,
-            table=dataset.table,
-            schema=dataset.schema,
+            name=shelf.name_for(transaction, job.name, job.base),
+            method=job.plan.method,
+            table=job.dataset.table,
+            schema=job.dataset.schema,
             released=released,
-            certificate=certificate(dataset, planned, charge, entry, released),
+            certificate=certificate(job, entry, released),
         )
         stored[:] = [shelf.save(transaction, model, entry_id=entry.entry_id)]
 
-    entry = run(engine, ledger, dataset, charge, planned, ask=chosen.train, digest=VotingForest.digest, store=store)
+    entry = run(
+        engine,
+        ledger,
+        job.dataset,
+        job.charge,
+        job.plan,
+        ask=ask,
+        digest=VotingForest.digest,
+        store=store,
+        batch=job.batch,
+    )
     return stored[0] if stored else _stored(engine, entry)
 
 
-def certificate(
-    dataset: Dataset, planned: Plan, charge: Charge, entry: Entry, released: VotingForest
-) -> dict[str, Any]:
+def certificate(job: Job, entry: Entry, released: VotingForest) -> dict[str, Any]:
     """Return what a model says of itself: cost, neighbours, plan, where it is in the ledger, what made it."""
-    return {
+    dataset, planned, charge = job.dataset, job.plan, job.charge
+    batches = {} if job.batch is None else {"batches": [job.batch]}
+    made = {
         "private": planned.private,
         "epsilon": format_epsilon(planned.nano_epsilon),
         "neighbours": planned.unit.neighbours,
@@ -92,6 +123,7 @@ def certificate(
         "digest": released.digest(),
         "versions": {package: version(package) for package in ("dpsql", "duckdb", "numpy", "sqlglot")},
     }
+    return made | batches | dict(job.notes)
 
 
 def _repeated(engine: Engine, ledger: Ledger, charge: Charge) -> Model | None:

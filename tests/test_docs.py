@@ -30,6 +30,7 @@ SETUP = (
     "dpsql register",
     "dpsql train",
     "dpsql predict",
+    "dpsql update",
     "python -m dpsql.bench",
     "python examples/",
 )

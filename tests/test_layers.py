@@ -23,6 +23,7 @@ LAYERS: list[set[str]] = [
     {"model", "draft"},
     {"shelf", "modelsql", "predict", "explain", "register", "census"},
     {"evaluate", "train"},
+    {"update", "party"},
     {"database"},
     {"attach", "classifier", "demo"},
     {"shell", "bench"},

@@ -32,6 +32,8 @@ NAMES = [
     "__version__",
     "attach",
     "connect",
+    "merge",
+    "unite",
 ]
 DATABASE = [
     "accept",
@@ -40,9 +42,11 @@ DATABASE = [
     "budget",
     "budgets",
     "close",
+    "contribute",
     "draft",
     "evaluate",
     "explain",
+    "export_structure",
     "ledger",
     "model",
     "models",
@@ -50,6 +54,7 @@ DATABASE = [
     "register",
     "set_cap",
     "train",
+    "update",
     "verify",
     "weaknesses",
 ]

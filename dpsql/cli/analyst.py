@@ -19,6 +19,7 @@ from dpsql.ledger import Budget, format_epsilon
 @options.training
 @click.option("--name", help="Name of the model [default: the table's name and a number].")
 @click.option("--request-id", metavar="ID", help="Ask twice under one id: the same model, one charge.")
+@click.option("--batch", metavar="VALUE", help="Only the rows of one batch, charged on that batch alone.")
 @click.option("--dry-run", is_flag=True, help="Show steps, cost, noise and budget; touch nothing.")
 @click.option("--sql", is_flag=True, help="Print the statement that would run; touch nothing.")
 @as_json
@@ -29,6 +30,7 @@ def train(
     method: str,
     name: str | None,
     request_id: str | None,
+    batch: str | None,
     dry_run: bool,
     sql: bool,
     as_json: bool,
@@ -56,7 +58,8 @@ def train(
             _print_plan(plan, db.budget(table), as_json=as_json)
             return
         with working(f'training on "{table}"'):
-            model = db.train(table, epsilon=epsilon, method=method, name=name, request_id=request_id, **chosen)
+            ids = {"name": name, "request_id": request_id, "batch": batch}
+            model = db.train(table, epsilon=epsilon, method=method, **ids, **chosen)
         left = db.budget(table)
     if as_json:
         print_json({"model": model.name, "budget": _budget(left), "certificate": dict(model.certificate)})

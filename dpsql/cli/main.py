@@ -12,7 +12,7 @@ from types import TracebackType
 import click
 
 from dpsql import __version__
-from dpsql.cli import analyst, books, owner, scoring, start
+from dpsql.cli import analyst, books, owner, parties, scoring, start
 from dpsql.cli.output import note, report
 from dpsql.errors import DpsqlError
 
@@ -24,6 +24,8 @@ _COMMANDS = (
     owner.add_ids,
     analyst.train,
     analyst.explain,
+    parties.update,
+    parties.party,
     scoring.models,
     scoring.show,
     scoring.predict,

@@ -15,6 +15,7 @@ from dpsql.kernel.dataset import fit_features
 from dpsql.model import Model
 from dpsql.modelsql import FORMS, default_name
 from dpsql.predict import public_table
+from dpsql.update import rebuild_gain
 
 _SHOWN = 20
 
@@ -64,7 +65,13 @@ def show(target: Target, model: str, tree: int, depth: int, as_json: bool) -> No
     say(f"Epsilon:     {card['epsilon']}")
     say(f"Neighbours:  {card['neighbours']}")
     say(f"Trained on:  {card['table']} (dataset {card['dataset']}), {card['created_at']}")
-    say(f"Ledger:      entry {card['ledger_entry']}, {card['ledger_hash'][:16]}…")
+    if card["ledger_entry"] is not None:
+        say(f"Ledger:      entry {card['ledger_entry']}, {card['ledger_hash'][:16]}…")
+    if "composition" in card:
+        say(f"Composition: {card['composition']}")
+    gain = rebuild_gain(card)
+    if gain:
+        say(f"Updates:     {gain}")
     say(f"Digest:      {card['digest'][:16]}…")
     say(f"\nTree {tree} of {forest.trees}:")
     say(drawn)

@@ -8,7 +8,7 @@ and a few 64-bit words of cells. No cast here can fail, whatever a cell holds.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -35,6 +35,11 @@ class Source:
     columns: Mapping[str, exp.Expr]
     where: exp.Expr | None = None
     whole: frozenset[str] = frozenset()
+
+    def only(self, name: str, value: str) -> Source:
+        """Return the rows alone whose column, as text, is this value."""
+        test = _text(self.column(name)).eq(exp.Literal.string(value))
+        return replace(self, where=test if self.where is None else exp.and_(self.where.copy(), test))
 
     def column(self, name: str) -> exp.Expr:
         """Return the expression of a column of the schema."""

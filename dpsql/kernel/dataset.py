@@ -14,7 +14,7 @@ from typing import Any
 from dpsql.compile.source import Source, table
 from dpsql.compile.tables import tables_read
 from dpsql.engines.base import Engine, TableInfo
-from dpsql.errors import DatabaseError, NotRegistered, SchemaError, TableChanged, UnknownName
+from dpsql.errors import DatabaseError, NotRegistered, ParameterError, SchemaError, TableChanged, UnknownName
 from dpsql.kernel.views import look_up, unfold
 from dpsql.ledger import Entry, Ledger
 from dpsql.schema import Boolean, Categorical, Numeric, Schema
@@ -82,7 +82,7 @@ def resolve(engine: Engine, name: str, schema: Schema) -> tuple[TableInfo, str, 
 def columns_used(info: TableInfo, schema: Schema) -> dict[str, str]:
     """Return the type of every column that the schema names."""
     names = [schema.label, *(feature.name for feature in schema.features)]
-    names += [name for name in (schema.unit.column, schema.partition) if name is not None]
+    names += [name for name in (schema.unit.column, schema.partition, schema.batch) if name is not None]
     return {name: _type(info, name) for name in names}
 
 
@@ -107,8 +107,27 @@ def check_unchanged(engine: Engine, dataset: Dataset) -> None:
         raise TableChanged(f'view "{dataset.table}" reads another table than when it was registered.', hint=hint)
 
 
-def source(engine: Engine, dataset: Dataset) -> Source:
-    """Return where the dataset's rows are: the table, or a view unfolded onto its base table."""
+def scope(dataset: Dataset, batch: str | None) -> str:
+    """Return the ledger's scope of a batch: its rows alone, where no unit can have rows in two batches.
+
+    Rows are in one batch each. A person's rows may be in several, so at unit level the whole table is charged.
+    """
+    if batch is None:
+        return ""
+    if dataset.schema.batch is None:
+        raise ParameterError(
+            "batch", allowed=f'given only where the schema of "{dataset.table}" declares a batch column', given=batch
+        )
+    return f"{dataset.schema.batch}={batch}" if dataset.schema.unit.column is None else ""
+
+
+def source(engine: Engine, dataset: Dataset, batch: str | None = None) -> Source:
+    """Return where the dataset's rows are: the table, or a view unfolded onto its base table, or one batch of it."""
+    rows = _all_rows(engine, dataset)
+    return rows if batch is None else rows.only(str(dataset.schema.batch), batch)
+
+
+def _all_rows(engine: Engine, dataset: Dataset) -> Source:
     info = engine.table(dataset.table)
     if info is None:
         raise UnknownName("table", dataset.table, engine.tables())
@@ -143,6 +162,8 @@ def _spelled(info: TableInfo, schema: Schema) -> Schema:
         declared["privacy_unit"]["column"] = name
     if schema.partition is not None:
         declared["partition"] = _fitting(info, schema.partition, _KEYS, "the partition column")
+    if schema.batch is not None:
+        declared["batch"] = _fitting(info, schema.batch, LABEL_FAMILIES, "the batch column")
     return Schema.from_dict(declared)
 
 

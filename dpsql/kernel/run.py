@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from dpsql.engines.base import Engine, Transaction
 from dpsql.errors import DpsqlError, NotPrivate, QueryFailed
-from dpsql.kernel.dataset import Dataset, source
+from dpsql.kernel.dataset import Dataset, scope, source
 from dpsql.kernel.plan import Plan
 from dpsql.kernel.session import Session
 from dpsql.ledger import Block, Charge, Entry, Ledger
@@ -21,18 +21,18 @@ from dpsql.ledger import Block, Charge, Entry, Ledger
 _Release = TypeVar("_Release")
 
 
-def charge_for(dataset: Dataset, plan: Plan, *, who: str, request_id: str, scope: str = "") -> Charge:
-    """Return what the ledger is asked to charge for a plan."""
+def charge_for(dataset: Dataset, plan: Plan, *, who: str, request_id: str, batch: str | None = None) -> Charge:
+    """Return what the ledger is asked to charge for a plan, on the whole table or on one batch of it."""
     return Charge(
         request_id=request_id,
         dataset=dataset.id,
         table=dataset.table,
         method=plan.method,
-        plan=plan.to_dict(),
+        plan=plan.to_dict() | ({} if batch is None else {"batch": batch}),
         nano_epsilon=plan.nano_epsilon,
         neighbours=plan.unit.neighbours,
         unit=str(plan.unit),
-        scope=scope,
+        scope=scope(dataset, batch),
         who=who,
     )
 
@@ -47,13 +47,14 @@ def run(
     ask: Callable[[Session], _Release],
     digest: Callable[[_Release], str],
     store: Callable[[Transaction, _Release, Entry], None],
+    batch: str | None = None,
 ) -> Entry:
     """Charge the plan, let `ask` use its session, store what comes out, and return the entry.
 
     When the request was made before, nothing is asked or stored: what its entry released is to be handed out.
     """
     refuse_unproven(ledger, dataset, plan)
-    where = source(engine, dataset)
+    where = source(engine, dataset, batch)
     entry = ledger.reserve(charge)
     if not entry.fresh:
         return entry

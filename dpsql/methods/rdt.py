@@ -92,10 +92,7 @@ class Rdt:
         wanted = session.plan.parameters.get("wanted_depth")
         if wanted is None:
             wanted = height(session.schema, max(1, session.size("size")))
-        forest = grown(session.schema, session.plan.parameters, wanted)
-        noisy_counts = session.leaf_counts("counts", forest)
-        most = largest_weight(forest.trees, len(session.schema.classes))
-        return VotingForest(forest, np.clip(noisy_counts, -most, most))
+        return count(session, grown(session.schema, session.plan.parameters, wanted))
 
     def _bought(self, schema: Schema, nano_epsilon: int, chosen: Mapping[str, Any]) -> Plan:
         if nano_epsilon < 100:
@@ -104,6 +101,20 @@ class Rdt:
         size = Step("size", "size", share, note="the size is not declared; it decides the depth")
         counts = _counts(nano_epsilon - share, chosen["trees"], schema, chosen["limit"])
         return Plan(self.name, Sequential((size, counts)), schema.unit, chosen)
+
+
+def counting_plan(schema: Schema, forest: Forest, nano_epsilon: int, parameters: Mapping[str, Any]) -> Plan:
+    """Return the plan that counts rows in a forest that is already there: an update, or a party's contribution."""
+    counts = _counts(nano_epsilon, forest.trees, schema, forest.leaves * len(schema.classes))
+    facts = {"trees": forest.trees, "grown_depth": forest.depth, "leaves": forest.leaves}
+    return Plan(Rdt.name, counts, schema.unit, {**facts, **parameters})
+
+
+def count(session: Session, forest: Forest) -> VotingForest:
+    """Return the forest whose leaves vote with their noisy counts, within what a vote can hold."""
+    noisy_counts = session.leaf_counts("counts", forest)
+    most = largest_weight(forest.trees, len(session.schema.classes))
+    return VotingForest(forest, np.clip(noisy_counts, -most, most))
 
 
 def height(schema: Schema, rows: int) -> int:

@@ -50,6 +50,11 @@ class VotingForest:
         weights[np.arange(forest.leaves), labels] = 1
         return cls(forest, weights)
 
+    def plus(self, other: VotingForest) -> VotingForest:
+        """Return the same trees with the weights of both added up, within what a vote can hold."""
+        most = largest_weight(self.forest.trees, self.weights.shape[1])
+        return VotingForest(self.forest, np.clip(self.weights + other.weights, -most, most))
+
     def scores(self, cells: Cells) -> Weights:
         """Return each row's score for each class."""
         total = np.zeros((len(cells), self.weights.shape[1]), np.int64)
