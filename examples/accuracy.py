@@ -30,19 +30,53 @@ import pandas as pd
 import dpsql
 
 SETS = ("adult", "mushroom", "nursery", "claves", "pendigits", "magic04")
-#: What a reference implementation reached (column fi_pf of ACCURACY.md, %), by method, epsilon and table.
+#: What a reference implementation reached, in %, by method, epsilon and table
+#: (columns fi_pf, private_rdt, private_id3 and snr_dprf of ACCURACY.md).
 REFERENCE: Mapping[str, Mapping[float, Mapping[str, float]]] = {
     "rosnam": {
-        0.1: {"adult": 76.3, "balance_scale": 36.1, "car": 28.2, "claves": 28.5, "heart_mrf": 50.3, "iris": 36.3,
-              "magic04": 67.6, "mushroom": 66.7, "nursery": 27.8, "pendigits": 19.1, "votes": 52.5,
-              "wall_robot": 56.9, "wine": 35.8},
-        1.0: {"adult": 81.6, "balance_scale": 52.7, "car": 66.3, "claves": 59.1, "heart_mrf": 56.5, "iris": 69.3,
-              "magic04": 70.1, "mushroom": 95.0, "nursery": 84.2, "pendigits": 81.2, "votes": 67.3,
-              "wall_robot": 56.4, "wine": 54.8},
-        2.0: {"adult": 82.0, "balance_scale": 60.9, "car": 74.3, "claves": 68.2, "heart_mrf": 59.6, "iris": 77.9,
-              "magic04": 70.4, "mushroom": 96.9, "nursery": 89.5, "pendigits": 87.1, "votes": 71.6,
-              "wall_robot": 58.4, "wine": 64.6},
-    }
+        0.1: {"adult": 76.3, "balance_scale": 36.1, "car": 28.2, "claves": 28.5, "heart_mrf": 50.3,
+              "iris": 36.3, "magic04": 67.6, "mushroom": 66.7, "nursery": 27.8, "pendigits": 19.1,
+              "votes": 52.5, "wall_robot": 56.9, "wine": 35.8},
+        1.0: {"adult": 81.6, "balance_scale": 52.7, "car": 66.3, "claves": 59.1, "heart_mrf": 56.5,
+              "iris": 69.3, "magic04": 70.1, "mushroom": 95.0, "nursery": 84.2, "pendigits": 81.2,
+              "votes": 67.3, "wall_robot": 56.4, "wine": 54.8},
+        2.0: {"adult": 82.0, "balance_scale": 60.9, "car": 74.3, "claves": 68.2, "heart_mrf": 59.6,
+              "iris": 77.9, "magic04": 70.4, "mushroom": 96.9, "nursery": 89.5, "pendigits": 87.1,
+              "votes": 71.6, "wall_robot": 58.4, "wine": 64.6},
+    },
+    "rdt": {
+        0.1: {"adult": 76.1, "balance_scale": 40.6, "car": 36.4, "claves": 34.4, "heart_mrf": 60.5,
+              "iris": 47.2, "magic04": 65.8, "mushroom": 90.8, "nursery": 48.9, "pendigits": 71.5,
+              "votes": 70.6, "wall_robot": 55.7, "wine": 42.3},
+        1.0: {"adult": 76.1, "balance_scale": 75.1, "car": 76.9, "claves": 72.2, "heart_mrf": 75.6,
+              "iris": 80.7, "magic04": 65.8, "mushroom": 91.7, "nursery": 89.3, "pendigits": 77.7,
+              "votes": 88.2, "wall_robot": 55.2, "wine": 76.0},
+        2.0: {"adult": 76.1, "balance_scale": 77.3, "car": 75.8, "claves": 74.0, "heart_mrf": 76.3,
+              "iris": 82.0, "magic04": 65.8, "mushroom": 91.8, "nursery": 90.3, "pendigits": 77.7,
+              "votes": 88.9, "wall_robot": 55.0, "wine": 77.6},
+    },
+    "id3": {
+        0.1: {"adult": 54.0, "balance_scale": 33.2, "car": 23.9, "claves": 26.1, "heart_mrf": 49.6,
+              "iris": 35.6, "magic04": 57.0, "mushroom": 53.5, "nursery": 23.0, "pendigits": 10.7,
+              "votes": 50.4, "wall_robot": 46.8, "wine": 32.8},
+        1.0: {"adult": 57.8, "balance_scale": 37.7, "car": 30.0, "claves": 28.7, "heart_mrf": 50.4,
+              "iris": 44.5, "magic04": 65.7, "mushroom": 67.9, "nursery": 27.1, "pendigits": 14.3,
+              "votes": 54.9, "wall_robot": 75.8, "wine": 36.4},
+        2.0: {"adult": 60.6, "balance_scale": 35.5, "car": 28.9, "claves": 29.6, "heart_mrf": 54.7,
+              "iris": 50.7, "magic04": 68.5, "mushroom": 76.5, "nursery": 26.2, "pendigits": 14.0,
+              "votes": 63.5, "wall_robot": 78.6, "wine": 38.8},
+    },
+    "snr": {
+        0.1: {"adult": 76.8, "balance_scale": 60.2, "car": 69.7, "claves": 60.2, "heart_mrf": 62.3,
+              "iris": 49.7, "magic04": 73.7, "mushroom": 92.3, "nursery": 77.3, "pendigits": 41.5,
+              "votes": 78.9, "wall_robot": 71.0, "wine": 43.8},
+        1.0: {"adult": 78.6, "balance_scale": 72.8, "car": 70.2, "claves": 69.7, "heart_mrf": 72.3,
+              "iris": 85.5, "magic04": 77.5, "mushroom": 97.1, "nursery": 86.5, "pendigits": 63.3,
+              "votes": 88.8, "wall_robot": 76.9, "wine": 69.1},
+        2.0: {"adult": 79.2, "balance_scale": 77.8, "car": 70.2, "claves": 71.2, "heart_mrf": 73.9,
+              "iris": 90.5, "magic04": 78.7, "mushroom": 98.4, "nursery": 89.6, "pendigits": 69.0,
+              "votes": 89.0, "wall_robot": 77.0, "wine": 81.8},
+    },
 }  # fmt: skip
 COLUMNS = ("method", "epsilon", "parameters", "set", "split", "rows", "depth", "leaves", "accuracy", "majority")
 #: `held` says for each row of the file, by its number, whether it is held out.
