@@ -21,7 +21,7 @@ from dpsql.engines.duckdb import Connection, adopt, open_file
 from dpsql.errors import ParameterError
 from dpsql.evaluate import Evaluation, evaluate
 from dpsql.explain import Explanation, explain
-from dpsql.kernel.dataset import Dataset, find, registered
+from dpsql.kernel.dataset import Dataset, find, registered, scope
 from dpsql.kernel.ids import add_row_ids
 from dpsql.kernel.plan import Plan
 from dpsql.ledger import Budget, Ledger, parse_epsilon
@@ -131,9 +131,19 @@ class Database:
 
     # A run.
 
-    def plan(self, table: str, *, epsilon: object = 1, method: str = methods.DEFAULT, **parameters: Any) -> Plan:
+    def plan(
+        self,
+        table: str,
+        *,
+        epsilon: object = 1,
+        method: str = methods.DEFAULT,
+        batch: str | None = None,
+        **parameters: Any,
+    ) -> Plan:
         """Return what training would ask and cost. Reads no row, charges nothing."""
-        return training.plan(self.engine, self.book, table, epsilon=epsilon, method=method, parameters=parameters)
+        return training.plan(
+            self.engine, self.book, table, epsilon=epsilon, method=method, parameters=parameters, batch=batch
+        )
 
     def train(
         self,
@@ -197,11 +207,18 @@ class Database:
         ).within(self)
 
     def explain(
-        self, table: str, *, leaf: int = 0, epsilon: object = 1, method: str = methods.DEFAULT, **parameters: Any
+        self,
+        table: str,
+        *,
+        leaf: int = 0,
+        epsilon: object = 1,
+        method: str = methods.DEFAULT,
+        batch: str | None = None,
+        **parameters: Any,
     ) -> Explanation:
         """Return the SQL that training would run: one leaf in readable form, and the one statement for all."""
-        planned = self.plan(table, epsilon=epsilon, method=method, **parameters)
-        return explain(self.engine, self.book, table, planned, leaf=leaf)
+        planned = self.plan(table, epsilon=epsilon, method=method, batch=batch, **parameters)
+        return explain(self.engine, self.book, table, planned, leaf=leaf, batch=batch)
 
     # Models.
 
@@ -237,6 +254,12 @@ class Database:
         known = registered(self.book)
         dataset = known.get(table.lower()) or find(self.engine, self.book, table)
         return self.book.budget(dataset.id)
+
+    def spent_on(self, table: str, batch: str | None = None) -> int:
+        """Return what the rows of a batch (or of the whole table) have lost so far, in nano-epsilon."""
+        budget, where = self.budget(table), scope(find(self.engine, self.book, table), batch)
+        share = next((one.spent for one in budget.scopes if one.name == where), 0)
+        return budget.whole + share if where else budget.spent
 
     def budgets(self) -> list[Budget]:
         """Return the budgets of all registered tables."""

@@ -58,10 +58,12 @@ class Explanation:
         }
 
 
-def explain(engine: Engine, ledger: Ledger, table: str, plan: Plan, *, leaf: int) -> Explanation:
+def explain(
+    engine: Engine, ledger: Ledger, table: str, plan: Plan, *, leaf: int, batch: str | None = None
+) -> Explanation:
     """Return the SQL of a plan on a registered table, for one leaf and for all. Touches no row."""
     dataset = find(engine, ledger, table)
-    where = source(engine, dataset)
+    where = source(engine, dataset, batch)
     forest = methods.get(plan.method).structure(where.schema, plan)
     if isinstance(leaf, bool) or not isinstance(leaf, int) or not 0 <= leaf < forest.leaves:
         raise ParameterError("leaf", allowed=f"a whole number from 0 to {forest.leaves - 1}", given=leaf)

@@ -24,7 +24,7 @@ import numpy as np
 
 from dpsql import methods
 from dpsql.engines.base import Engine
-from dpsql.errors import SchemaError, UsageError
+from dpsql.errors import ParameterError, SchemaError, UsageError
 from dpsql.kernel.dataset import find
 from dpsql.kernel.run import charge_for
 from dpsql.kernel.session import Session
@@ -39,6 +39,8 @@ from dpsql.trees.store import from_json, to_json
 from dpsql.trees.voting import VotingForest
 
 FORMAT = "dpsql-structure"
+#: What a model's certificate must say in words before the model can be joined with others.
+_NEEDED = ("epsilon", "neighbours", "unit", "dataset", "digest")
 
 
 def export_structure(engine: Engine, ledger: Ledger, table: str, *, parameters: Mapping[str, Any]) -> str:
@@ -112,6 +114,11 @@ def read_structure(source: str | Path) -> tuple[Schema, Forest, str]:
 def merge(models: Sequence[Model], *, name: str = "merged") -> Model:
     """Return the model whose counts are the sums of the parties' counts, for parties that hold different people."""
     first = _several(models)
+    if first.method != Rdt.name:
+        raise UsageError(f"only models of noisy counts add up ({Rdt.name}), not {first.method}.")
+    tables = [table for model in models for table in _tables(model.certificate)]
+    if len(set(tables)) < len(tables):
+        raise UsageError("two of the contributions count the same table, so its people would pay twice.")
     for model in models[1:]:
         if _shared(model.schema) != _shared(first.schema):
             raise SchemaError("the contributions have different schemas.")
@@ -165,11 +172,34 @@ def _joined(
 def _several(models: Sequence[Model]) -> Model:
     if len(models) < 2:
         raise UsageError("at least two models are needed.", hint="--from A.json --from B.json")
+    for model in models:
+        if not _sound(model.certificate):
+            raise SchemaError(f'the certificate of model "{model.name}" is damaged: it does not say what it must.')
     if len({model.certificate["digest"] for model in models}) < len(models):
         raise UsageError("the same contribution is given twice.")
     if len({(model.certificate["unit"], model.method) for model in models}) > 1:
         raise SchemaError("the models have different privacy units or methods.")
     return models[0]
+
+
+def _sound(certificate: object) -> bool:
+    """Whether a certificate, which may come from an edited file, says all that a joined one repeats."""
+    if not isinstance(certificate, Mapping) or not isinstance(certificate.get("private"), bool):
+        return False
+    if not all(isinstance(certificate.get(key), str) for key in _NEEDED):
+        return False
+    try:
+        parse_epsilon(certificate["epsilon"])
+    except ParameterError:
+        return False
+    parties = certificate.get("parties", [])
+    return isinstance(parties, list) and all(map(_sound, parties))
+
+
+def _tables(certificate: Mapping[str, Any]) -> list[str]:
+    """Return the datasets behind a model, those of each party for a joined one."""
+    parties = certificate.get("parties")
+    return [found for one in parties for found in _tables(one)] if parties else [str(certificate["dataset"])]
 
 
 def _structure(model: Model) -> str:

@@ -40,7 +40,7 @@ def register(
     info, base, spelled = resolve(engine, table, declared)
     earlier = _earlier(ledger, info.name, base, spelled.unit, replace=replace)
     identity = earlier.id if earlier else f"{info.name[:40]}-{secrets.token_hex(4)}"
-    dataset = Dataset(identity, info.name, base, spelled, columns_used(info, spelled))
+    dataset = Dataset(identity, info.name, base, spelled, columns_used(info, spelled), info.definition)
     ledger.register(dataset.id, dataset.table, cap_nano, dataset.details(), who, replace=earlier is not None)
     return dataset
 

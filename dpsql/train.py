@@ -12,7 +12,7 @@ from typing import Any
 from dpsql import methods, shelf
 from dpsql.engines.base import Engine, Transaction
 from dpsql.errors import DpsqlError
-from dpsql.kernel.dataset import Dataset, find
+from dpsql.kernel.dataset import Dataset, find, scope
 from dpsql.kernel.plan import Plan
 from dpsql.kernel.run import charge_for, run
 from dpsql.kernel.session import Session
@@ -22,10 +22,18 @@ from dpsql.trees.voting import VotingForest
 
 
 def plan(
-    engine: Engine, ledger: Ledger, table: str, *, epsilon: object, method: str, parameters: Mapping[str, Any]
+    engine: Engine,
+    ledger: Ledger,
+    table: str,
+    *,
+    epsilon: object,
+    method: str,
+    parameters: Mapping[str, Any],
+    batch: str | None = None,
 ) -> Plan:
     """Return what a training run would ask and cost. Reads no row, charges nothing."""
     dataset = find(engine, ledger, table)
+    scope(dataset, batch)  # refuses a batch that the schema knows nothing of
     return methods.get(method).plan(dataset.schema, parse_epsilon(epsilon), parameters)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from dpsql.engines.base import Engine
@@ -21,6 +22,7 @@ from dpsql.kernel.session import Session
 from dpsql.ledger import Ledger, format_epsilon, parse_epsilon
 from dpsql.methods.rdt import Rdt, count, counting_plan
 from dpsql.model import Model
+from dpsql.schema import Schema
 from dpsql.train import Job, carry_out
 from dpsql.trees.voting import VotingForest
 
@@ -72,10 +74,15 @@ def _check(model: Model, dataset: Dataset, batch: str) -> None:
             f'model "{model.name}" cannot be updated: only a model of noisy counts trained on a batch can.',
             hint="dpsql train --method rdt --batch VALUE",
         )
-    if dataset.id != model.certificate["dataset"] or dataset.schema.features != model.schema.features:
+    if dataset.id != model.certificate["dataset"] or _meaning(dataset.schema) != _meaning(model.schema):
         raise UsageError(f'table "{dataset.table}" is not as it was when model "{model.name}" was trained.')
     if batch in model.certificate["batches"]:
         raise ParameterError("batch", allowed="one that the model has not counted yet", given=batch)
+
+
+def _meaning(schema: Schema) -> Schema:
+    """Return what counts and batches mean: label, classes, features, unit, batch column; the size may change."""
+    return replace(schema, rows=None, partition=None)
 
 
 def _notes(model: Model, dataset: Dataset, plan: Plan, batch: str) -> dict[str, Any]:

@@ -53,6 +53,7 @@ DATABASE = [
     "plan",
     "register",
     "set_cap",
+    "spent_on",
     "train",
     "update",
     "verify",

@@ -248,6 +248,16 @@ def test_a_row_to_row_view_is_counted_like_its_filter(database: Database) -> Non
     assert database.train("adults", **SMALL).table == "adults"
 
 
+def test_a_redefined_view_is_not_the_dataset_that_was_registered(database: Database) -> None:
+    """When a view gets another text, though the same columns, training is refused and nothing is charged."""
+    run(database.engine, VIEW)
+    database.register("adults", view_schema(), cap=10)
+    run(database.engine, VIEW.replace("CREATE", "CREATE OR REPLACE").replace(">= 18", ">= 19"))
+    with pytest.raises(TableChanged, match="redefined"):
+        database.train("adults", **SMALL)
+    assert database.budget("adults").spent == 0
+
+
 @pytest.mark.parametrize(
     "query",
     [

@@ -200,7 +200,7 @@ anything = st.recursive(
 )
 
 
-@given(st.sampled_from(["label", "classes", "features", "privacy_unit", "rows", "partition"]), anything)
+@given(st.sampled_from(["label", "classes", "features", "privacy_unit", "rows", "partition", "batch"]), anything)
 def test_any_part_gives_a_schema_or_a_schema_error(key: str, value: object) -> None:
     """Any value for any key is either accepted or a SchemaError."""
     try:
@@ -225,9 +225,28 @@ def test_plain_values_come_back_the_same() -> None:
     """A schema written as plain values is read back the same."""
     schema = Schema(
         "y", ("0", "1"), (Numeric("x", -1, 1, 8, null=0), Categorical("c", ("a", "b"), "a", "b"), Boolean("f")),
-        unit=Unit("person", 3), rows=100, partition="batch",
+        unit=Unit("person", 3), rows=100, partition="ticket", batch="month",
     )  # fmt: skip
     assert Schema.from_dict(json.loads(json.dumps(schema.to_dict()))) == schema
+
+
+def test_a_schema_without_batches_does_not_speak_of_them() -> None:
+    """The key is left out where there is no batch column, and null is as good as leaving it out."""
+    assert "batch" not in Schema.from_dict(GOOD).to_dict()
+    assert Schema.from_dict(changed(batch=None)) == Schema.from_dict(GOOD)
+
+
+@pytest.mark.parametrize("batch", ["y", "Y", "a=b", "=", "", "a\0b", True, ["month"], {"column": "month"}], ids=ascii)
+def test_a_bad_batch_column_is_refused(batch: object) -> None:
+    """A batch column is a column's name, not the label's, and without a =, which separates it from its value."""
+    with pytest.raises(SchemaError):
+        Schema.from_dict(changed(batch=batch))
+
+
+@pytest.mark.parametrize("batch", ["month", "x", "c", 'the month\'s "name"'])
+def test_any_other_column_may_be_the_batch_column(batch: str) -> None:
+    """A feature may be it too, and odd names are kept as they are."""
+    assert Schema.from_dict(changed(batch=batch)).batch == batch
 
 
 def test_unit_called_row_is_not_the_row() -> None:

@@ -12,6 +12,7 @@ from dpsql.cli.output import note, print_json, print_table, say, say_exact, work
 from dpsql.errors import BudgetExceeded, UsageError
 from dpsql.kernel.plan import Plan
 from dpsql.ledger import Budget, format_epsilon
+from dpsql.ledger.budget import amount_text, left_of
 
 
 @click.command()
@@ -50,12 +51,12 @@ def train(
     chosen = parameters(given)
     with target.open() as db:
         if sql:
-            statement = db.explain(table, epsilon=epsilon, method=method, **chosen).statement_sql
+            statement = db.explain(table, epsilon=epsilon, method=method, batch=batch, **chosen).statement_sql
             print_json({"table": table, "sql": statement}) if as_json else say_exact(statement)
             return
         if dry_run:
-            plan = db.plan(table, epsilon=epsilon, method=method, **chosen)
-            _print_plan(plan, db.budget(table), as_json=as_json)
+            plan = db.plan(table, epsilon=epsilon, method=method, batch=batch, **chosen)
+            _print_plan(plan, db.budget(table), db.spent_on(table, batch), as_json=as_json)
             return
         with working(f'training on "{table}"'):
             ids = {"name": name, "request_id": request_id, "batch": batch}
@@ -95,23 +96,23 @@ def explain(target: Target, table: str, epsilon: str, method: str, leaf: int, as
         say_exact(str(shown))
 
 
-def _print_plan(plan: Plan, budget: Budget, *, as_json: bool) -> None:
-    after = budget.spent + plan.nano_epsilon
+def _print_plan(plan: Plan, budget: Budget, before: int, *, as_json: bool) -> None:
+    after = before + plan.nano_epsilon
     fits = budget.cap is None or after <= budget.cap
     described = plan.to_dict()
     if as_json:
-        before = _budget(budget)
-        print_json({"plan": described, "epsilon": format_epsilon(plan.nano_epsilon), "budget": before, "fits": fits})
+        cost = format_epsilon(plan.nano_epsilon)
+        print_json({"plan": described, "epsilon": cost, "budget": _budget(budget), "fits": fits})
     else:
         _print_steps(described, plan)
-        say(f'\nBudget of "{budget.table}": {budget.spent_text} of {budget.cap_text} spent before.')
+        say(f'\nBudget of "{budget.table}": {format_epsilon(before)} of {budget.cap_text} spent before.')
         say(f"After this run: {format_epsilon(after)} spent." if fits else "This run would be refused.")
         note("Nothing was read and nothing was charged.")
     if not fits:
         raise BudgetExceeded(
             f'table "{budget.table}"',
             needed=format_epsilon(plan.nano_epsilon),
-            left=budget.left_text,
+            left=amount_text(left_of(budget.cap, before)),
             cap=budget.cap_text,
             hint=f"dpsql ledger --table {budget.table}",
         )

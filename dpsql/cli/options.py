@@ -60,6 +60,7 @@ def training(command: _Command) -> _Command:
         click.option("--as-published", is_flag=True, default=None, help="The paper's unproven form: NOT private."),
         click.option("--seed", type=int, help="Shapes the trees; never touches noise."),
         click.option("--limit", type=int, help="Most cells (leaves of all trees × classes) of the release."),
+        click.option("--bins", type=int, help="Branches of a split on a number (id3)."),
         click.option("--branches", type=int, help="Most branches of one split."),
         click.option("--depth-rule", type=str, help="How the depth is worked out: theorem2 or table4."),
         click.option("--depth", type=int, help="Depth of the trees [default: from the schema]."),

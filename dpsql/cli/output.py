@@ -95,6 +95,15 @@ def check_new(to: str | None) -> None:
         exists = False  # writing it will say why not
     if exists:
         raise ParameterError("to", allowed="a new file; this one exists", given=to)
+    if to is not None and not exists and not _folder(to):
+        raise ParameterError("to", allowed="a file in a folder that exists", given=to)
+
+
+def _folder(to: str) -> bool:
+    try:
+        return Path(to).parent.is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 def write_new(to: str, text: str) -> None:

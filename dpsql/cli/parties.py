@@ -65,7 +65,8 @@ def party() -> None:
 @click.option("--depth", type=int, help="Depth of the trees [default: from features and declared rows].")
 @click.option("--seed", type=int, help="Shapes the trees.")
 @click.option("--to", required=True, metavar="FILE", help="A new JSON file.")
-def export_structure(target: Target, table: str, to: str, **given: Any) -> None:
+@as_json
+def export_structure(target: Target, table: str, to: str, as_json: bool, **given: Any) -> None:
     """Write the public trees that all parties count in.
 
     \b
@@ -78,6 +79,8 @@ def export_structure(target: Target, table: str, to: str, **given: Any) -> None:
     with target.open() as db:
         text = db.export_structure(table, **parameters(given))
     _write(to, text)
+    if as_json:
+        print_json({"structure": to, "table": table})
 
 
 @party.command()
@@ -86,8 +89,19 @@ def export_structure(target: Target, table: str, to: str, **given: Any) -> None:
 @click.option("--structure", required=True, metavar="FILE", help="The shared structure.")
 @click.option("--epsilon", default="1", show_default=True, metavar="E", help="What the run may cost this party's rows.")
 @click.option("--name", help="Name of the model in this database.")
+@click.option("--request-id", metavar="ID", help="Ask twice under one id: the same counts, one charge.")
 @click.option("--to", required=True, metavar="FILE", help="A new JSON file with the noisy counts.")
-def contribute(target: Target, table: str, structure: str, epsilon: str, name: str | None, to: str) -> None:
+@as_json
+def contribute(
+    target: Target,
+    table: str,
+    structure: str,
+    epsilon: str,
+    name: str | None,
+    request_id: str | None,
+    to: str,
+    as_json: bool,
+) -> None:
     """Count this party's rows in a shared structure, under its own ledger.
 
     \b
@@ -96,8 +110,10 @@ def contribute(target: Target, table: str, structure: str, epsilon: str, name: s
     """
     check_new(to)
     with target.open() as db, working(f"counting {table}"):
-        counted = db.contribute(table, Path(structure), epsilon=epsilon, name=name)
+        counted = db.contribute(table, Path(structure), epsilon=epsilon, name=name, request_id=request_id)
     _write(to, counted.to_json())
+    if as_json:
+        _print_model(counted, as_json=True)
 
 
 @party.command()

@@ -17,6 +17,7 @@ from dpsql.engines.base import Engine, TableInfo
 from dpsql.errors import DatabaseError, NotRegistered, ParameterError, SchemaError, TableChanged, UnknownName
 from dpsql.kernel.views import look_up, unfold
 from dpsql.ledger import Entry, Ledger
+from dpsql.ledger.charge import check_text
 from dpsql.schema import Boolean, Categorical, Numeric, Schema
 
 #: Types that a label may have.
@@ -37,12 +38,18 @@ class Dataset:
     base: str
     schema: Schema
     columns: Mapping[str, str]
+    definition: str = ""
 
     def details(self) -> dict[str, Any]:
         """Return what the registration entry stores."""
         # As text, because the ledger sorts keys and the order of features has a meaning.
         schema = json.dumps(self.schema.to_dict(), ensure_ascii=False)
-        return {"schema": schema, "base": self.base, "columns": dict(self.columns)}
+        return {
+            "schema": schema,
+            "base": self.base,
+            "columns": dict(self.columns),
+            "definition": self.definition,
+        }
 
 
 def find(engine: Engine, ledger: Ledger, name: str) -> Dataset:
@@ -105,6 +112,8 @@ def check_unchanged(engine: Engine, dataset: Dataset) -> None:
             )
     if _base(engine, info) != dataset.base:
         raise TableChanged(f'view "{dataset.table}" reads another table than when it was registered.', hint=hint)
+    if info.definition != dataset.definition:
+        raise TableChanged(f'view "{dataset.table}" was redefined since it was registered.', hint=hint)
 
 
 def scope(dataset: Dataset, batch: str | None) -> str:
@@ -118,6 +127,7 @@ def scope(dataset: Dataset, batch: str | None) -> str:
         raise ParameterError(
             "batch", allowed=f'given only where the schema of "{dataset.table}" declares a batch column', given=batch
         )
+    check_text("batch", batch)  # the number 0 is not the text "0": a batch must not go by two names
     return f"{dataset.schema.batch}={batch}" if dataset.schema.unit.column is None else ""
 
 
@@ -190,7 +200,7 @@ def _type(info: TableInfo, name: str) -> str:
 def _from_entry(entry: Entry) -> Dataset:
     details = entry.details
     schema = Schema.from_dict(json.loads(details["schema"]))
-    return Dataset(entry.dataset, entry.table, details["base"], schema, details["columns"])
+    return Dataset(entry.dataset, entry.table, details["base"], schema, details["columns"], details["definition"])
 
 
 def fit_features(info: TableInfo, schema: Schema) -> None:

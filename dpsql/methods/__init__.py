@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dpsql.errors import UnknownName
 from dpsql.methods.base import Method
+from dpsql.methods.id3 import Id3
 from dpsql.methods.rdt import Rdt
 from dpsql.methods.rosnam import Rosnam
+from dpsql.methods.snr import Snr
 
-METHODS: dict[str, Method] = {method.name: method for method in (Rosnam(), Rdt())}
+METHODS: dict[str, Method] = {method.name: method for method in (Rosnam(), Rdt(), Id3(), Snr())}
 DEFAULT = "rosnam"
 
 

@@ -71,7 +71,10 @@ Parameter = Whole | Choice | Flag
 
 
 class Method(Protocol):
-    """One method: its name, its parameters, its plan, its training."""
+    """One method: its name, its parameters, its plan, its training.
+
+    A method whose splits follow from noisy releases also says `public_structure = False`; see `public_structure`.
+    """
 
     name: str
     summary: str
@@ -88,6 +91,15 @@ class Method(Protocol):
     def train(self, session: Session) -> VotingForest:
         """Return a released forest, from the session's noisy answers alone."""
         ...
+
+
+def public_structure(method: Method) -> bool:
+    """Return whether a method's trees follow from schema, parameters and size alone: yes, unless it says otherwise.
+
+    Where they follow from noisy releases they are as private as these, but differ from run to run, so tests that
+    compare the runs of two tables leave them out.
+    """
+    return bool(getattr(method, "public_structure", True))
 
 
 def resolved(method: Method, given: Mapping[str, Any]) -> dict[str, Any]:

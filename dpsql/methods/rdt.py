@@ -31,9 +31,9 @@ Proof: the structure uses no rows, or a noisy number of them. Step 3 is one `lea
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -96,7 +96,8 @@ class Rdt:
 
     def _bought(self, schema: Schema, nano_epsilon: int, chosen: Mapping[str, Any]) -> Plan:
         if nano_epsilon < 100:
-            raise ParameterError("epsilon", allowed="at least 0.0000001 where the size is bought", given=nano_epsilon)
+            given = nano_epsilon / 10**9
+            raise ParameterError("epsilon", allowed="at least 0.0000001 where the size is bought", given=given)
         share = nano_epsilon * SIZE_SHARE // 100
         size = Step("size", "size", share, note="the size is not declared; it decides the depth")
         counts = _counts(nano_epsilon - share, chosen["trees"], schema, chosen["limit"])
@@ -125,8 +126,10 @@ def height(schema: Schema, rows: int) -> int:
     8
     """
     values = [len(feature.values) if isinstance(feature, Categorical) else 2 for feature in schema.features]
-    branching = max(2.0, sum(values) / len(values))
-    by_rows = math.floor(math.log(max(1, rows), branching)) - 1
+    branching = max(Fraction(2), Fraction(sum(values), len(values)))
+    by_rows, power = -1, branching
+    while power <= rows:  # exact: a logarithm of floats puts ⌊log_10 1000⌋ at 2
+        by_rows, power = by_rows + 1, power * branching
     return max(1, min(len(schema.features) // 2, by_rows))
 
 

@@ -1,0 +1,217 @@
+"""Random trees sized by their signal-to-noise ratio: Fletcher & Islam 2015 (DP-RF).
+
+Sam Fletcher, Md Zahidul Islam: "A Differentially Private Random Decision Forest using Reliable Signal-to-Noise
+Ratios", AI 2015: Advances in Artificial Intelligence, LNCS 9457.
+
+Steps, as the paper numbers them in section 4.1:
+
+1. the number of trees τ, the largest up to the number of features with θ < n/δ² (equation 9), n rows, features of δ
+   values on average; the minimum support θ = |C|·√2·τ/epsilon, |C| classes (equations 5 and 8);
+2. random trees of unequal depth, grown without data: distinct roots, no feature twice on a path, a path ends where
+   fewer than θ rows are expected (`trees/unequal.py`);
+3. every row is counted in every tree, with noise of scale τ/epsilon on every leaf and class;
+4. nodes whose signal is below their noise are pruned, inner nodes by the sums of their leaves (equation 10);
+5. on each path the node with the highest confidence, the share of its largest class (4 and 5: `trees/confidence.py`);
+6. the most confident tree decides.
+
+Where we differ, and why:
+
+- The paper takes n as known. Here it is declared by the owner (`rows` in the schema) or bought with 3 % of epsilon by a
+  noisy count. A plan must state the number of trees before anything is bought, so without a declared n it is 10, or
+  the number of features if that is less; the bought size then decides the depths alone.
+- The paper is of two minds about where a path ends: at the first node below θ (criterion 2), or so that nodes are above
+  θ (equation 7). Here no split makes nodes that are expected below θ, but for the root, which is always split. Ending
+  one level later cost up to 15 points on small tables and brought at most 3 on large ones.
+- A node draws from the features whose branches reach θ, not from all that are unused: it would end a path early.
+- A number has 5 bins of equal width, as in the paper's experiments, but fewer (at least 2) where 5 bins of a single
+  tree would not reach θ: 135 rows at epsilon 0.1, say.
+- Pruning takes away the word of an unreliable node, not its place in the tree: the structure stays public, and the
+  leaf speaks for the node above it. A root speaks even where it is unreliable, as there is no other.
+- Counts below 0 are taken as 0 in a confidence, which otherwise passes 1.
+- The model adds up whole numbers, so a share s weighs M^s with a large M. A tree that is clearly ahead decides, as in
+  the paper; trees that are nearly equal (within 0.08 for ten trees) are heard together, as the paper does with ties.
+- At unit level with c rows per unit the noise is c times larger, and so are θ and the noise of equation 10.
+- A category with more than `branches` values is split into random groups, levels stop at `limit`, and a value that is
+  not declared takes a fixed branch, as in `rosnam`. A category of more than 63 values is split by one digit at a time,
+  and each digit counts as a feature.
+
+Proof: the structure uses no rows, or a noisy number of them. Step 3 is one `leaf_counts` release on shared trees; see
+`kernel/session.py`. Steps 4 to 6 are post-processing. With a bought size the two steps add up to epsilon.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from dpsql.errors import ParameterError
+from dpsql.kernel.batches import batches
+from dpsql.kernel.plan import Plan, Sequential, Step
+from dpsql.kernel.session import Session
+from dpsql.methods.base import Parameter, Whole, resolved
+from dpsql.methods.rdt import SIZE_SHARE
+from dpsql.schema import Schema
+from dpsql.trees.confidence import most_confident, votes
+from dpsql.trees.forest import Forest
+from dpsql.trees.grid import Axis, axes
+from dpsql.trees.grow import LIMIT
+from dpsql.trees.unequal import domain_sizes, unequal_forest
+from dpsql.trees.voting import VotingForest
+
+#: The most trees where the number of rows is not declared.
+UNSIZED = 10
+
+
+class Snr:
+    """Random trees as deep as the noise allows; the most confident reliable node of each path votes."""
+
+    name = "snr"
+    summary = "random trees sized by signal-to-noise ratio (Fletcher & Islam 2015)"
+    public_structure = True
+    parameters: Mapping[str, Parameter] = {
+        "trees": Whole(None, 1, 10_000, "number of trees; every row is in each of them [from features and rows]"),
+        "depth": Whole(None, 1, 60, "splits on each path, whatever the noise; by default as many as it allows"),
+        "bins": Whole(5, 2, 64, "most branches of a number, of equal width"),
+        "branches": Whole(64, 2, 64, "most branches of a category; wider ones are split by groups"),
+        "limit": Whole(LIMIT, 2, 2**26, "most cells (leaves of all trees × classes) of the release"),
+        "seed": Whole(0, 0, 2**63 - 1, "shapes the trees; never touches noise"),
+    }
+
+    def plan(self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any]) -> Plan:
+        """Return the plan: noisy counts on shared trees, after a noisy size where none is declared and it is needed."""
+        chosen = resolved(self, parameters)
+        one = _counts(nano_epsilon, 1, schema, chosen["limit"])
+        chosen["trees"] = chosen["trees"] or number_of_trees(schema, float(one.scale(schema.unit)), chosen)
+        if chosen["trees"] * len(schema.classes) > chosen["limit"]:
+            raise ParameterError("limit", allowed="at least trees × classes", given=chosen["limit"])
+        if chosen["depth"] is None and schema.rows is None:
+            return self._bought(schema, nano_epsilon, chosen)
+        counts = replace(one, trees=chosen["trees"])
+        forest = grown(schema, chosen, counts, schema.rows)
+        counts = replace(
+            counts, cells=forest.leaves * len(schema.classes), scans=len(batches(forest, len(schema.classes)))
+        )
+        facts = {
+            "minimum_support": round(minimum_support(len(schema.classes), float(counts.scale(schema.unit))), 3),
+            "grown_depth": forest.depth,
+            "leaves": forest.leaves,
+        }
+        return Plan(self.name, counts, schema.unit, {**chosen, **facts})
+
+    def structure(self, schema: Schema, plan: Plan) -> Forest:
+        """Return the forest, or its roots alone where the depths wait for the bought size."""
+        if "grown_depth" not in plan.parameters:
+            return Forest(axes(schema), plan.parameters["trees"], ())
+        return grown(schema, plan.parameters, plan.step("counts"), schema.rows)
+
+    def train(self, session: Session) -> VotingForest:
+        """Return the forest in which each leaf votes with the most confident reliable node on its path."""
+        schema, plan = session.schema, session.plan
+        bought = "grown_depth" not in plan.parameters
+        rows = max(1, session.size("size")) if bought else schema.rows
+        counts = plan.step("counts")
+        forest = grown(schema, plan.parameters, counts, rows)
+        noisy_counts = session.leaf_counts("counts", forest)
+        shares = most_confident(forest, noisy_counts, float(counts.scale(schema.unit)))
+        return VotingForest(forest, votes(shares, forest.trees))
+
+    def _bought(self, schema: Schema, nano_epsilon: int, chosen: Mapping[str, Any]) -> Plan:
+        if nano_epsilon < 100:
+            given = nano_epsilon / 10**9
+            raise ParameterError("epsilon", allowed="at least 0.0000001 where the size is bought", given=given)
+        share = nano_epsilon * SIZE_SHARE // 100
+        size = Step("size", "size", share, note="the size is not declared; it decides the depths")
+        counts = _counts(nano_epsilon - share, chosen["trees"], schema, chosen["limit"])
+        return Plan(self.name, Sequential((size, counts)), schema.unit, chosen)
+
+
+def minimum_support(classes: int, scale: float) -> float:
+    """Return θ of equation 5: the rows that outweigh the noise of a leaf, whose counts have noise of this scale.
+
+    >>> round(minimum_support(2, 10.0), 2)
+    28.28
+    """
+    return classes * math.sqrt(2) * scale
+
+
+def number_of_trees(schema: Schema, scale: float, chosen: Mapping[str, Any]) -> int:
+    """Return τ of equation 9, at least 1; `scale` is the noise of a single tree."""
+    grid = axes(schema)
+    bins = _bins(len(schema.classes), schema.rows, scale, chosen["bins"])
+    sizes = domain_sizes(grid, bins, chosen["branches"])
+    splittable = max(1, int(np.count_nonzero(sizes > 1)))
+    if schema.rows is None:
+        return min(UNSIZED, splittable)
+    support = schema.rows / float(np.mean(sizes)) ** 2
+    return max(1, min(splittable, math.ceil(support / minimum_support(len(schema.classes), scale)) - 1))
+
+
+def grown(schema: Schema, chosen: Mapping[str, Any], counts: Step, rows: int | None) -> Forest:
+    """Return the random trees of these parameters for a number of rows; with `depth` given it does not matter."""
+    scale = float(counts.scale(schema.unit))
+    fixed = chosen["depth"] is not None or rows is None
+    return _grown(
+        axes(schema),
+        chosen["trees"],
+        chosen["seed"],
+        math.inf if rows is None or fixed else float(rows),
+        minimum_support(len(schema.classes), scale),
+        chosen["depth"],
+        chosen["bins"] if fixed else _bins(len(schema.classes), rows, scale / chosen["trees"], chosen["bins"]),
+        chosen["branches"],
+        len(schema.classes),
+        chosen["limit"],
+    )
+
+
+@lru_cache(maxsize=1)
+def _grown(
+    grid: tuple[Axis, ...],
+    trees: int,
+    seed: int,
+    rows: float,
+    threshold: float,
+    depth: int | None,
+    bins: int,
+    branches: int,
+    classes: int,
+    limit: int,
+) -> Forest:
+    """Grow the forest once for its plan and its training."""
+    return unequal_forest(
+        grid,
+        trees=trees,
+        seed=seed,
+        rows=rows,
+        threshold=threshold,
+        depth=depth,
+        bins=bins,
+        branches=branches,
+        classes=classes,
+        limit=limit,
+    )
+
+
+def _bins(classes: int, rows: int | None, scale: float, most: int) -> int:
+    """Return how many bins of a number reach the minimum support in a single tree: from 2 to `most`."""
+    if rows is None:
+        return most
+    return max(2, min(most, int(rows / minimum_support(classes, scale))))
+
+
+def _counts(nano_epsilon: int, trees: int, schema: Schema, cells: int) -> Step:
+    return Step(
+        "counts",
+        "leaf_counts",
+        nano_epsilon,
+        trees=trees,
+        shared=True,
+        cells=cells,
+        classes=len(schema.classes),
+        note="one noisy count per leaf and class; each row is in every tree, so the trees share epsilon",
+    )
