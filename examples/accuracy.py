@@ -28,6 +28,7 @@ import numpy as np
 import pandas as pd
 
 import dpsql
+from dpsql import methods
 
 SETS = ("adult", "mushroom", "nursery", "claves", "pendigits", "magic04")
 #: What a reference implementation reached, in %, by method, epsilon and table
@@ -136,7 +137,9 @@ def run_split(asked: argparse.Namespace, schema: dict[str, Any], name: str, spli
         with dpsql.connect(path) as db:
             db.register("train", schema, cap=asked.epsilon)
             parameters = {key: json.loads(value) for key, value in (one.split("=", 1) for one in asked.param)}
-            model = db.train("train", epsilon=asked.epsilon, method=asked.method, seed=split, **parameters)
+            if "seed" in methods.get(asked.method).parameters:
+                parameters["seed"] = split
+            model = db.train("train", epsilon=asked.epsilon, method=asked.method, **parameters)
             result = db.evaluate(model, "test")
     forest = model.released.forest
     took = time.perf_counter() - started
