@@ -19,7 +19,8 @@ GOOD: dict[str, Any] = {
     "classes": ["no", "yes"],
     "features": {"x": {"type": "numeric", "lower": 0, "upper": 1}, "c": {"type": "categorical", "values": ["a"]}},
 }
-SHARED = Path("/work/shared/data/schemas.json")
+#: Beside the project's root, where it is there at all.
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "schemas.json"
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 
 

@@ -40,9 +40,10 @@ import numpy as np
 
 from dpsql.errors import ParameterError
 from dpsql.kernel.batches import batches
-from dpsql.kernel.plan import Plan, Sequential, Step
+from dpsql.kernel.plan import Plan
 from dpsql.kernel.session import Session
 from dpsql.methods.base import Parameter, Whole, resolved
+from dpsql.methods.counted import shared_counts, size_then_counts
 from dpsql.schema import Categorical, Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
@@ -51,8 +52,6 @@ from dpsql.trees.voting import VotingForest, largest_weight
 
 #: Below this many declared rows five trees are grown instead of ten.
 SMALL = 1000
-#: The share of epsilon that buys the number of rows when it is not declared, in hundredths.
-SIZE_SHARE = 3
 
 
 class Rdt:
@@ -75,10 +74,11 @@ class Rdt:
         if chosen["trees"] * len(schema.classes) > chosen["limit"]:
             raise ParameterError("limit", allowed="at least trees × classes", given=chosen["limit"])
         if chosen["depth"] is None and schema.rows is None:
-            return self._bought(schema, nano_epsilon, chosen)
+            steps = size_then_counts(nano_epsilon, chosen["trees"], schema, chosen["limit"])
+            return Plan(self.name, steps, schema.unit, chosen)
         wanted = chosen["depth"] or height(schema, int(schema.rows or 0))
         forest = grown(schema, chosen, wanted)
-        counts = _counts(nano_epsilon, forest.trees, schema, forest.leaves * len(schema.classes))
+        counts = shared_counts(nano_epsilon, forest.trees, schema, forest.leaves * len(schema.classes))
         counts = replace(counts, scans=len(batches(forest, len(schema.classes))))
         facts = {"wanted_depth": wanted, "grown_depth": forest.depth, "leaves": forest.leaves}
         return Plan(self.name, counts, schema.unit, {**chosen, **facts})
@@ -94,19 +94,10 @@ class Rdt:
             wanted = height(session.schema, max(1, session.size("size")))
         return count(session, grown(session.schema, session.plan.parameters, wanted))
 
-    def _bought(self, schema: Schema, nano_epsilon: int, chosen: Mapping[str, Any]) -> Plan:
-        if nano_epsilon < 100:
-            given = nano_epsilon / 10**9
-            raise ParameterError("epsilon", allowed="at least 0.0000001 where the size is bought", given=given)
-        share = nano_epsilon * SIZE_SHARE // 100
-        size = Step("size", "size", share, note="the size is not declared; it decides the depth")
-        counts = _counts(nano_epsilon - share, chosen["trees"], schema, chosen["limit"])
-        return Plan(self.name, Sequential((size, counts)), schema.unit, chosen)
-
 
 def counting_plan(schema: Schema, forest: Forest, nano_epsilon: int, parameters: Mapping[str, Any]) -> Plan:
     """Return the plan that counts rows in a forest that is already there: an update, or a party's contribution."""
-    counts = _counts(nano_epsilon, forest.trees, schema, forest.leaves * len(schema.classes))
+    counts = shared_counts(nano_epsilon, forest.trees, schema, forest.leaves * len(schema.classes))
     facts = {"trees": forest.trees, "grown_depth": forest.depth, "leaves": forest.leaves}
     return Plan(Rdt.name, counts, schema.unit, {**facts, **parameters})
 
@@ -143,17 +134,4 @@ def grown(schema: Schema, chosen: Mapping[str, Any], depth: int) -> Forest:
         classes=len(schema.classes),
         branches=chosen["branches"],
         limit=chosen["limit"],
-    )
-
-
-def _counts(nano_epsilon: int, trees: int, schema: Schema, cells: int) -> Step:
-    return Step(
-        "counts",
-        "leaf_counts",
-        nano_epsilon,
-        trees=trees,
-        shared=True,
-        cells=cells,
-        classes=len(schema.classes),
-        note="one noisy count per leaf and class; each row is in every tree, so the trees share epsilon",
     )

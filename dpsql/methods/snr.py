@@ -51,10 +51,10 @@ import numpy as np
 
 from dpsql.errors import ParameterError
 from dpsql.kernel.batches import batches
-from dpsql.kernel.plan import Plan, Sequential, Step
+from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.session import Session
 from dpsql.methods.base import Parameter, Whole, resolved
-from dpsql.methods.rdt import SIZE_SHARE
+from dpsql.methods.counted import shared_counts, size_then_counts
 from dpsql.schema import Schema
 from dpsql.trees.confidence import most_confident, votes
 from dpsql.trees.forest import Forest
@@ -85,12 +85,13 @@ class Snr:
     def plan(self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any]) -> Plan:
         """Return the plan: noisy counts on shared trees, after a noisy size where none is declared and it is needed."""
         chosen = resolved(self, parameters)
-        one = _counts(nano_epsilon, 1, schema, chosen["limit"])
+        one = shared_counts(nano_epsilon, 1, schema, chosen["limit"])
         chosen["trees"] = chosen["trees"] or number_of_trees(schema, float(one.scale(schema.unit)), chosen)
         if chosen["trees"] * len(schema.classes) > chosen["limit"]:
             raise ParameterError("limit", allowed="at least trees × classes", given=chosen["limit"])
         if chosen["depth"] is None and schema.rows is None:
-            return self._bought(schema, nano_epsilon, chosen)
+            steps = size_then_counts(nano_epsilon, chosen["trees"], schema, chosen["limit"])
+            return Plan(self.name, steps, schema.unit, chosen)
         counts = replace(one, trees=chosen["trees"])
         forest = grown(schema, chosen, counts, schema.rows)
         counts = replace(
@@ -119,15 +120,6 @@ class Snr:
         noisy_counts = session.leaf_counts("counts", forest)
         shares = most_confident(forest, noisy_counts, float(counts.scale(schema.unit)))
         return VotingForest(forest, votes(shares, forest.trees))
-
-    def _bought(self, schema: Schema, nano_epsilon: int, chosen: Mapping[str, Any]) -> Plan:
-        if nano_epsilon < 100:
-            given = nano_epsilon / 10**9
-            raise ParameterError("epsilon", allowed="at least 0.0000001 where the size is bought", given=given)
-        share = nano_epsilon * SIZE_SHARE // 100
-        size = Step("size", "size", share, note="the size is not declared; it decides the depths")
-        counts = _counts(nano_epsilon - share, chosen["trees"], schema, chosen["limit"])
-        return Plan(self.name, Sequential((size, counts)), schema.unit, chosen)
 
 
 def minimum_support(classes: int, scale: float) -> float:
@@ -202,16 +194,3 @@ def _bins(classes: int, rows: int | None, scale: float, most: int) -> int:
     if rows is None:
         return most
     return max(2, min(most, int(rows / minimum_support(classes, scale))))
-
-
-def _counts(nano_epsilon: int, trees: int, schema: Schema, cells: int) -> Step:
-    return Step(
-        "counts",
-        "leaf_counts",
-        nano_epsilon,
-        trees=trees,
-        shared=True,
-        cells=cells,
-        classes=len(schema.classes),
-        note="one noisy count per leaf and class; each row is in every tree, so the trees share epsilon",
-    )
