@@ -7,7 +7,7 @@ model.predict("new_rows")
 """
 
 from dpsql.attach import attach
-from dpsql.classifier import DPForestClassifier
+from dpsql.classifier import DPForestClassifier, DPForestRegressor
 from dpsql.database import Database, connect
 from dpsql.errors import (
     BudgetError,
@@ -26,10 +26,10 @@ from dpsql.errors import (
     UnknownName,
     UsageError,
 )
-from dpsql.evaluate import Evaluation
+from dpsql.evaluate import Evaluation, NumericEvaluation
 from dpsql.model import Model
 from dpsql.party import merge, unite
-from dpsql.schema import Boolean, Categorical, Numeric, Schema, Unit
+from dpsql.schema import Boolean, Categorical, Numeric, Schema, Target, Unit
 
 __version__ = "0.1.0"
 
@@ -39,6 +39,7 @@ __all__ = [
     "BudgetExceeded",
     "Categorical",
     "DPForestClassifier",
+    "DPForestRegressor",
     "Database",
     "DatabaseError",
     "DatabaseLocked",
@@ -50,11 +51,13 @@ __all__ = [
     "NotPrivate",
     "NotRegistered",
     "Numeric",
+    "NumericEvaluation",
     "ParameterError",
     "QueryFailed",
     "Schema",
     "SchemaError",
     "TableChanged",
+    "Target",
     "Unit",
     "UnknownName",
     "UsageError",

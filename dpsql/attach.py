@@ -49,8 +49,8 @@ def attach(connection: Connection, *, who: str | None = None) -> Database:
     _make_room(connection, database)
     calls = _Calls(connection, database.who)
     train, plan, predict, score = _CALLS
-    define(connection, train, _sealed(calls.train), [_TEXT] * 8, _TRAINED, changes=True)
-    define(connection, plan, _sealed(calls.plan), [_TEXT] * 6, _STEPS)
+    define(connection, train, _sealed(calls.train), [*[_TEXT] * 8, _ROW], _TRAINED, changes=True)
+    define(connection, plan, _sealed(calls.plan), [*[_TEXT] * 6, _ROW], _STEPS)
     define(connection, predict, _sealed(calls.predict), [_TEXT, _ROW], _TEXT)
     define(connection, score, _sealed(calls.score), [_TEXT, _TEXT], _TEXT)
     _ATTACHED.add(connection)
@@ -90,13 +90,14 @@ class _Calls:
         seed: str | None,
         name: str | None,
         request_id: str | None,
+        options: dict[str, str | None] | None,
     ) -> list[dict[str, Any]]:
         """Train and describe the new model in one row."""
         table, method = _named(table, "table"), _named(method, "method")
-        given = _given(trees=trees, depth=depth, seed=seed)
+        given = _given(trees=trees, depth=depth, seed=seed) | _options(options)
         db = self._database()
         model = db.train(table, epsilon=epsilon, method=method, name=name, request_id=request_id, **given)
-        budget = db.budget(table)
+        budget = db.budget(table, model.certificate.get("kind", "pure"))
         forest = model.released.forest
         return [
             {
@@ -120,10 +121,11 @@ class _Calls:
         trees: str | None,
         depth: str | None,
         seed: str | None,
+        options: dict[str, str | None] | None,
     ) -> list[dict[str, Any]]:
         """Describe the steps of a plan, one row each."""
         table, method = _named(table, "table"), _named(method, "method")
-        given = _given(trees=trees, depth=depth, seed=seed)
+        given = _given(trees=trees, depth=depth, seed=seed) | _options(options)
         plan = self._database().plan(table, epsilon=epsilon, method=method, **given)
         steps = plan.to_dict()["steps"]
         names = ("operation", "epsilon", "noise_scale", "scans", "values", "expected_error")
@@ -141,7 +143,7 @@ class _Calls:
                 raise UnknownName("column in the row called", feature.name, row)
             text = lowered[feature.name.lower()]
             columns[feature.name] = [_number(text) if isinstance(feature, Numeric) else text]
-        return model.classes[model.best(columns)]
+        return model.label(columns)
 
     def score(self, name: str | None, table: str | None) -> str:
         """Return the SQL that scores a whole table."""
@@ -188,6 +190,16 @@ def _named(name: str | None, what: str) -> str:
 
 def _given(**parameters: str | None) -> dict[str, Any]:
     return {name: _whole(name, value) for name, value in parameters.items() if value is not None}
+
+
+def _options(given: dict[str, str | None] | None) -> dict[str, Any]:
+    """Return other parameters of a method, each written as text: whole numbers, true and false mean what they say."""
+    words = {"true": True, "false": False}
+    return {
+        name: words.get(text.lower(), int(text) if text.removeprefix("-").isdecimal() else text)
+        for name, text in (given or {}).items()
+        if text is not None
+    }
 
 
 def _whole(name: str, text: str) -> int:

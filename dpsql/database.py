@@ -18,8 +18,8 @@ from dpsql import train as training
 from dpsql.draft import draft
 from dpsql.engines.base import Engine
 from dpsql.engines.duckdb import Connection, adopt, open_file
-from dpsql.errors import ParameterError
-from dpsql.evaluate import Evaluation, evaluate
+from dpsql.errors import NotPrivate, ParameterError
+from dpsql.evaluate import evaluate
 from dpsql.explain import Explanation, explain
 from dpsql.kernel.dataset import Dataset, find, registered, scope
 from dpsql.kernel.ids import add_row_ids
@@ -118,12 +118,20 @@ class Database:
         """Give every row of a table a random id of its own, to name as `partition` in its schema."""
         add_row_ids(self.engine, table, column)
 
-    def set_cap(self, table: str, cap: object | None, *, analyst: str | None = None) -> Budget:
-        """Set a dataset's cap, or one analyst's cap under it, and return the budget."""
+    def set_cap(self, table: str, cap: object | None, *, analyst: str | None = None, kind: str = "pure") -> Budget:
+        """Set a dataset's cap, or one analyst's cap under it, and return the budget.
+
+        Kind "label" is a budget of its own, for methods that protect labels alone, where features are public.
+        """
         dataset = find(self.engine, self.book, table)
+        if kind == "label" and not dataset.schema.public_features:
+            raise NotPrivate(
+                f'the features of "{dataset.table}" are private, so protecting labels alone is not enough.',
+                hint="declare public_features: true in its schema, if they are public",
+            )
         nano = None if cap is None else parse_epsilon(cap, "cap")
-        self.book.set_cap(dataset.id, nano, self.who, analyst=analyst)
-        return self.book.budget(dataset.id)
+        self.book.set_cap(dataset.id, nano, self.who, analyst=analyst, kind=kind)
+        return self.book.budget(dataset.id, kind)
 
     def accept(self) -> None:
         """Take the ledger as it stands for the truth, after a restored backup or a lost receipt."""
@@ -237,8 +245,11 @@ class Database:
         found = model if isinstance(model, Model) else Model.from_json(model)
         return shelf.add(self.engine, replace(found, name=name or found.name)).within(self)
 
-    def evaluate(self, model: str | Model, data: str | pd.DataFrame) -> Evaluation:
-        """Measure a model on a public table or a DataFrame, for free."""
+    def evaluate(self, model: str | Model, data: str | pd.DataFrame) -> Any:
+        """Measure a model on a public table or a DataFrame, for free.
+
+        Returns an `Evaluation`, or a `NumericEvaluation` where the label is a number.
+        """
         found = self.model(model) if isinstance(model, str) else model.within(self)
         return evaluate(found, data)
 
@@ -249,21 +260,27 @@ class Database:
         dataset = find(self.engine, self.book, table).id if table is not None else None
         return pd.DataFrame([_ledger_row(entry) for entry in self.book.entries(dataset)], columns=list(_LEDGER_COLUMNS))
 
-    def budget(self, table: str) -> Budget:
-        """Return a table's cap, what is spent and what is left."""
+    def budget(self, table: str, kind: str = "pure") -> Budget:
+        """Return a table's cap, what is spent and what is left, of one kind."""
         known = registered(self.book)
         dataset = known.get(table.lower()) or find(self.engine, self.book, table)
-        return self.book.budget(dataset.id)
+        if kind != "pure" and kind not in self.book.kinds(dataset.id):
+            return Budget(dataset.id, dataset.table, kind, cap=0, whole=0, spent=0)
+        return self.book.budget(dataset.id, kind)
 
-    def spent_on(self, table: str, batch: str | None = None) -> int:
+    def spent_on(self, table: str, batch: str | None = None, kind: str = "pure") -> int:
         """Return what the rows of a batch (or of the whole table) have lost so far, in nano-epsilon."""
-        budget, where = self.budget(table), scope(find(self.engine, self.book, table), batch)
+        budget, where = self.budget(table, kind), scope(find(self.engine, self.book, table), batch)
         share = next((one.spent for one in budget.scopes if one.name == where), 0)
         return budget.whole + share if where else budget.spent
 
     def budgets(self) -> list[Budget]:
-        """Return the budgets of all registered tables."""
-        return [self.book.budget(dataset.id) for dataset in registered(self.book).values()]
+        """Return the budgets of all registered tables, of every kind that was opened."""
+        return [
+            self.book.budget(dataset.id, kind)
+            for dataset in registered(self.book).values()
+            for kind in self.book.kinds(dataset.id)
+        ]
 
     def verify(self) -> list[str]:
         """Return one sentence for each thing in the ledger that does not hold; [] when it is sound."""

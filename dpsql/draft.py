@@ -25,6 +25,9 @@ _HEAD = """A draft for table {table}, made from the catalog alone: no row was re
 Everything in this file becomes public. Write what you know from documentation, laws or
 common sense, never what a look at the rows tells you. Fill in each ???, then register."""
 
+_OR_TARGET = """To predict a number instead of a class, write its public bounds in place of the classes:
+target: {lower: 0, upper: 100}"""
+
 Values = tuple[Decimal | str, ...]
 
 
@@ -100,10 +103,21 @@ def _label_lines(target: Column | None, names: list[str], domains: dict[str, Dom
         known = ", ".join(quote(name) for name in names)
         advice = f"label: the column to predict, one of {known}.\nRemove it from the features."
         return [*remark(advice), *pair("label", Placeholder()), *_classes(())]
-    values = target.values or _listed(domains.get(target.name.lower(), Domain()))
+    domain = domains.get(target.name.lower(), Domain())
+    if target.family == "real":
+        return [*pair("label", target.name), *_target(target, domain)]
+    values = target.values or _listed(domain)
     if target.family == "boolean":
         values = ("false", "true")
-    return [*pair("label", target.name), *_classes(values)]
+    either = _OR_TARGET if target.family == "integer" and len(values) < 2 else ""
+    return [*pair("label", target.name), *remark(either), *_classes(values)]
+
+
+def _target(column: Column, domain: Domain) -> list[str]:
+    bounds = _numeric_bounds(domain, whole=False)
+    missing = [name for name, bound in bounds.items() if bound is None]
+    advice = f"target: write {quote(column.name)}'s public {' and '.join(missing)} bound; values beyond are clamped."
+    return [*(remark(advice) if missing else []), *pair("target", _shown(bounds))]
 
 
 def _classes(values: Iterable[str]) -> list[str]:
@@ -143,7 +157,8 @@ def _feature_lines(column: Column, domain: Domain) -> list[str]:
     return _numeric_lines(column, domain, whole=column.family == "integer")
 
 
-def _numeric_lines(column: Column, domain: Domain, *, whole: bool) -> list[str]:
+def _numeric_bounds(domain: Domain, *, whole: bool) -> dict[str, Decimal | None]:
+    """Return the bounds that a domain gives; None where it gives none."""
     numbers = [value for value in domain.values or () if isinstance(value, Decimal) and domain.allows(value)]
     if numbers:
         domain &= Domain(lower=min(numbers), upper=max(numbers))
@@ -154,13 +169,20 @@ def _numeric_lines(column: Column, domain: Domain, *, whole: bool) -> list[str]:
         upper = (upper - 1).to_integral_value(ROUND_CEILING)
     if lower is not None and upper is not None and lower >= upper:
         lower = upper = None
-    bounds = {"lower": lower, "upper": upper}
+    return {"lower": lower, "upper": upper}
+
+
+def _shown(bounds: dict[str, Decimal | None]) -> dict[str, float | Placeholder]:
+    return {name: Placeholder() if bound is None else float(bound) for name, bound in bounds.items()}
+
+
+def _numeric_lines(column: Column, domain: Domain, *, whole: bool) -> list[str]:
+    bounds = _numeric_bounds(domain, whole=whole)
     missing = [name for name, bound in bounds.items() if bound is None]
     advice = f"{quote(column.name)}: write its public {' and '.join(missing)} bound; values beyond are clamped."
-    shown = {name: Placeholder() if bound is None else float(bound) for name, bound in bounds.items()}
     return [
         *(remark(advice, indent=2) if missing else []),
-        *pair(column.name, {"type": "numeric", **shown}, indent=2),
+        *pair(column.name, {"type": "numeric", **_shown(bounds)}, indent=2),
     ]
 
 

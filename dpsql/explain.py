@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpsql import methods
-from dpsql.compile.counts import Slice, leaf_counts
+from dpsql.compile.counts import Slice, leaf_counts, leaf_sums
 from dpsql.compile.predicate import leaf_query
 from dpsql.compile.source import Tickets
 from dpsql.engines.base import Engine
@@ -67,7 +67,8 @@ def explain(
     forest = methods.get(plan.method).structure(where.schema, plan)
     if isinstance(leaf, bool) or not isinstance(leaf, int) or not 0 <= leaf < forest.leaves:
         raise ParameterError("leaf", allowed=f"a whole number from 0 to {forest.leaves - 1}", given=leaf)
-    statement = leaf_counts(where, forest, engine.vocabulary, _HIDDEN, Slice(plan.steps[-1].shared, 0, forest.trees))
+    build = leaf_counts if where.schema.target is None else leaf_sums
+    statement = build(where, forest, engine.vocabulary, _HIDDEN, Slice(plan.steps[-1].shared, 0, forest.trees))
     return Explanation(
         table=dataset.table,
         leaf=leaf,

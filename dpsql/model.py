@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpsql.errors import ParameterError, SchemaError, UnknownName
+from dpsql.errors import ParameterError, SchemaError, UnknownName, UsageError
 from dpsql.schema import Feature, Numeric, Schema
 from dpsql.trees import grid
+from dpsql.trees.means import predictions
 from dpsql.trees.show import draw
 from dpsql.trees.store import from_json, to_json
 from dpsql.trees.voting import VotingForest
@@ -48,7 +49,7 @@ class Model:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The class labels, in the schema's order."""
+        """The class labels, in the schema's order; none where the model predicts a number."""
         return self.schema.classes
 
     def numbered(self, model_id: int) -> Model:
@@ -62,7 +63,7 @@ class Model:
     def predict(
         self, data: pd.DataFrame | str | Path, *, into: str | None = None, key: str | None = None
     ) -> pd.Series | pd.DataFrame | None:
-        """Return labels for a DataFrame, or for a table or file of new rows.
+        """Return labels (or numbers) for a DataFrame, or for a table or file of new rows.
 
         A DataFrame gives a Series of labels with the same index. A table's name gives a DataFrame of key and label;
         `into` leaves the scored rows in the database as a new table and returns None.
@@ -72,13 +73,16 @@ class Model:
         if isinstance(data, pd.DataFrame):
             if into is not None:
                 raise ParameterError("into", allowed="given only with a table or file to score", given=into)
-            return pd.Series(self.labels(data), index=data.index, name=self.schema.label, dtype=object)
+            kind = object if self.schema.target is None else float
+            return pd.Series(self.labels(data), index=data.index, name=self.schema.label, dtype=kind)
         return predict_table(self, data, into=into, key=key)
 
     def predict_proba(self, data: pd.DataFrame | str | Path, *, key: str | None = None) -> pd.DataFrame:
         """Return each class's share of the (positive) votes: a DataFrame with one column per class."""
         from dpsql.predict import predict_table
 
+        if self.schema.target is not None:
+            raise UsageError(f'model "{self.name}" predicts a number: it has no classes to share votes.')
         if not isinstance(data, pd.DataFrame):
             scored = predict_table(self, data, into=None, key=key, probabilities=True)
             if scored is None:
@@ -87,14 +91,18 @@ class Model:
         shares = self.released.shares(self.scores(data))
         return pd.DataFrame(shares, index=data.index, columns=list(self.classes))
 
-    def labels(self, frame: pd.DataFrame) -> NDArray[np.object_]:
-        """Return the predicted label of each row of a DataFrame."""
-        names = np.array(self.classes, dtype=object)
-        return names[np.argmax(self.scores(frame), axis=1)]
+    def labels(self, frame: pd.DataFrame) -> NDArray[Any]:
+        """Return the predicted label of each row of a DataFrame: texts, or floats where the target is a number."""
+        return self._named(self.scores(frame))
 
-    def best(self, columns: Mapping[str, Any]) -> int:
-        """Return the class number of a single row, given as columns of one value."""
-        return int(np.argmax(self.released.scores(grid.cells(self.schema, columns))[0]))
+    def label(self, columns: Mapping[str, Any]) -> str:
+        """Return the label of a single row, given as columns of one value, as text."""
+        return str(self._named(self.released.scores(grid.cells(self.schema, columns)))[0])
+
+    def _named(self, scores: NDArray[np.int64]) -> NDArray[Any]:
+        if self.schema.target is not None:
+            return predictions(self.schema.target, scores)
+        return np.array(self.classes, dtype=object)[np.argmax(scores, axis=1)]
 
     def scores(self, frame: pd.DataFrame) -> NDArray[np.int64]:
         """Return each row's whole-number score for each class."""

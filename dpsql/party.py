@@ -29,7 +29,7 @@ from dpsql.kernel.dataset import find
 from dpsql.kernel.run import charge_for
 from dpsql.kernel.session import Session
 from dpsql.ledger import Ledger, format_epsilon, parse_epsilon
-from dpsql.methods.rdt import Rdt, count, counting_plan
+from dpsql.methods.rdt import Rdt, count, counting_plan, refuse_target
 from dpsql.model import Model
 from dpsql.schema import Schema, Unit
 from dpsql.train import Job, carry_out
@@ -39,6 +39,7 @@ from dpsql.trees.store import from_json, to_json
 from dpsql.trees.voting import VotingForest
 
 FORMAT = "dpsql-structure"
+_NO_MEANS = "parties that hold different people add up counts of classes, not means of a numeric target."
 #: What a model's certificate must say in words before the model can be joined with others.
 _NEEDED = ("epsilon", "neighbours", "unit", "dataset", "digest")
 
@@ -46,6 +47,7 @@ _NEEDED = ("epsilon", "neighbours", "unit", "dataset", "digest")
 def export_structure(engine: Engine, ledger: Ledger, table: str, *, parameters: Mapping[str, Any]) -> str:
     """Return the public structure that all parties count in, as JSON text. Reads no row, charges nothing."""
     dataset = find(engine, ledger, table)
+    refuse_target(dataset.schema, _NO_MEANS)
     method = methods.get(Rdt.name)
     plan = method.plan(dataset.schema, parse_epsilon(1), parameters)
     if "wanted_depth" not in plan.parameters:
@@ -77,6 +79,7 @@ def contribute(
 ) -> Model:
     """Count this party's rows in a shared structure, under its own ledger, and return the noisy counts as a model."""
     schema, forest, digest = read_structure(structure)
+    refuse_target(schema, _NO_MEANS)
     dataset = find(engine, ledger, table)
     if _shared(dataset.schema) != schema:
         raise SchemaError(f'the structure was made for another schema than that of "{dataset.table}".')
@@ -116,6 +119,7 @@ def merge(models: Sequence[Model], *, name: str = "merged") -> Model:
     first = _several(models)
     if first.method != Rdt.name:
         raise UsageError(f"only models of noisy counts add up ({Rdt.name}), not {first.method}.")
+    refuse_target(first.schema, _NO_MEANS)
     tables = [table for model in models for table in _tables(model.certificate)]
     if len(set(tables)) < len(tables):
         raise UsageError("two of the contributions count the same table, so its people would pay twice.")
@@ -137,13 +141,17 @@ def unite(models: Sequence[Model], *, name: str = "united") -> Model:
     first = _several(models)
     schema, released = _shared(first.schema), first.released
     for model in models[1:]:
-        if (model.schema.label, model.classes) != (first.schema.label, first.classes):
+        if _predicts(model.schema) != _predicts(first.schema):
             raise SchemaError("the models predict different labels.")
         schema = replace(schema, features=schema.features + model.schema.features)
         released = side_by_side(schema, released, model.released)
     total = sum(parse_epsilon(model.certificate["epsilon"]) for model in models)
     why = "sequential: every person is in all parties' tables, so the epsilons add up"
     return _joined(models, schema, released, total, why, name)
+
+
+def _predicts(schema: Schema) -> tuple[object, ...]:
+    return schema.label, schema.classes, schema.target
 
 
 def _joined(

@@ -17,7 +17,7 @@ from dpsql.compile.source import table as table_reference
 from dpsql.compile.votes import ROW, predictions, stored_parts
 from dpsql.engines.base import TableInfo
 from dpsql.engines.files import is_file, read_rows
-from dpsql.errors import BudgetError, ParameterError, UnknownName
+from dpsql.errors import BudgetError, ParameterError, UnknownName, UsageError
 from dpsql.kernel.dataset import exposed, fit_features
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def scoring_query(
 ) -> exp.Select:
     """Return the query that scores a table: its key (all columns with `into`), the label, the shares if asked."""
     database = _database(model)
+    _check_stored(model, database)
     fit_features(info, model.schema)
     if info.column(PREDICTION) is not None or info.column(ROW) is not None:
         raise ParameterError("table", allowed=f'without columns named "{PREDICTION}" or "{ROW}"', given=info.name)
@@ -121,6 +122,22 @@ def _check_new(database: Database, into: str) -> None:
         raise ParameterError("into", allowed="the name of a new table", given=into)
     if database.engine.table(into) is not None:
         raise ParameterError("into", allowed="the name of a new table; this one exists", given=into)
+
+
+def _check_stored(model: Model, database: Database) -> None:
+    """Raise UsageError unless this very model lies in the database under its number: another may have the same."""
+    with database.engine.transaction() as transaction:
+        there = transaction.rows(_SHELF)
+        found = (
+            transaction.rows("SELECT digest FROM dpsql.model WHERE model_id = ?", (model.model_id,)) if there else []
+        )
+    if not found or found[0]["digest"] != model.certificate["digest"]:
+        raise UsageError(
+            f'model "{model.name}" is not stored in this database.', hint="db.add(model), or score a DataFrame"
+        )
+
+
+_SHELF = "SELECT 1 FROM information_schema.tables WHERE table_schema = 'dpsql' AND table_name = 'model'"
 
 
 def _database(model: Model) -> Database:

@@ -55,7 +55,7 @@ def loads(text: str, *, name: str = "the schema", entry: str | None = None, kind
     if declared is None:
         raise SchemaError(f"{name} is empty.", hint=DRAFT)
     if not isinstance(declared, dict):
-        raise SchemaError(f"{name} must hold a mapping with label, classes and features.", hint=DRAFT)
+        raise SchemaError(f"{name} must hold a mapping with label, classes (or a target) and features.", hint=DRAFT)
     chosen = _pick(declared, entry, name)
     _refuse_placeholders(chosen, ())
     return Schema.from_dict(chosen)

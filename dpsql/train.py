@@ -13,9 +13,10 @@ from dpsql import methods, shelf
 from dpsql.engines.base import Engine, Transaction
 from dpsql.errors import DpsqlError
 from dpsql.kernel.dataset import Dataset, find, scope
-from dpsql.kernel.plan import Plan
+from dpsql.kernel.plan import UNLABELLED, Plan
 from dpsql.kernel.run import charge_for, run
 from dpsql.kernel.session import Session
+from dpsql.kernel.sides import apart, check_plan, partner, settled
 from dpsql.ledger import Charge, Entry, Ledger, format_epsilon, parse_epsilon
 from dpsql.model import Model
 from dpsql.trees.voting import VotingForest
@@ -34,7 +35,25 @@ def plan(
     """Return what a training run would ask and cost. Reads no row, charges nothing."""
     dataset = find(engine, ledger, table)
     scope(dataset, batch)  # refuses a batch that the schema knows nothing of
-    return methods.get(method).plan(dataset.schema, parse_epsilon(epsilon), parameters)
+    return planned(engine, ledger, dataset, method, parse_epsilon(epsilon), parameters)[0]
+
+
+def planned(
+    engine: Engine, ledger: Ledger, dataset: Dataset, method: str, nano_epsilon: int, parameters: Mapping[str, Any]
+) -> tuple[Plan, Dataset | None]:
+    """Return a method's plan, and the other dataset that its unlabelled rows come from, where there is one.
+
+    Where somebody may be on both sides, each side gets half of epsilon: they add up to what was asked for.
+    """
+    chosen = methods.fitting(method, dataset.schema)
+    wanted = parameters.get("unlabelled") if "unlabelled" in chosen.parameters else None
+    other = partner(engine, ledger, dataset, wanted) if isinstance(wanted, str) else None
+    found, separate = chosen.plan(dataset.schema, nano_epsilon, parameters), apart(dataset, other)
+    if not separate and found.cost_of(UNLABELLED):
+        found = chosen.plan(dataset.schema, nano_epsilon // 2, parameters)
+    found = settled(found, apart=separate)
+    check_plan(engine, dataset, other, found)
+    return found, other
 
 
 def train(
@@ -55,12 +74,12 @@ def train(
     A repeated `request_id` returns the stored model and charges nothing.
     """
     nano_epsilon = parse_epsilon(epsilon)
-    chosen = methods.get(method)
     dataset = find(engine, ledger, table)
-    planned = chosen.plan(dataset.schema, nano_epsilon, parameters)
-    charge = charge_for(dataset, planned, who=who, request_id=request_id or secrets.token_hex(16), batch=batch)
-    job = Job(dataset, planned, charge, batch, name=name, base=dataset.table)
-    return carry_out(engine, ledger, job, ask=chosen.train)
+    found, other = planned(engine, ledger, dataset, method, nano_epsilon, parameters)
+    request = request_id or secrets.token_hex(16)
+    charge = charge_for(dataset, found, who=who, request_id=request, batch=batch, other=other)
+    job = Job(dataset, found, charge, batch, name=name, base=dataset.table, other=other)
+    return carry_out(engine, ledger, job, ask=methods.get(method).train)
 
 
 @dataclass(frozen=True)
@@ -74,6 +93,7 @@ class Job:
     name: str | None = None
     base: str = "model"
     notes: Mapping[str, Any] = field(default_factory=dict)
+    other: Dataset | None = None
 
 
 def carry_out(engine: Engine, ledger: Ledger, job: Job, *, ask: Callable[[Session], VotingForest]) -> Model:
@@ -107,6 +127,7 @@ def carry_out(engine: Engine, ledger: Ledger, job: Job, *, ask: Callable[[Sessio
         digest=VotingForest.digest,
         store=store,
         batch=job.batch,
+        other=job.other,
     )
     return stored[0] if stored else _stored(engine, entry)
 
@@ -115,8 +136,10 @@ def certificate(job: Job, entry: Entry, released: VotingForest) -> dict[str, Any
     """Return what a model says of itself: cost, neighbours, plan, where it is in the ledger, what made it."""
     dataset, planned, charge = job.dataset, job.plan, job.charge
     batches = {} if job.batch is None else {"batches": [job.batch]}
+    beside = {} if job.other is None else {"unlabelled_table": job.other.table, "unlabelled_dataset": job.other.id}
     made = {
         "private": planned.private,
+        "kind": planned.kind,
         "epsilon": format_epsilon(planned.nano_epsilon),
         "neighbours": planned.unit.neighbours,
         "unit": str(planned.unit),
@@ -131,7 +154,7 @@ def certificate(job: Job, entry: Entry, released: VotingForest) -> dict[str, Any
         "digest": released.digest(),
         "versions": {package: version(package) for package in ("dpsql", "duckdb", "numpy", "sqlglot")},
     }
-    return made | batches | dict(job.notes)
+    return made | batches | beside | dict(job.notes)
 
 
 def _repeated(engine: Engine, ledger: Ledger, charge: Charge) -> Model | None:

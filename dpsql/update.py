@@ -20,7 +20,7 @@ from dpsql.kernel.plan import Plan
 from dpsql.kernel.run import charge_for
 from dpsql.kernel.session import Session
 from dpsql.ledger import Ledger, format_epsilon, parse_epsilon
-from dpsql.methods.rdt import Rdt, count, counting_plan
+from dpsql.methods.rdt import Rdt, count, counting_plan, refuse_target
 from dpsql.model import Model
 from dpsql.schema import Schema
 from dpsql.train import Job, carry_out
@@ -69,6 +69,7 @@ def rebuild_gain(certificate: Mapping[str, Any]) -> str | None:
 
 
 def _check(model: Model, dataset: Dataset, batch: str) -> None:
+    refuse_target(model.schema, "a model of a numeric target cannot be updated: its leaves hold means, not counts.")
     if model.method != Rdt.name or "batches" not in model.certificate:
         raise UsageError(
             f'model "{model.name}" cannot be updated: only a model of noisy counts trained on a batch can.',

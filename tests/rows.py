@@ -146,7 +146,9 @@ def one_cell(feature: Feature, value: Any) -> int:
 
 
 def class_of(schema: Schema, row: dict[str, Any]) -> int | None:
-    """Return the number of a row's class, or None when it does not count."""
+    """Return the number of a row's class, or the steps of its target; None when it does not count."""
+    if schema.target is not None:
+        return None if row[schema.label] is None else schema.target.step(float(row[schema.label]))
     text = category_text(row[schema.label])
     return schema.classes.index(text) if text in schema.classes else None
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from dpsql import methods
 from dpsql.database import Database, connect
 from dpsql.engines.base import Engine
 from dpsql.model import Model
-from dpsql.schema import Categorical, Numeric, Schema, Unit
+from dpsql.schema import Categorical, Numeric, Schema, Target, Unit
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
 from dpsql.trees.grow import random_forest
@@ -21,10 +23,18 @@ from dpsql.trees.voting import VotingForest
 
 SCHEMA = Schema("y", ("no", "yes", "maybe"), (Categorical("c", ("a", "b")), Numeric("x", 0, 64)))
 UNITS = Schema(SCHEMA.label, SCHEMA.classes, SCHEMA.features, Unit("person", 3))
+#: The same table with a number to predict: "y" from 0 to 10 in 100 steps.
+TARGET = Schema(SCHEMA.label, (), SCHEMA.features, target=Target(0, 10, steps=100))
+TARGET_UNITS = Schema(SCHEMA.label, (), SCHEMA.features, Unit("person", 3), target=TARGET.target)
 TYPES = {"person": "BIGINT", "x": "DOUBLE", "c": "VARCHAR", "y": "VARCHAR"}
-Row = tuple[int | None, float | None, str | None, str | None]
+Row = tuple[int | None, float | None, str | None, str | float | None]
 #: A method's parameters that keep a run small; methods take those that they have.
 SMALL = {"trees": 3, "depth": 2}
+#: Every way to run a method: each as it is, and `sspe` where labels alone are private.
+WAYS: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in methods.METHODS}
+WAYS["sspe labels"] = ("sspe", {"privacy": "labels"})
+#: Those that protect labels alone.
+LABEL_WAYS = ("pte", "ssrdt", "sspe labels")
 
 
 def quote(name: str) -> str:
@@ -57,6 +67,20 @@ def fill(engine: Engine, name: str, rows: Iterable[Row], types: Mapping[str, str
             transaction.run(f"INSERT INTO {quote(name)} VALUES {marks}", values)
 
 
+def types_of(schema: Schema) -> dict[str, str]:
+    """Return the column types of "people" for a schema: a numeric target is a DOUBLE."""
+    return TYPES if schema.target is None else {**TYPES, "y": "DOUBLE"}
+
+
+def some_targets(count: int = 40) -> list[Row]:
+    """Return the rows of `some_rows` with numbers to predict, some beyond the bounds, infinite, NaN or NULL."""
+    odd = [None, float("nan"), float("inf"), float("-inf"), 1e300, -7.5]
+    return [
+        (person, x, c, odd[number % 6] if number % 8 == 7 else number * 3 % 11 + 0.25)
+        for number, (person, x, c, _) in enumerate(some_rows(count))
+    ]
+
+
 def some_rows(count: int = 40) -> list[Row]:
     """Return rows of all classes, with a NULL, a NaN, an infinity, unknown values and a NULL unit among them."""
     rows: list[Row] = [
@@ -74,19 +98,52 @@ def some_rows(count: int = 40) -> list[Row]:
     return rows + odd
 
 
-def memory(rows: Iterable[Row] = (), *, schema: Schema = SCHEMA, cap: object | None = 1000) -> Database:
-    """Return an open database in memory with the table "people" registered."""
-    database = connect(":memory:", who="ann")
-    fill(database.engine, "people", rows)
-    database.register("people", schema, cap=cap)
-    return database
+@dataclass(frozen=True)
+class Fitted:
+    """A way to run a method on a schema: the schema as this way needs it, what to ask for, what kind it is charged."""
+
+    schema: Schema
+    asked: dict[str, Any]
+    kind: str
+
+    @property
+    def unit(self) -> Unit:
+        """The privacy unit that the run protects."""
+        return replace(self.schema.unit, labels=self.kind == "label")
 
 
-def on_disk(path: Path, rows: Iterable[Row] = (), *, schema: Schema = SCHEMA, cap: object | None = 1000) -> Database:
-    """Return an open database file with the table "people" registered."""
-    database = connect(path, create=True, who="ann")
-    fill(database.engine, "people", rows)
+def fitted(way: str, schema: Schema = SCHEMA, **parameters: Any) -> Fitted:
+    """Return how a method is run in a short time; `parameters` that it has replace the small ones."""
+    method, own = WAYS[way]
+    known = methods.get(method).parameters
+    small = {**SMALL, "more_trees": 2, **own, **parameters}
+    asked = {"method": method} | {name: value for name, value in small.items() if name in known}
+    if way in LABEL_WAYS:
+        return Fitted(replace(schema, public_features=True), asked, "label")
+    if "unlabelled" in known and schema.unit.column is not None:
+        asked.setdefault("unlabelled", f"{schema.unit.column} < 2")
+    return Fitted(schema, asked, "pure")
+
+
+def memory(
+    rows: Iterable[Row] = (), *, schema: Schema = SCHEMA, cap: object | None = 1000, kind: str = "pure"
+) -> Database:
+    """Return an open database in memory with the table "people" registered, and a budget of another kind beside."""
+    return _registered(connect(":memory:", who="ann"), rows, schema, cap, kind)
+
+
+def on_disk(
+    path: Path, rows: Iterable[Row] = (), *, schema: Schema = SCHEMA, cap: object | None = 1000, kind: str = "pure"
+) -> Database:
+    """Return an open database file with the table "people" registered, and a budget of another kind beside."""
+    return _registered(connect(path, create=True, who="ann"), rows, schema, cap, kind)
+
+
+def _registered(database: Database, rows: Iterable[Row], schema: Schema, cap: object | None, kind: str) -> Database:
+    fill(database.engine, "people", rows, types_of(schema))
     database.register("people", schema, cap=cap)
+    if kind != "pure":
+        database.set_cap("people", cap, kind=kind)
     return database
 
 

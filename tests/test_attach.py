@@ -167,7 +167,7 @@ def test_an_unexpected_error_loses_its_text(
     def broken(*_: object) -> None:
         raise RuntimeError("SECRET CELL")
 
-    monkeypatch.setattr(dpsql.Model, "best", broken)
+    monkeypatch.setattr(dpsql.Model, "label", broken)
     with pytest.raises(duckdb.Error, match="RuntimeError; its message is withheld") as caught:
         con.execute("SELECT dpsql_predict('m', {x: 1, c: 'a'})").fetchall()
     assert "SECRET" not in str(caught.value)
@@ -213,7 +213,7 @@ def test_predict_takes_rows_of_any_type(
     """Whatever a cell holds, the row has a label: what is no number goes where NULL goes, as in a CSV file."""
     [row] = rows(con, f"SELECT dpsql_predict('m', {{{cells}}}) AS label")
     columns = {name: [value] for name, value in same.items()}
-    assert row["label"] == model.classes[model.best(columns)]
+    assert row["label"] == model.label(columns)
 
 
 def test_no_row_has_no_label(con: Connection, db: Database, model: dpsql.Model) -> None:

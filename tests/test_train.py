@@ -100,7 +100,7 @@ def test_the_certificate_is_plain_and_complete(database: Database) -> None:
     assert plain(json.dumps(kept)) == kept
     assert set(kept) == {
         "private", "epsilon", "neighbours", "unit", "dataset", "table", "method", "plan", "request_id",
-        "ledger_entry", "ledger_hash", "created_at", "digest", "versions",
+        "kind", "ledger_entry", "ledger_hash", "created_at", "digest", "versions",
     }  # fmt: skip
     assert kept["digest"] == model.released.digest()
 

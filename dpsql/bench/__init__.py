@@ -1,1 +1,4 @@
-"""Measures what dpsql costs, in units that a slow or busy machine does not change: see `python -m dpsql.bench`."""
+"""Measures what dpsql costs, in units that a slow or busy machine does not change, and how accurate its methods are.
+
+See `python -m dpsql.bench`.
+"""

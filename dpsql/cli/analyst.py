@@ -56,12 +56,12 @@ def train(
             return
         if dry_run:
             plan = db.plan(table, epsilon=epsilon, method=method, batch=batch, **chosen)
-            _print_plan(plan, db.budget(table), db.spent_on(table, batch), as_json=as_json)
+            _print_plan(plan, db.budget(table, plan.kind), db.spent_on(table, batch, plan.kind), as_json=as_json)
             return
         with working(f'training on "{table}"'):
             ids = {"name": name, "request_id": request_id, "batch": batch}
             model = db.train(table, epsilon=epsilon, method=method, **ids, **chosen)
-        left = db.budget(table)
+        left = db.budget(table, model.certificate.get("kind", "pure"))
     if as_json:
         print_json({"model": model.name, "budget": _budget(left), "certificate": dict(model.certificate)})
         return

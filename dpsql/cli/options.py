@@ -58,6 +58,12 @@ def training(command: _Command) -> _Command:
     """Add what a training run takes; the command gets `epsilon`, `method` and the method's parameters."""
     for decorate in (
         click.option("--as-published", is_flag=True, default=None, help="The paper's unproven form: NOT private."),
+        click.option("--shared", is_flag=True, default=None, help="Every row in every tree (rosnam)."),
+        click.option("--unlabelled", metavar="TABLE|CONDITION", help="Unlabelled rows that shape the trees."),
+        click.option("--privacy", type=str, help="What is private: rows, or labels alone (sspe)."),
+        click.option("--allocation", type=str, help="How levels share epsilon: geometric or uniform."),
+        click.option("--utility", type=str, help="What a split is chosen by: max, gain or gini (fs)."),
+        click.option("--more-trees", type=int, help="Trees that learn from the first ones (pte)."),
         click.option("--seed", type=int, help="Shapes the trees; never touches noise."),
         click.option("--limit", type=int, help="Most cells (leaves of all trees × classes) of the release."),
         click.option("--bins", type=int, help="Branches of a split on a number (id3)."),

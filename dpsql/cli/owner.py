@@ -24,11 +24,14 @@ from dpsql.schema import Schema
 @click.option("--no-cap", is_flag=True, help="Public data: no cap, for comparisons only.")
 @click.option("--label", help="Without --schema: the label column.")
 @click.option("--class", "classes", multiple=True, metavar="VALUE", help="Without --schema: a class (repeat).")
+@click.option("--target", "bounds", metavar="LOWER:UPPER", help="Without --schema: the bounds of a numeric label.")
 @click.option("--numeric", multiple=True, metavar="NAME:LOWER:UPPER", help="Without --schema: a numeric feature.")
 @click.option("--categorical", multiple=True, metavar="NAME:A,B,…", help="Without --schema: a categorical feature.")
 @click.option("--boolean", multiple=True, metavar="NAME", help="Without --schema: a boolean feature.")
 @click.option("--unit", metavar="COLUMN:MAX_ROWS", help="Without --schema: the privacy unit [default: a row].")
 @click.option("--rows", type=int, help="Without --schema: the approximate size, declared public.")
+@click.option("--public-features", is_flag=True, help="Without --schema: labels alone are private.")
+@click.option("--disjoint-from", multiple=True, metavar="TABLE", help="Without --schema: no unit is in that table.")
 @click.option("--replace", is_flag=True, help="Change schema and cap of a registered table; what is spent stays.")
 @click.option("--dry-run", is_flag=True, help="Check the schema file and show it; change nothing.")
 @as_json
@@ -143,8 +146,11 @@ def add_ids(target: Target, table: str, column: str, as_json: bool) -> None:
 @click.option("--table", help="One table [default: all registered ones].")
 @click.option("--set-cap", metavar="E", help="Owner: set the cap.")
 @click.option("--analyst", metavar="NAME", help="With --set-cap: this analyst's cap under the dataset's.")
+@click.option("--kind", type=click.Choice(["pure", "label"]), help="What is protected: rows [pure], or labels alone.")
 @as_json
-def budget(target: Target, table: str | None, set_cap: str | None, analyst: str | None, as_json: bool) -> None:
+def budget(
+    target: Target, table: str | None, set_cap: str | None, analyst: str | None, kind: str | None, as_json: bool
+) -> None:
     """Show what each table's cap is, what is spent and what is left; as owner, set a cap.
 
     \b
@@ -152,21 +158,22 @@ def budget(target: Target, table: str | None, set_cap: str | None, analyst: str 
       dpsql budget --db data.duckdb
       dpsql budget --db data.duckdb --table adult --set-cap 5
       dpsql budget --db data.duckdb --table adult --set-cap 1 --analyst alice
+      dpsql budget --db data.duckdb --table trials --set-cap 1 --kind label
     """
     if (set_cap is not None or analyst is not None) and (table is None or set_cap is None):
         raise UsageError("setting a cap needs a table and a cap.", hint="--table TABLE --set-cap EPSILON")
     with target.open() as db:
         if set_cap is not None and table is not None:
-            db.set_cap(table, set_cap, analyst=analyst)
-        found = [db.budget(table)] if table is not None else db.budgets()
+            db.set_cap(table, set_cap, analyst=analyst, kind=kind or "pure")
+        found = [db.budget(table, kind or "pure")] if table is not None else db.budgets()
     if as_json:
         print_json([_budget_dict(one) for one in found])
         return
     rows: list[list[str]] = []
     for one in found:
-        rows.append([one.table, "", one.cap_text, one.spent_text, one.left_text])
-        rows += [["", share.name, share.cap_text, share.spent_text, share.left_text] for share in one.analysts]
-    print_table(None, ("table", "analyst", "cap", "spent", "left"), rows)
+        rows.append([one.table, one.kind, "", one.cap_text, one.spent_text, one.left_text])
+        rows += [["", "", share.name, share.cap_text, share.spent_text, share.left_text] for share in one.analysts]
+    print_table(None, ("table", "kind", "analyst", "cap", "spent", "left"), rows)
 
 
 def _schema(schema_file: str | None, entry: str | None, flags: dict[str, Any]) -> Schema:
@@ -177,8 +184,9 @@ def _schema(schema_file: str | None, entry: str | None, flags: dict[str, Any]) -
         return schemafile.load(schema_file, entry=entry)
     if entry is not None:
         raise UsageError("--entry picks one of the schemas in a file.", hint="--schema FILE --entry NAME")
-    if not flags["label"] or not flags["classes"]:
-        raise UsageError("a schema is needed.", hint="--schema FILE, or --label, --class and features as flags")
+    if not flags["label"] or bool(flags["classes"]) == bool(flags["bounds"]):
+        hint = "--schema FILE, or --label, --class (or --target) and features as flags"
+        raise UsageError("a schema is needed.", hint=hint)
     features: dict[str, Any] = {}
     for text in flags["numeric"]:
         name, lower, upper = _parts(text, "numeric", "NAME:LOWER:UPPER", 3)
@@ -191,7 +199,16 @@ def _schema(schema_file: str | None, entry: str | None, flags: dict[str, Any]) -
     for name in flags["boolean"]:
         _once(name, features)
         features[name] = {"type": "boolean"}
-    declared = {"label": flags["label"], "classes": list(flags["classes"]), "features": features, "rows": flags["rows"]}
+    declared = {"label": flags["label"], "features": features, "rows": flags["rows"]}
+    if flags["bounds"]:
+        lower, upper = _parts(flags["bounds"], "target", "LOWER:UPPER", 2)
+        declared["target"] = {"lower": _number(lower), "upper": _number(upper)}
+    else:
+        declared["classes"] = list(flags["classes"])
+    if flags["public_features"]:
+        declared["public_features"] = True
+    if flags["disjoint_from"]:
+        declared["disjoint_from"] = list(flags["disjoint_from"])
     if flags["unit"]:
         column, most = _parts(flags["unit"], "unit", "COLUMN:MAX_ROWS", 2)
         declared["privacy_unit"] = {"column": column, "max_rows": _whole(most)}
@@ -228,6 +245,7 @@ def _budget_dict(one: Budget) -> dict[str, Any]:
     return {
         "dataset": one.dataset,
         "table": one.table,
+        "kind": one.kind,
         "cap": None if one.cap is None else one.cap_text,
         "spent": one.spent_text,
         "left": None if one.left is None else one.left_text,

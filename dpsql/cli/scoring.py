@@ -11,6 +11,7 @@ from dpsql.cli.options import Target, as_json, database
 from dpsql.cli.output import check_new, note, print_json, print_table, say, say_exact, working, write_new
 from dpsql.database import Database
 from dpsql.errors import ParameterError, UsageError
+from dpsql.evaluate import NumericEvaluation
 from dpsql.kernel.dataset import fit_features
 from dpsql.model import Model
 from dpsql.modelsql import FORMS, default_name
@@ -61,6 +62,8 @@ def show(target: Target, model: str, tree: int, depth: int, as_json: bool) -> No
     card = found.certificate
     forest = found.released.forest
     say(f'Model "{found.name}": {found.method}, {forest.trees} trees, depth {forest.depth}, {forest.leaves} leaves')
+    if found.schema.target is not None:
+        say(f"Predicts:    {found.schema.label}, {found.schema.target}")
     say(f"Private:     {'yes' if card['private'] else 'NO: the published variant has no proof'}")
     say(f"Epsilon:     {card['epsilon']}")
     say(f"Neighbours:  {card['neighbours']}")
@@ -152,6 +155,8 @@ def evaluate(target: Target, model: str, table: str, as_json: bool) -> None:
         print_json(found.to_dict())
         return
     say(str(found))
+    if isinstance(found, NumericEvaluation):
+        return
     rows = [
         [true, *(int(v) for v in row)]
         for true, row in zip(found.confusion.index, found.confusion.to_numpy(), strict=True)

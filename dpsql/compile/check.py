@@ -1,18 +1,25 @@
 """Refuses a query over private rows unless its result is an aggregate over a public grid.
 
 This is a second lock, not the proof: the kernel only ever runs statements built in `compile/`. What is checked on the
-syntax tree: the outermost SELECT gives nothing but counts (or sums of zeros and ones) and the keys they are grouped
-by; every key is one of the public grid's names, and no group is left out by a condition on its rows; every function is
-on a short list of total ones; nothing is ordered, limited, sampled or made distinct; one table with a schema is read,
-once.
+syntax tree: the outermost SELECT gives nothing but counts (or sums of zeros and ones, or of whole numbers clamped to
+literal bounds) and the keys they are grouped by; every key is one of the public grid's names, and no group is left out
+by a condition on its rows; every function is on a short list of total ones; nothing is ordered, limited, sampled or
+made distinct; one table with a schema is read, once.
 """
 
 from __future__ import annotations
 
+import re
+
 from sqlglot import exp
 
+from dpsql.schema import MAX_STEPS
+
+#: What the names of kept rows begin with.
+KEPT = "kept_"
+_KEPT = re.compile(r"node|class|word_[0-9]+")
 #: Keys whose values are numbers on a public grid, whatever the rows hold.
-GRID_KEYS = frozenset(("leaf", "node", "class", "axis", "cell"))
+GRID_KEYS = frozenset(("leaf", "node", "class", "ask", "cell"))
 _FORBIDDEN = (
     exp.Limit,
     exp.Offset,
@@ -48,6 +55,12 @@ _FUNCTIONS = frozenset(
         "mod",
         "and",
         "or",
+        # What a row-to-row view or an analyst's condition may call (`compile/view.py`).
+        "lower",
+        "upper",
+        "trim",
+        "nullif",
+        "try_cast",
     ]
 )
 
@@ -68,6 +81,52 @@ def check(query: exp.Expr) -> None:
     """
     if not isinstance(query, exp.Select):
         raise NotAggregate("only a SELECT can be an aggregate")
+    _check_parts(query)
+    keys = _keys(query.args.get("group"))
+    for projection in query.selects:
+        _check_projection(projection, keys)
+
+
+def check_kept(query: exp.Expr) -> None:
+    """Raise NotAggregate unless the query gives rows that may wait in a workspace: node, class and words of cells.
+
+    >>> import sqlglot
+    >>> check_kept(sqlglot.parse_one("SELECT node, class, word_0 FROM depth_1"))
+    """
+    if not isinstance(query, exp.Select) or query.args.get("group"):
+        raise NotAggregate("only rows as they are can be kept")
+    _check_parts(query)
+    for projection in query.selects:
+        if not isinstance(projection, exp.Column) or not _KEPT.fullmatch(projection.name):
+            raise NotAggregate("a kept row has a node, a class and words of cells, and nothing else")
+
+
+def check_unlabelled(query: exp.Expr, label: str) -> None:
+    """Raise NotAggregate unless no value in a query over rows with public features comes from their label.
+
+    Which rows are taken may depend on whether they have one: that is public too.
+    """
+    if not isinstance(query, exp.Select) or any(
+        isinstance(node, (exp.Command, exp.DML, exp.DDL)) for node in _inner(query)
+    ):
+        raise NotAggregate("only a SELECT can be kept")
+    for select in query.find_all(exp.Select):
+        source = select.args.get("from_")
+        own = source is not None and isinstance(source.this, exp.Table) and bool(source.this.db)
+        if own and any(value.is_star for value in select.expressions):
+            raise NotAggregate("only features are public here: a star takes the label too")
+        for column in (column for value in select.expressions for column in value.find_all(exp.Column)):
+            # The table's own columns are quoted; a label may have the name of one of ours.
+            if getattr(column.this, "quoted", False) and column.name.lower() == label.lower():
+                raise NotAggregate("only features are public here")
+
+
+def _inner(query: exp.Select) -> list[exp.Expr]:
+    """Return all nodes that are no SELECT themselves (sqlglot counts a SELECT among the statements)."""
+    return [node for node in query.walk() if not isinstance(node, exp.Select)]
+
+
+def _check_parts(query: exp.Select) -> None:
     for node in query.walk():
         if isinstance(node, _FORBIDDEN):
             raise NotAggregate(f"{type(node).__name__} has no place in a count")
@@ -75,11 +134,8 @@ def check(query: exp.Expr) -> None:
             raise NotAggregate(f"the function {_name(node)} is not on the list")
     if query.args.get("order"):
         raise NotAggregate("a count is not ordered")
-    if sum(bool(table.db) for table in query.find_all(exp.Table)) > 1:
-        raise NotAggregate("a private table is read once: joined with itself, one row would count many times")
-    keys = _keys(query.args.get("group"))
-    for projection in query.selects:
-        _check_projection(projection, keys)
+    if sum(bool(table.db) or table.name.startswith(KEPT) for table in query.find_all(exp.Table)) > 1:
+        raise NotAggregate("private rows are read once: joined with themselves, one row would count many times")
 
 
 def _keys(group: exp.Expr | None) -> set[str]:
@@ -100,10 +156,25 @@ def _check_projection(projection: exp.Expr, keys: set[str]) -> None:
     inner = projection.unalias()
     if isinstance(inner, exp.Cast):
         inner = inner.this
-    if isinstance(inner, exp.Count) or (isinstance(inner, exp.Sum) and _zero_or_one(inner.this)):
+    if isinstance(inner, exp.Count) or (isinstance(inner, exp.Sum) and _bounded(inner.this)):
         return
     if not isinstance(inner, exp.Column) or inner.name not in keys:
         raise NotAggregate("a result column is neither a count nor a key it is grouped by")
+
+
+def _bounded(value: exp.Expr) -> bool:
+    """Tell whether an expression is within public bounds: 0 or 1, or LEAST(GREATEST(column, 0), steps)."""
+    if not isinstance(value, exp.Least):
+        return _zero_or_one(value)
+    inner, upper = value.this, value.expressions
+    if not (isinstance(inner, exp.Greatest) and isinstance(inner.this, exp.Column) and len(upper) == 1):
+        return False
+    return _literals(inner.expressions, 0) and _literals(upper, MAX_STEPS)
+
+
+def _literals(values: list[exp.Expr], most: int) -> bool:
+    """Tell whether all expressions are whole number literals from 0 to `most`."""
+    return all(isinstance(one, exp.Literal) and one.is_int and 0 <= int(one.this) <= most for one in values)
 
 
 def _zero_or_one(value: exp.Expr) -> bool:

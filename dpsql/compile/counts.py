@@ -6,7 +6,8 @@
     SELECT node AS leaf, class, COUNT(*) … GROUP BY node, class
 
 One scan of the private table. Disjoint trees: a row walks one tree, picked by its ticket. Shared trees: a row walks
-every tree. Only non-empty groups come back; the kernel fills the public grid before it adds noise.
+every tree. Only non-empty groups come back; the kernel fills the public grid before it adds noise. A numeric target is
+added up instead, in steps: `SELECT node AS leaf, COUNT(*), SUM(class) … GROUP BY node`.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ import numpy as np
 from sqlglot import exp
 
 from dpsql.compile.levels import Tables, node_tables, walk
-from dpsql.compile.source import PACKED, Source, Tickets, packed
+from dpsql.compile.source import PACKED, Source, Tickets, packed, word_name
 from dpsql.compile.vocabulary import Vocabulary, as_int, paren, whole
 from dpsql.trees.forest import Forest
+from dpsql.trees.grid import words
 
 START = "start"
 ROOTS = "roots"
@@ -28,10 +30,11 @@ ROOTS = "roots"
 
 @dataclass(frozen=True)
 class Part:
-    """One of several disjoint parts of the units, picked by the upper half of the ticket."""
+    """One of several disjoint parts of the units, picked by the upper half of the ticket; `side` names its source."""
 
     index: int = 0
     of: int = 1
+    side: str = ""
 
 
 WHOLE = Part()
@@ -63,13 +66,33 @@ def leaf_counts(
     part: Part = WHOLE,
 ) -> Statement:
     """Return the statement that counts (leaf, class); `forest` holds the trees of the slice only."""
-    query, last, tables = at_nodes(source, forest, vocabulary, tickets, trees, part)
-    query = (
-        query.select(exp.column("node").as_("leaf"), exp.column("class"), exp.Count(this=exp.Star()).as_("rows"))
-        .from_(last)
-        .group_by("node", "class")
-    )
-    return Statement(query, tables)
+    return counted(*at_nodes(source, forest, vocabulary, tickets, trees, part))
+
+
+def counted(query: exp.Select, rows: str, tables: Tables) -> Statement:
+    """Return the statement that counts (leaf, class) of rows that a query has brought to their leaves."""
+    leaf, label, count = exp.column("node").as_("leaf"), exp.column("class"), exp.Count(this=exp.Star()).as_("rows")
+    query = query.select(leaf, label, count, copy=False).from_(rows, copy=False)
+    return Statement(query.group_by("node", "class", copy=False), tables)
+
+
+def leaf_sums(
+    source: Source, forest: Forest, vocabulary: Vocabulary, tickets: Tickets, trees: Slice, part: Part = WHOLE
+) -> Statement:
+    """Return the statement that counts the rows of each leaf and adds up the steps of their targets."""
+    return summed(*at_nodes(source, forest, vocabulary, tickets, trees, part), steps=source.schema.steps)
+
+
+def summed(query: exp.Select, rows: str, tables: Tables, *, steps: int) -> Statement:
+    """Return the statement that counts rows and adds up steps of rows that a query has brought to their leaves.
+
+    Each number of steps is clamped once more where it is added up, so that `check.py` can see its bounds.
+    """
+    floored = exp.Greatest(this=exp.column("class"), expressions=[whole(0)], ignore_nulls=True)
+    total = exp.Sum(this=exp.Least(this=floored, expressions=[whole(steps)], ignore_nulls=True))
+    leaf, count = exp.column("node").as_("leaf"), exp.Count(this=exp.Star()).as_("rows")
+    whole_total = exp.alias_(exp.cast(total, exp.DataType.Type.BIGINT), "steps")
+    return Statement(query.select(leaf, count, whole_total).from_(rows).group_by("node"), tables)
 
 
 def row_count(source: Source, vocabulary: Vocabulary, tickets: Tickets, part: Part = WHOLE) -> Statement:
@@ -94,6 +117,27 @@ def at_nodes(
     query = query.with_(START, _only_part(start, part))
     query, last = walk(query, forest, start=START, carried=("class",))
     return query, last, tables
+
+
+def kept_rows(
+    source: Source, forest: Forest, vocabulary: Vocabulary, tickets: Tickets, trees: Slice, part: Part
+) -> Statement:
+    """Return the statement whose rows can be kept: each at its node, with class and words and nothing else."""
+    query, last, tables = at_nodes(source, forest, vocabulary, tickets, trees, part)
+    return Statement(query.select(*kept_columns(forest), copy=False).from_(last, copy=False), tables)
+
+
+def further(kept: str, forest: Forest, done: int) -> tuple[exp.Select, str, Tables]:
+    """Return an unfinished query that takes rows kept at depth `done` on to their leaves."""
+    rest = Forest(forest.axes, forest.trees, forest.levels[done:])
+    start = exp.select(*kept_columns(forest)).from_(kept)
+    query, last = walk(exp.Select().with_(START, start), rest, start=START, carried=("class",))
+    return query, last, node_tables(rest)
+
+
+def kept_columns(forest: Forest) -> list[str]:
+    """Return the columns of rows that are kept between statements."""
+    return ["node", "class", *(word_name(number) for number in range(words(len(forest.axes))))]
 
 
 def root_table(trees: int) -> dict[str, np.ndarray[Any, Any]]:

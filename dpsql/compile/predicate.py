@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from dpsql.compile.source import Source
+from dpsql.compile.source import Source, known_label, target_steps
 from dpsql.compile.vocabulary import Vocabulary, double, paren
 from dpsql.schema import CELLS, Categorical, Feature, Numeric
 from dpsql.trees.forest import Forest
@@ -38,12 +38,19 @@ def leaf_predicate(source: Source, forest: Forest, leaf: int, vocabulary: Vocabu
 
 
 def leaf_query(source: Source, forest: Forest, leaf: int, vocabulary: Vocabulary) -> exp.Select:
-    """Return the readable query of one leaf: `SELECT label, COUNT(*) … WHERE path GROUP BY label`."""
-    label = source.column(source.schema.label)
-    query = exp.select(label, exp.Count(this=exp.Star()).as_("rows")).from_(source.table.copy())
+    """Return the readable query of one leaf: `SELECT label, COUNT(*) … WHERE path GROUP BY label`.
+
+    With a numeric target: `SELECT COUNT(*), SUM(steps) … WHERE path`.
+    """
+    label, rows = source.column(source.schema.label), exp.Count(this=exp.Star()).as_("rows")
+    query = exp.Select().from_(source.table.copy())
     if source.where is not None:
         query = query.where(source.where.copy())
     query = query.where(leaf_predicate(source, forest, leaf, vocabulary))
+    if source.schema.target is not None:
+        total = exp.Sum(this=target_steps(source.schema.target, label))
+        return query.select(rows, total.as_("steps")).where(known_label(source, vocabulary))
+    query = query.select(label, rows)
     known = _one_of(exp.cast(label.copy(), exp.DataType.Type.TEXT), source.schema.classes, negated=False)
     return query.where(known).group_by(label.copy())
 

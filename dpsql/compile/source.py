@@ -2,7 +2,8 @@
 
 The first part of every statement is the same: read the private table once, keep the rows that count (a known label, a
 unit that is not NULL, at most `max_rows` of each unit), and turn each into a class number, a ticket for its partition
-and a few 64-bit words of cells. No cast here can fail, whatever a cell holds.
+and a few 64-bit words of cells. A numeric target takes the place of the class, as whole steps above its lower bound. No
+cast here can fail, whatever a cell holds.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from dpsql.compile.vocabulary import Vocabulary, column, double, paren, whole
-from dpsql.schema import CELLS, Categorical, Feature, Numeric, Schema
+from dpsql.schema import CELLS, Categorical, Feature, Numeric, Schema, Target
 from dpsql.trees.grid import AXES_PER_WORD, BITS, Axis, axes
 
 PACKED = "packed"
@@ -27,7 +28,8 @@ class Source:
     """A table to count or score: where it is, and what each schema column is in it.
 
     `columns` maps a column of the schema to its expression (itself for a table, its definition for a view),
-    `where` is a view's own filter, `whole` names the columns of integer type: they cannot hold NaN.
+    `where` is a view's own filter, `whole` names the columns of integer type: they cannot hold NaN. With `labelled`
+    false the label is not read at all: every row counts, each with class 0.
     """
 
     schema: Schema
@@ -35,10 +37,14 @@ class Source:
     columns: Mapping[str, exp.Expr]
     where: exp.Expr | None = None
     whole: frozenset[str] = frozenset()
+    labelled: bool = True
 
     def only(self, name: str, value: str) -> Source:
         """Return the rows alone whose column, as text, is this value."""
-        test = _text(self.column(name)).eq(exp.Literal.string(value))
+        return self.where_also(_text(self.column(name)).eq(exp.Literal.string(value)))
+
+    def where_also(self, test: exp.Expr) -> Source:
+        """Return the rows alone that also pass a test."""
         return replace(self, where=test if self.where is None else exp.and_(self.where.copy(), test))
 
     def column(self, name: str) -> exp.Expr:
@@ -63,19 +69,32 @@ def table(name: str, schema: str | None = None) -> exp.Table:
 
 
 def packed(source: Source, vocabulary: Vocabulary, tickets: Tickets) -> exp.Select:
-    """Return the rows that count: `class`, `ticket` (a hash of the unit) and the words `word_0`, `word_1`, …"""
-    label = class_position(source, vocabulary)
+    """Return the rows that count: `class`, `ticket` (a hash of the unit) and the words `word_0`, `word_1`, …
+
+    With a numeric target `class` is its number of steps, from 0 to the declared `steps`.
+    """
+    label = _class(source, vocabulary)
     ticket = exp.alias_(_ticket(source, vocabulary, tickets), "ticket")
     body = packed_words(source, vocabulary)
     unit = source.schema.unit
     query = exp.select(exp.alias_(label, "class"), ticket, *body).from_(source.table.copy())
     if source.where is not None:
         query = query.where(source.where.copy())
-    query = query.where(label.copy().is_(exp.null()).not_())
+    if source.labelled:
+        query = query.where(known_label(source, vocabulary))
     if unit.column is None:
         return query
     query = query.where(source.column(unit.column).is_(exp.null()).not_())
     return _at_most(query, source, vocabulary, tickets)
+
+
+def _class(source: Source, vocabulary: Vocabulary) -> exp.Expr:
+    if not source.labelled:
+        return whole(0)
+    target = source.schema.target
+    if target is None:
+        return class_position(source, vocabulary)
+    return target_steps(target, source.column(source.schema.label))
 
 
 def packed_words(source: Source, vocabulary: Vocabulary) -> list[exp.Expr]:
@@ -135,6 +154,37 @@ def class_position(source: Source, vocabulary: Vocabulary) -> exp.Expr:
     return vocabulary.position(source.schema.classes, _text(source.column(source.schema.label)))
 
 
+def known_label(source: Source, vocabulary: Vocabulary) -> exp.Expr:
+    """Return the condition that a row counts: its label is one of the classes, or a number that is not NaN."""
+    if source.schema.target is None:
+        return class_position(source, vocabulary).is_(exp.null()).not_()
+    known = source.column(source.schema.label).is_(exp.null()).not_()
+    if source.schema.label in source.whole:
+        return known
+    return exp.and_(known, exp.not_(vocabulary.is_nan(_double(source.column(source.schema.label)))))
+
+
+def target_steps(target: Target, value: exp.Expr) -> exp.Expr:
+    """Return a number as whole steps above the lower bound: clamped first, then rounded, so that the cast cannot fail.
+
+    A row with NULL or NaN is left out by `known_label`; here it would be the upper bound.
+    """
+    scaled = exp.Mul(
+        this=paren(exp.Sub(this=_double(value), expression=double(target.lower))), expression=double(target.scale)
+    )
+    clamped = (
+        exp.case()
+        .when(exp.LTE(this=scaled, expression=double(0)), double(0))
+        .when(exp.LT(this=scaled.copy(), expression=double(target.steps)), scaled.copy())
+        .else_(double(target.steps))
+    )
+    return exp.cast(exp.Floor(this=exp.Add(this=clamped, expression=double(0.5))), exp.DataType.Type.BIGINT)
+
+
+def _double(value: exp.Expr) -> exp.Expr:
+    return exp.cast(value, exp.DataType.Type.DOUBLE)
+
+
 def _numeric_cell(feature: Numeric, value: exp.Expr, vocabulary: Vocabulary, *, integer: bool) -> exp.Expr:
     number = exp.cast(value, exp.DataType.Type.DOUBLE)
     scaled = exp.Mul(
@@ -179,8 +229,13 @@ def _ticket(source: Source, vocabulary: Vocabulary, tickets: Tickets) -> exp.Exp
 
 
 def _at_most(query: exp.Select, source: Source, vocabulary: Vocabulary, tickets: Tickets) -> exp.Select:
-    """Keep at most `max_rows` rows of each unit, chosen by a keyed hash of their contents, never by their order."""
-    used = [source.column(source.schema.label), *(source.column(f.name) for f in source.schema.features)]
+    """Keep at most `max_rows` rows of each unit, chosen by a keyed hash of their contents, never by their order.
+
+    Where labels alone are private they have no say in it: another label must not bring in another row.
+    """
+    used = [source.column(feature.name) for feature in source.schema.features]
+    if source.labelled and not source.schema.public_features:
+        used.insert(0, source.column(source.schema.label))
     turn = exp.Window(
         this=exp.RowNumber(),
         partition_by=[source.column(str(source.schema.unit.column))],

@@ -1,70 +1,81 @@
-"""Histograms for splits that look at the data: how many rows of each class fall into each cell of each node.
+"""Histograms for splits that look at the data: how many rows of each class fall into each cell of an axis at a node.
 
-One scan for all nodes of a level and all asked axes: the rows are brought to their nodes as in `counts.py`, then
-joined with the short list of axes. With `by_class` false the class is left out.
+One scan for all nodes of a level: the rows are brought to their nodes as in `counts.py`, then joined with a short list
+of asks, each a node and an axis to read there. A node may ask for one axis, for several, or for none. With
+`by_class` false the class is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sqlglot import exp
 
-from dpsql.compile.counts import WHOLE, Part, Slice, Statement, at_nodes
-from dpsql.compile.source import Source, Tickets, word_name
-from dpsql.compile.vocabulary import Vocabulary, as_int, paren, whole
+from dpsql.compile.counts import Statement
+from dpsql.compile.levels import Tables
+from dpsql.compile.source import word_name
+from dpsql.compile.vocabulary import as_int, paren, whole
 from dpsql.schema import CELLS
-from dpsql.trees.forest import Forest
-from dpsql.trees.grid import shift, word, words
+from dpsql.trees.forest import PASS
+from dpsql.trees.grid import AXES_PER_WORD, BITS, words
 
-AXES = "axes"
+ASKS = "asks"
+
+
+@dataclass(frozen=True, eq=False)
+class Asks:
+    """Pairs of a node and an axis to read there; a result names its ask by its place here."""
+
+    node: NDArray[np.int64]
+    axis: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, axis: NDArray[Any]) -> Asks:
+        """Return the asks of an array of nodes × asked axes (PASS for none), node by node."""
+        node, place = np.nonzero(axis != PASS)
+        return cls(node, axis[node, place].astype(np.int64))
+
+    def __len__(self) -> int:
+        return len(self.node)
 
 
 def histograms(
-    source: Source,
-    forest: Forest,
-    vocabulary: Vocabulary,
-    tickets: Tickets,
-    trees: Slice,
-    axes: Sequence[int],
-    *,
-    by_class: bool,
-    part: Part = WHOLE,
+    query: exp.Select, rows: str, tables: Tables, axis_count: int, asks: Asks, *, by_class: bool
 ) -> Statement:
-    """Return the statement that counts (node, axis, cell[, class]) at the leaves of a growing forest."""
-    query, last, tables = at_nodes(source, forest, vocabulary, tickets, trees, part)
-    keys = ["node", "axis", "cell"] + (["class"] if by_class else [])
-    cell = as_int(
-        exp.BitwiseAnd(
-            this=paren(exp.BitwiseRightShift(this=_word(len(forest.axes)), expression=exp.column("shift", AXES))),
-            expression=whole(CELLS - 1),
-        )
-    )
+    """Return the statement that counts (ask, cell[, class]) of rows that a query has brought to their nodes.
+
+    `rows` names its last CTE, with columns `node`, `class` and the words of `axis_count` axes.
+    """
+    keys = ["ask", "cell"] + (["class"] if by_class else [])
+    moved = exp.BitwiseRightShift(this=_word(axis_count, rows), expression=exp.column("shift", ASKS))
+    cell = as_int(exp.BitwiseAnd(this=paren(moved), expression=whole(CELLS - 1)))
     cells = (
-        exp.select(exp.column("node", last), exp.column("class", last), exp.column("axis", AXES), cell.as_("cell"))
-        .from_(last)
-        .join(AXES, join_type="cross")
+        exp.select(exp.column("ask", ASKS), exp.column("class", rows), cell.as_("cell"))
+        .from_(rows)
+        .join(ASKS, on=exp.column("node", ASKS).eq(exp.column("node", rows)))
     )
-    query = query.with_("cells", cells).select(*keys, exp.Count(this=exp.Star()).as_("rows"))
-    tables[AXES] = _axis_table(axes)
-    return Statement(query.from_("cells").group_by(*keys), tables)
+    query = query.with_("cells", cells, copy=False).select(*keys, exp.Count(this=exp.Star()).as_("rows"), copy=False)
+    query = query.from_("cells", copy=False).group_by(*keys, copy=False)
+    return Statement(query, tables | {ASKS: _ask_table(asks)})
 
 
-def _word(axis_count: int) -> exp.Expr:
+def _word(axis_count: int, rows: str) -> exp.Expr:
     count = words(axis_count)
     if count == 1:
-        return exp.column(word_name(0))
-    case = exp.Case(this=exp.column("word", AXES))
+        return exp.column(word_name(0), rows)
+    case = exp.Case(this=exp.column("word", ASKS))
     for number in range(count - 1):
-        case = case.when(whole(number), exp.column(word_name(number)))
-    return case.else_(exp.column(word_name(count - 1)))
+        case = case.when(whole(number), exp.column(word_name(number), rows))
+    return case.else_(exp.column(word_name(count - 1), rows))
 
 
-def _axis_table(axes: Sequence[int]) -> dict[str, np.ndarray[Any, Any]]:
+def _ask_table(asks: Asks) -> dict[str, np.ndarray[Any, Any]]:
     return {
-        "axis": np.array(axes, np.int32),
-        "word": np.array([word(axis) for axis in axes], np.int16),
-        "shift": np.array([shift(axis) for axis in axes], np.uint8),
+        "ask": np.arange(len(asks), dtype=np.int32),
+        "node": asks.node.astype(np.int32),
+        "word": (asks.axis // AXES_PER_WORD).astype(np.int16),
+        "shift": (asks.axis % AXES_PER_WORD * BITS).astype(np.uint8),
     }

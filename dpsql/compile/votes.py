@@ -5,7 +5,8 @@
     SELECT …, CASE class WHEN 0 THEN '<=50K' … END FROM numbered JOIN winner
 
 The same CTEs make a SELECT, a view, a table macro, and a scalar macro. All numbers are whole and ties go to the
-first class, so Python gives the same label for every input.
+first class, so Python gives the same label for every input. Of a numeric target the votes are for its two bounds, and
+the prediction is where their share lies between them: one division of whole numbers.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dpsql.compile.counts import ROOTS, START
 from dpsql.compile.levels import walk
 from dpsql.compile.source import PACKED, Source, packed_words
 from dpsql.compile.vocabulary import Vocabulary, column, double, paren, whole
-from dpsql.schema import Schema
+from dpsql.schema import Schema, Target
 from dpsql.trees.forest import Forest
 
 ROW = "dpsql_row"
@@ -75,9 +76,9 @@ def predictions(
     query = exp.Select().with_(NUMBERED, read, materialized=True)
     words = packed_words(source, vocabulary)
     query = query.with_(PACKED, exp.select(exp.column(ROW), *words).from_(NUMBERED))
-    query = _scored(query, forest, parts, carried=(ROW,))
-    query = query.with_(WINNER, _winner(len(source.schema.classes), (ROW,)))
-    label = _label(source.schema, exp.column("best", WINNER))
+    query = scored(query, forest, parts, carried=(ROW,))
+    query = query.with_(WINNER, winner(source.schema, (ROW,)))
+    label = _label(source.schema)
     chosen = [exp.Column(this=exp.Star(except_=[exp.to_identifier(ROW)]), table=exp.to_identifier(NUMBERED))]
     columns = chosen if keys is None else [column(key, NUMBERED) for key in keys]
     query = query.select(*columns, exp.alias_(label, result, quoted=True))
@@ -94,11 +95,12 @@ def scalar(source: Source, forest: Forest, parts: Parts, vocabulary: Vocabulary)
     query = exp.Select().with_(START, start)
     query, last = walk(query, forest, start=START, carried=(), nodes=parts.nodes)
     query = query.with_(SCORES, _scores(parts, last, ()))
-    query = query.with_(WINNER, _winner(len(source.schema.classes), ()))
-    return query.select(_label(source.schema, exp.column("best"))).from_(WINNER).subquery()
+    query = query.with_(WINNER, winner(source.schema, ()))
+    return query.select(_label(source.schema)).from_(WINNER).subquery()
 
 
-def _scored(query: exp.Select, forest: Forest, parts: Parts, *, carried: Sequence[str]) -> exp.Select:
+def scored(query: exp.Select, forest: Forest, parts: Parts, *, carried: Sequence[str]) -> exp.Select:
+    """Return the query with CTEs that take the packed rows through every tree and add up their leaves' weights."""
     roots = exp.alias_(parts.roots.copy(), ROOTS, table=True)
     start = exp.select(exp.column("node", ROOTS), exp.column(exp.Star(), PACKED)).from_(PACKED)
     query = query.with_(START, start.join(roots, join_type="cross"))
@@ -120,27 +122,54 @@ def _scores(parts: Parts, last: str, carried: Sequence[str]) -> exp.Select:
     )
 
 
-def _winner(classes: int, carried: Sequence[str]) -> exp.Select:
-    """Pick the highest score, the first class among equals, as one whole number: score·C + (C − 1 − class)."""
+def winner(schema: Schema, carried: Sequence[str]) -> exp.Select:
+    """Pick the highest score, the first class among equals, as one whole number: score·C + (C − 1 − class).
+
+    Of a numeric target: the votes for the upper bound (class 1), and all votes.
+    """
+    names = [exp.column(name) for name in carried]
+    found = _target_votes() if schema.target is not None else [_best_rank(len(schema.classes))]
+    query = exp.select(*names, *found).from_(SCORES)
+    return query.group_by(*(name.copy() for name in names)) if names else query
+
+
+def _target_votes() -> list[exp.Expr]:
+    upper = exp.case().when(exp.column("class").eq(whole(1)), exp.column("score")).else_(whole(0))
+    sums = {"best": exp.Sum(this=upper), "score": exp.Sum(this=exp.column("score"))}
+    return [exp.alias_(exp.cast(total, exp.DataType.Type.BIGINT), name) for name, total in sums.items()]
+
+
+def _best_rank(classes: int) -> exp.Expr:
     rank = exp.Add(
         this=exp.Mul(this=exp.column("score"), expression=whole(classes)),
         expression=paren(exp.Sub(this=whole(classes - 1), expression=exp.column("class"))),
     )
-    names = [exp.column(name) for name in carried]
-    query = exp.select(*names, exp.alias_(exp.Max(this=rank), "best")).from_(SCORES)
-    return query.group_by(*(name.copy() for name in names)) if names else query
+    return exp.alias_(exp.Max(this=rank), "best")
 
 
-def _label(schema: Schema, best: exp.Expr) -> exp.Expr:
-    """Name the class of a rank: the remainder is taken twice, because scores and so ranks may be negative."""
-    count = len(schema.classes)
-    once = paren(exp.Mod(this=best, expression=whole(count)))
-    rest = exp.Mod(this=paren(exp.Add(this=once, expression=whole(count))), expression=whole(count))
-    number = exp.Sub(this=whole(count - 1), expression=paren(rest))
-    case = exp.Case(this=number)
+def _label(schema: Schema) -> exp.Expr:
+    if schema.target is not None:
+        return _number(schema.target)
+    case = exp.Case(this=class_of_rank(len(schema.classes)))
     for position, name in enumerate(schema.classes[:-1]):
         case = case.when(whole(position), exp.Literal.string(name))
     return case.else_(exp.Literal.string(schema.classes[-1]))
+
+
+def class_of_rank(count: int) -> exp.Expr:
+    """Return the number of the class of a rank: the remainder is taken twice, because ranks may be negative."""
+    once = paren(exp.Mod(this=exp.column("best", WINNER), expression=whole(count)))
+    rest = exp.Mod(this=paren(exp.Add(this=once, expression=whole(count))), expression=whole(count))
+    return exp.Sub(this=whole(count - 1), expression=paren(rest))
+
+
+def _number(target: Target) -> exp.Expr:
+    """Return lower + width · (votes for the upper bound / all votes), within the bounds."""
+    votes = exp.Greatest(this=exp.column("score", WINNER), expressions=[whole(1)], ignore_nulls=True)
+    share = paren(exp.Div(this=_real(exp.column("best", WINNER)), expression=_real(votes)))
+    value = exp.Add(this=double(target.lower), expression=exp.Mul(this=double(target.width), expression=share))
+    floored = exp.Greatest(this=value, expressions=[double(target.lower)], ignore_nulls=True)
+    return exp.Least(this=floored, expressions=[double(target.upper)], ignore_nulls=True)
 
 
 def _with_shares(query: exp.Select, schema: Schema) -> exp.Select:

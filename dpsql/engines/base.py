@@ -77,6 +77,21 @@ class Transaction(Protocol):
         ...
 
 
+class Workspace(Protocol):
+    """A place inside the database for one session: rows brought to their nodes wait there for the next statement.
+
+    Nobody else can read it, and it is gone when the session is.
+    """
+
+    def keep(self, name: str, query: exp.Expr, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> None:
+        """Keep the rows of a checked query under a name, in place of what was kept there before."""
+        ...
+
+    def aggregate(self, query: exp.Expr, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> Arrays:
+        """Run one checked aggregate over private or kept rows, with `tables` loaded as temporary tables for it."""
+        ...
+
+
 class Engine(Protocol):
     """A database that dpsql can work in."""
 
@@ -115,6 +130,10 @@ class Engine(Protocol):
 
     def aggregate(self, query: exp.Expr, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> Arrays:
         """Run one checked aggregate over private rows, with `tables` loaded as temporary tables for it."""
+        ...
+
+    def workspace(self) -> AbstractContextManager[Workspace]:
+        """Open a workspace for a session whose statements build on each other."""
         ...
 
     def frame(self, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> pd.DataFrame:

@@ -7,7 +7,7 @@ configuration is locked. A connection that the caller opened cannot be locked do
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,10 +17,19 @@ import numpy as np
 import pandas as pd
 from sqlglot import exp
 
-from dpsql.engines.base import Arrays, Column, Conflict, Row, TableInfo
+from dpsql.engines.base import Arrays, Column, TableInfo
 from dpsql.engines.duckdb_catalog import CHECKS, COLUMNS, TABLES, enum_values, family
+from dpsql.engines.duckdb_cursor import (
+    COUNTING,
+    DuckDBTransaction,
+    DuckDBWorkspace,
+    fetch,
+    guarded,
+    in_this_database,
+    load,
+)
 from dpsql.engines.duckdb_vocabulary import DIALECT, DuckDBVocabulary
-from dpsql.errors import DatabaseError, DatabaseLocked, DatabaseReadOnly, QueryFailed
+from dpsql.errors import DatabaseError, DatabaseLocked, DatabaseReadOnly
 
 #: Statements are shaped by hand; these two rewrites turn a level join into a build on the data side (PERF.md).
 HAND_SHAPED = "SET disabled_optimizers = 'join_order,build_side_probe_side'"
@@ -61,7 +70,7 @@ def adopt(connection: duckdb.DuckDBPyConnection) -> DuckDBEngine:
     """Wrap a connection that the caller opened. It stays the caller's: not locked down, not closed."""
     engine = DuckDBEngine(connection, path=None, owned=False)
     with engine._cursor("read its catalog") as cursor:  # not the connection: it may hold a result not yet fetched
-        rows = _fetch(cursor, "SELECT path FROM duckdb_databases() WHERE database_name = current_database()")
+        rows = fetch(cursor, "SELECT path FROM duckdb_databases() WHERE database_name = current_database()")
     engine.path = Path(rows[0][0]) if rows and rows[0][0] else None
     return engine
 
@@ -93,7 +102,7 @@ class DuckDBEngine:
         """Return one sentence for each protection this connection lacks (none for one that dpsql opened)."""
         with self._cursor("read its settings") as cursor:
             names = [*HARDENING, "lock_configuration"]
-            found = {name: str(_fetch(cursor, "SELECT current_setting(?)", [name])[0][0]) for name in names}
+            found = {name: str(fetch(cursor, "SELECT current_setting(?)", [name])[0][0]) for name in names}
         wanted = HARDENING | {"lock_configuration": "true"}
         return [
             f"{name} is {found[name].lower()}, not {value}."
@@ -105,11 +114,11 @@ class DuckDBEngine:
     def transaction(self) -> Iterator[DuckDBTransaction]:
         """Open a write transaction on a cursor of its own: durable at the end of the block, undone when it raises."""
         with self._cursor("write to its own tables") as cursor:
-            _guarded("begin a transaction", cursor.begin)
+            guarded("begin a transaction", cursor.begin)
             done = False
             try:
                 yield DuckDBTransaction(cursor)
-                _guarded("commit", cursor.commit)
+                guarded("commit", cursor.commit)
                 done = True
             finally:
                 if not done:
@@ -118,22 +127,22 @@ class DuckDBEngine:
     def tables(self) -> list[str]:
         """Return the user's tables and views, by the names that `table` takes."""
         with self._cursor("read its catalog") as cursor:
-            found = _fetch(cursor, TABLES)
+            found = fetch(cursor, TABLES)
         return sorted(_full_name(schema, name) for schema, name, _ in found)
 
     def table(self, name: str) -> TableInfo | None:
         """Return what the catalog says of a table or view. Reads no row, not even the estimated size."""
         with self._cursor("read its catalog") as cursor:
             # A table called "a.b" comes before table b of schema a.
-            rows = sorted(_fetch(cursor, TABLES), key=lambda row: row[0] == "main")
+            rows = sorted(fetch(cursor, TABLES), key=lambda row: row[0] == "main")
             known = {_full_name(row[0], row[1]): row for row in rows}
             folded = {full.lower(): row for full, row in known.items()}
             found = known.get(name) or folded.get(name.lower())  # "É" and "é" are two tables in DuckDB
             if found is None:
                 return None
             schema, table, definition = found
-            columns = _fetch(cursor, COLUMNS, [schema, table])
-            checks = _fetch(cursor, CHECKS, [schema, table])
+            columns = fetch(cursor, COLUMNS, [schema, table])
+            checks = fetch(cursor, CHECKS, [schema, table])
         return TableInfo(
             name=_full_name(schema, table),
             schema=schema,
@@ -156,35 +165,37 @@ class DuckDBEngine:
         if not mine:
             return []
         with self._cursor("read its catalog") as cursor:
-            found = _fetch(cursor, "SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE internal")
+            found = fetch(cursor, "SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE internal")
         builtin = {name for (name,) in found}
         return sorted(name for name in mine if name in builtin)
 
     def aggregate(self, query: exp.Expr, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> Arrays:
         """Run one checked aggregate over private rows, with `tables` loaded as temporary tables for it."""
-        with self._cursor("count the rows") as cursor, self._tuned(cursor):
-            for name, columns in tables.items():
-                _load(cursor, name, columns)
-            text = _in_this_database(cursor, query)
-            result = _guarded("count the rows", lambda: cursor.execute(text).fetchnumpy())
-        return {name: np.ma.getdata(values) for name, values in result.items()}
+        with self.workspace() as here:
+            return here.aggregate(query, tables)
+
+    @contextmanager
+    def workspace(self) -> Iterator[DuckDBWorkspace]:
+        """Open a workspace: a cursor of its own, whose temporary tables nobody else sees and which go with it."""
+        with self._cursor(COUNTING) as cursor, self._tuned(cursor):
+            yield DuckDBWorkspace(cursor)
 
     def frame(self, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> pd.DataFrame:
         """Run a query over public or released tables and return it as a DataFrame (predictions, never training)."""
         with self._cursor("read the table") as cursor, self._tuned(cursor):
             for name, columns in (tables or {}).items():
-                _load(cursor, name, columns)
-            text = _in_this_database(cursor, query)
-            return _guarded("read the table", lambda: cursor.execute(text).fetchdf())
+                load(cursor, name, columns)
+            text = in_this_database(cursor, query)
+            return guarded("read the table", lambda: cursor.execute(text).fetchdf())
 
     def create(self, name: str, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> None:
         """Create a table from a query over public or released tables; nothing is left when it fails."""
         statement = exp.Create(this=exp.table_(name, quoted=True), kind="TABLE", expression=query)
         with self._cursor("create the table") as cursor, self._tuned(cursor):
             for table, columns in (tables or {}).items():
-                _load(cursor, table, columns)
-            text = _in_this_database(cursor, statement)
-            _guarded("create the table", lambda: cursor.execute(text))
+                load(cursor, table, columns)
+            text = in_this_database(cursor, statement)
+            guarded("create the table", lambda: cursor.execute(text))
 
     def add_column(self, info: TableInfo, column: str, make: Callable[[int], np.ndarray[Any, Any]]) -> None:
         """Add a BIGINT column to a base table and fill it, row address by row address, in one transaction."""
@@ -242,7 +253,7 @@ class DuckDBEngine:
     @contextmanager
     def _tuned(self, cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
         """Hold the caller's optimizer setting, which is global, for one statement; ours is set when it is opened."""
-        before = None if self.owned else _fetch(cursor, "SELECT current_setting('disabled_optimizers')")[0][0]
+        before = None if self.owned else fetch(cursor, "SELECT current_setting('disabled_optimizers')")[0][0]
         tuned = before is not None and _try_set(cursor, HAND_SHAPED)
         try:
             yield
@@ -252,61 +263,11 @@ class DuckDBEngine:
 
     @contextmanager
     def _cursor(self, doing: str) -> Iterator[duckdb.DuckDBPyConnection]:
-        cursor = _guarded(doing, self.connection.cursor)
+        cursor = guarded(doing, self.connection.cursor)
         try:
             yield cursor
         finally:
             cursor.close()
-
-
-class DuckDBTransaction:
-    """Statements on one cursor inside an open transaction."""
-
-    def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        self._cursor = cursor
-
-    def run(self, statement: str | exp.Expr, parameters: Sequence[object] = ()) -> int:
-        """Run a statement and return the number of rows it changed."""
-        result = _guarded("write to its own tables", lambda: self._execute(statement, parameters).fetchall())
-        return int(result[0][0]) if result and len(result[0]) == 1 and isinstance(result[0][0], int) else 0
-
-    def rows(self, statement: str | exp.Expr, parameters: Sequence[object] = ()) -> list[Row]:
-        """Run a query and return its rows as dictionaries."""
-
-        def fetch() -> list[Row]:
-            result = self._execute(statement, parameters)
-            names = [column[0] for column in result.description or []]
-            return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
-
-        return _guarded("read its own tables", fetch)
-
-    def arrays(self, statement: str | exp.Expr, parameters: Sequence[object] = ()) -> Arrays:
-        """Run a query and return its columns as arrays."""
-        found = _guarded("read its own tables", lambda: self._execute(statement, parameters).fetchnumpy())
-        return {name: np.ma.getdata(values) for name, values in found.items()}
-
-    def load(self, name: str, columns: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        """Create a temporary table from whole columns."""
-        _load(self._cursor, name, columns)
-
-    def insert(self, table: str, columns: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        """Append whole columns to a table of schema `dpsql`."""
-        names = [exp.to_identifier(name, quoted=True) for name in columns]
-        statement = exp.Insert(
-            this=exp.Schema(this=exp.table_(table, db="dpsql", quoted=True), expressions=names),
-            expression=exp.select(*names).from_(exp.to_table("dpsql_batch")),
-        )
-
-        def append() -> None:
-            self._cursor.register("dpsql_batch", pd.DataFrame(dict(columns)))
-            self._cursor.execute(statement.sql(DIALECT))
-            self._cursor.unregister("dpsql_batch")
-
-        _guarded("write to its own tables", append)
-
-    def _execute(self, statement: str | exp.Expr, parameters: Sequence[object]) -> duckdb.DuckDBPyConnection:
-        text = statement if isinstance(statement, str) else statement.sql(DIALECT)
-        return self._cursor.execute(text, list(parameters))
 
 
 def _try_open(path: str | Path, read_only: bool) -> tuple[duckdb.DuckDBPyConnection | None, DatabaseError]:
@@ -329,53 +290,8 @@ def _try_open(path: str | Path, read_only: bool) -> tuple[duckdb.DuckDBPyConnect
     return None, DatabaseError(f'"{path}" cannot be opened as a DuckDB database.', hint="check --db")
 
 
-def _guarded(doing: str, act: Callable[[], _Result]) -> _Result:
-    """Do something in the engine; replace its errors, whose texts can quote cells, by our own.
-
-    The new error is raised outside the except block, so that not even its context holds the old text.
-    """
-    problem: Exception
-    try:
-        return act()
-    except duckdb.TransactionException:
-        problem = Conflict()
-    except duckdb.ConstraintException:
-        problem = Conflict()
-    except duckdb.InvalidInputException as error:
-        read_only = "read-only" in str(error).lower()
-        problem = DatabaseReadOnly(READ_ONLY) if read_only else QueryFailed(doing, type(error).__name__)
-    except duckdb.OutOfMemoryException as error:
-        problem = QueryFailed(doing, type(error).__name__, hint="fewer trees, less depth, or more memory")
-    except duckdb.Error as error:
-        problem = QueryFailed(doing, type(error).__name__)
-    if doing == COUNTING and isinstance(problem, QueryFailed):
-        problem = QueryFailed(COUNTING, "why is withheld too")
-    raise problem
-
-
-#: The one thing done on private rows: not even the kind of its failure is told.
-COUNTING = "count the rows"
-READ_ONLY = "the database was opened read-only, and this needs to write to its ledger."
-
-
-def _fetch(cursor: duckdb.DuckDBPyConnection, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-    return _guarded("read its catalog", lambda: cursor.execute(query, list(parameters)).fetchall())
-
-
 def _full_name(schema: str, table: str) -> str:
     return table if schema == "main" else f"{schema}.{table}"
-
-
-def _in_this_database(cursor: duckdb.DuckDBPyConnection, query: exp.Expr) -> str:
-    """Render a query; a table with a schema gets the database too, so that no temporary table can stand in for it."""
-    database = _fetch(cursor, "SELECT current_database()")[0][0]
-
-    def qualify(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Table) and node.args.get("db") and not node.args.get("catalog"):
-            node.set("catalog", exp.to_identifier(database, quoted=True))
-        return node
-
-    return query.transform(qualify).sql(DIALECT)
 
 
 def _try_set(cursor: duckdb.DuckDBPyConnection, statement: str) -> bool:
@@ -391,24 +307,3 @@ def _quiet_rollback(cursor: duckdb.DuckDBPyConnection) -> None:
         cursor.rollback()
     except duckdb.Error:
         return  # the failed commit already undid it
-
-
-def _load(
-    cursor: duckdb.DuckDBPyConnection, name: str, columns: pd.DataFrame | Mapping[str, np.ndarray[Any, Any]]
-) -> None:
-    """Create a temporary table of the cursor's own from whole columns."""
-    frame = columns if isinstance(columns, pd.DataFrame) else pd.DataFrame(dict(columns))
-    statement = exp.Create(
-        this=exp.table_(name, quoted=True),
-        kind="TABLE",
-        replace=True,
-        properties=exp.Properties(expressions=[exp.TemporaryProperty()]),
-        expression=exp.select("*").from_("dpsql_batch"),
-    )
-
-    def create() -> None:
-        cursor.register("dpsql_batch", frame)
-        cursor.execute(statement.sql(DIALECT))
-        cursor.unregister("dpsql_batch")
-
-    _guarded("load a temporary table", create)

@@ -1,8 +1,8 @@
-"""Candidate splits: for each leaf of a growing forest, a list of two-way splits the kernel may choose from.
+"""Candidate splits: for each leaf of a growing forest, the axes it may split and a public weight for each split.
 
-A candidate is an axis and the set of its cells that go right. The list is public: it comes from the schema, a seed, or
-earlier releases, never from rows. `weights` is a public base measure, such as the width of an interval; a weight of 0
-rules a candidate out.
+The splits are a public list (`trees/splits.py`). Which axes a leaf asks for and the weights come from the schema, a
+seed, or earlier releases, never from rows. A weight is a base measure, such as the width of an interval; 0 rules
+a split out. A leaf that asks for no axis stays a leaf.
 """
 
 from __future__ import annotations
@@ -13,26 +13,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.errors import ParameterError
-from dpsql.trees.forest import Forest
+from dpsql.trees.forest import PASS, Forest, Ints, Level
+from dpsql.trees.splits import Splits
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Candidate splits as arrays of leaves × candidates."""
+    """What each leaf may choose: `axis` is leaves × asked axes (PASS for none), `weights` leaves × asked × splits."""
 
+    splits: Splits
     axis: NDArray[np.int16]
-    right: NDArray[np.uint64]
-    weights: NDArray[np.int64] | None = None
+    weights: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        if self.axis.ndim != 2 or self.axis.shape != self.right.shape or 0 in self.axis.shape:
-            raise ParameterError("candidates", allowed="two equal arrays of leaves × candidates", given=self.axis.shape)
-        if self.axis.min() < 0:
-            raise ParameterError("candidates", allowed="splits on axes of the schema", given=int(self.axis.min()))
-        if self.weights is not None and not (
-            self.weights.shape == self.axis.shape and self.weights.min() >= 0 and self.weights.any(axis=1).all()
-        ):
-            raise ParameterError("weights", allowed="as many, not negative, one above 0 for each leaf", given="others")
+        shape = (*self.axis.shape, self.splits.most)
+        if self.axis.ndim != 2 or 0 in self.axis.shape or self.weights.shape != shape:
+            raise ParameterError("candidates", allowed="axes of leaves × asked, weights of leaves × asked × splits",
+                                 given=(self.axis.shape, self.weights.shape))  # fmt: skip
+        if self.axis.min() < PASS or self.axis.max() >= len(self.splits.arity):
+            raise ParameterError("candidates", allowed="splits on axes of the schema", given=int(self.axis.max()))
+        asked = self.axis != PASS
+        missing = (self.splits.arity[self.axis] == 0) | ~asked[:, :, None]
+        if self.weights.min() < 0 or self.weights[missing].any():
+            raise ParameterError("weights", allowed="not negative, 0 where there is no split", given="others")
+        if (self.weights.max(axis=(1, 2)) == 0)[asked.any(axis=1)].any():
+            raise ParameterError("weights", allowed="one above 0 for each leaf that asks", given="none")
 
     def check_fit(self, forest: Forest) -> None:
         """Raise ParameterError unless there is a row of candidates for each leaf, on axes that the forest has."""
@@ -40,10 +45,16 @@ class Candidates:
             raise ParameterError(
                 "candidates", allowed=f"a row for each of {forest.leaves} leaves", given=len(self.axis)
             )
-        if self.axis.max() >= len(forest.axes):
-            raise ParameterError("candidates", allowed="splits on axes of the schema", given=int(self.axis.max()))
+        if len(self.splits.arity) != len(forest.axes):
+            raise ParameterError("candidates", allowed="splits on axes of the schema", given=len(self.splits.arity))
 
     @property
-    def used_axes(self) -> list[int]:
-        """The axes that any candidate reads."""
-        return [int(axis) for axis in np.unique(self.axis)]
+    def asking(self) -> Ints:
+        """The leaves that ask for a split."""
+        return np.flatnonzero((self.axis != PASS).any(axis=1))
+
+    def level(self, chosen: Ints) -> Level:
+        """Return the level that a choice for each leaf makes: a place among its splits, or −1 where it asked none."""
+        place, number = np.divmod(np.maximum(chosen, 0), self.splits.most)
+        axis = np.where(chosen < 0, PASS, self.axis[np.arange(len(chosen)), place])
+        return self.splits.level(axis.astype(np.int64), number)

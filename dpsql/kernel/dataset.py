@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dpsql.compile.source import Source, table
@@ -20,8 +20,9 @@ from dpsql.ledger import Entry, Ledger
 from dpsql.ledger.charge import check_text
 from dpsql.schema import Boolean, Categorical, Numeric, Schema
 
-#: Types that a label may have.
+#: Types that a label may have, and a label that is a numeric target.
 LABEL_FAMILIES = ("text", "integer", "boolean")
+TARGET_FAMILIES = ("integer", "real")
 _FITTING = {
     Numeric: ("integer", "real"),
     Categorical: ("text", "integer", "boolean"),
@@ -88,7 +89,8 @@ def resolve(engine: Engine, name: str, schema: Schema) -> tuple[TableInfo, str, 
 
 def columns_used(info: TableInfo, schema: Schema) -> dict[str, str]:
     """Return the type of every column that the schema names."""
-    names = [schema.label, *(feature.name for feature in schema.features)]
+    names = [schema.label] if schema.labelled else []
+    names += [feature.name for feature in schema.features]
     names += [name for name in (schema.unit.column, schema.partition, schema.batch) if name is not None]
     return {name: _type(info, name) for name in names}
 
@@ -148,9 +150,11 @@ def _all_rows(engine: Engine, dataset: Dataset) -> Source:
             hint="drop that macro",
         )
     if info.kind == "table":
-        return Source(dataset.schema, table(info.table, info.schema), {}, whole=info.integers)
-    base, view = unfold(engine, info)
-    return Source(dataset.schema, table(base.table, base.schema), dict(view.columns), view.where, info.integers)
+        rows = Source(dataset.schema, table(info.table, info.schema), {}, whole=info.integers)
+    else:
+        base, view = unfold(engine, info)
+        rows = Source(dataset.schema, table(base.table, base.schema), dict(view.columns), view.where, info.integers)
+    return replace(rows, labelled=dataset.schema.labelled)
 
 
 def _base(engine: Engine, info: TableInfo) -> str:
@@ -161,7 +165,9 @@ def _base(engine: Engine, info: TableInfo) -> str:
 def _spelled(info: TableInfo, schema: Schema) -> Schema:
     """Return the schema with column names as the catalog spells them, or say which column is missing or misfits."""
     declared = schema.to_dict()
-    declared["label"] = _fitting(info, schema.label, LABEL_FAMILIES, "the label")
+    families, role = (LABEL_FAMILIES, "the label") if schema.target is None else (TARGET_FAMILIES, "a numeric target")
+    if schema.labelled:
+        declared["label"] = _fitting(info, schema.label, families, role)
     features = {}
     for feature in schema.features:
         name = _fitting(info, feature.name, _FITTING[type(feature)], f"a {feature.kind} feature")

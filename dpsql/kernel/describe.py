@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from dpsql.kernel.utility import GRAIN, GRAINED
 from dpsql.ledger.amount import format_epsilon
 from dpsql.schema import Unit
 
@@ -27,6 +28,8 @@ def describe_step(step: Step, unit: Unit) -> dict[str, Any]:
         "expected_error": expected_error(step, unit),
         "note": step.note,
     }
+    if step.side:
+        described["side"] = step.side
     if step.parts > 1:
         described["part"] = f"{step.part + 1} of {step.parts}"
     return described
@@ -37,11 +40,17 @@ def expected_error(step: Step, unit: Unit) -> str:
     scale = float(step.scale(unit))
     if step.published:
         return "unknown: the published variant has no proof"
+    if step.free:
+        return "none: the features are public"
     if step.operation == "leaf_labels":
         lead = math.ceil(scale * math.log(max(1, step.classes - 1) / 2 / 0.05)) if step.classes > 1 else 0
         return f"a class that leads its leaf by {max(1, lead)} rows is named at least 95 times in 100"
     if step.operation == "choose":
-        return f"choices within {max(1, math.ceil(2 * scale))} rows of the best are likely"
+        rows = scale * step.width / (GRAIN if step.utility in GRAINED else 1)
+        return f"choices within {max(1, math.ceil(rows))} rows of the best are likely"
+    if step.operation == "leaf_sums":
+        rows = scale / step.row_weight
+        return f"standard deviation {2 * rows:.3g} rows per leaf, {math.sqrt(2) * rows:.3g} ranges per sum of targets"
     return f"standard deviation {math.sqrt(2) * scale:.3g} rows per count"
 
 

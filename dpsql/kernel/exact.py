@@ -6,20 +6,30 @@ out on the full public grid, zeros included, before anything else happens to the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from sqlglot import exp
 
-from dpsql.compile import counts, splits
-from dpsql.compile.check import check
+from dpsql.compile import counts, pseudo, splits
+from dpsql.compile.check import check, check_kept, check_unlabelled
 from dpsql.compile.counts import Part, Slice, Statement
+from dpsql.compile.levels import Tables
 from dpsql.compile.source import Source, Tickets
-from dpsql.engines.base import Arrays, Engine
-from dpsql.kernel.batches import batches
+from dpsql.compile.splits import Asks
+from dpsql.engines.base import Arrays, Engine, Workspace
+from dpsql.kernel import published
+from dpsql.kernel.batches import GROUPS_PER_STATEMENT, batches
+from dpsql.kernel.candidates import Candidates
+from dpsql.kernel.plan import Step
+from dpsql.kernel.utility import utilities
 from dpsql.mechanisms.rng import random_key
 from dpsql.schema import CELLS
-from dpsql.trees.forest import Forest
+from dpsql.trees.forest import PASS, Forest
+from dpsql.trees.voting import VotingForest
 
 Counts = NDArray[np.int64]
 
@@ -27,54 +37,172 @@ Counts = NDArray[np.int64]
 class Rows:
     """The private rows of one session, under ticket keys drawn for it and forgotten with it."""
 
-    def __init__(self, engine: Engine, source: Source) -> None:
+    def __init__(self, engine: Engine, source: Source, sides: Mapping[str, Source]) -> None:
         self._engine = engine
         self._source = source
+        self._sides = sides
         self._tickets = Tickets(tuple(random_key() >> 1 for _ in range(3)))
         self._classes = len(source.schema.classes)
+        self._open = ExitStack()
+        self._workspace: Workspace | None = None
+        self._kept: _Kept | None = None
+
+    def close(self) -> None:
+        """Let the workspace go, and what was kept in it."""
+        self._kept = self._workspace = None
+        self._open.close()
 
     def __repr__(self) -> str:
         return "<private rows>"
 
     def size(self, part: Part) -> int:
         """Return the exact number of rows that count. One scan."""
-        statement = counts.row_count(self._source, self._engine.vocabulary, self._tickets, part)
+        statement = counts.row_count(self._of(part), self._engine.vocabulary, self._tickets, part)
         return int(self._run(statement)["rows"][0])
 
     def leaf_counts(self, forest: Forest, part: Part, *, shared: bool) -> Counts:
         """Return the exact count of each (leaf, class) of the full grid. One scan per batch of trees."""
         found = np.zeros((forest.leaves, self._classes), np.int64)
+        if not _many(forest, shared) and self._kept is not None and self._kept.leads_to(forest, part):
+            query, last_rows, tables = self._at_nodes(forest, part, shared=shared)
+            groups = _on_grid(self._run(counts.counted(query, last_rows, tables)), "leaf", forest.leaves)
+            found[groups["leaf"], groups["class"]] = groups["rows"]
+            return found
         for first, last in batches(forest, self._classes):
             trees = Slice(shared, first, forest.trees)
             batch = forest if (first, last) == (0, forest.trees) else forest.part(first, last)
-            statement = counts.leaf_counts(self._source, batch, self._engine.vocabulary, self._tickets, trees, part)
+            statement = counts.leaf_counts(self._of(part), batch, self._engine.vocabulary, self._tickets, trees, part)
             groups = _on_grid(self._run(statement), "leaf", batch.leaves)
             found[forest.first_leaf[first] + groups["leaf"], groups["class"]] = groups["rows"]
         return found
 
-    def histograms(self, forest: Forest, axes: Sequence[int], part: Part, *, shared: bool, by_class: bool) -> Counts:
-        """Return the exact count of each (leaf, axis, cell, class) of the full grid (one class when not by class)."""
-        statement = splits.histograms(
-            self._source,
-            forest,
-            self._engine.vocabulary,
-            self._tickets,
-            Slice(shared, 0, forest.trees),
-            axes,
-            by_class=by_class,
-            part=part,
-        )
-        groups = _on_grid(self._run(statement), "node", forest.leaves)
-        found = np.zeros((forest.leaves, len(axes), CELLS, self._classes if by_class else 1), np.int64)
-        place = np.full(len(forest.axes), -1)
-        place[list(axes)] = np.arange(len(axes))
-        classes = groups["class"] if by_class else 0
-        found[groups["node"], place[groups["axis"]], groups["cell"], classes] = groups["rows"]
+    def leaf_sums(self, forest: Forest, part: Part, *, shared: bool) -> Counts:
+        """Return for each leaf of the full grid how many steps its targets are below `upper`, and above `lower`.
+
+        Both together are the leaf's rows × steps. One scan per batch of trees.
+        """
+        found, steps = np.zeros((forest.leaves, 2), np.int64), self._source.schema.steps
+        kept = not _many(forest, shared) and self._kept is not None and self._kept.leads_to(forest, part)
+        for first, last in [(0, forest.trees)] if kept else batches(forest, 2):
+            batch = forest if (first, last) == (0, forest.trees) else forest.part(first, last)
+            trees = Slice(shared, first, forest.trees)
+            where = (self._of(part), batch, self._engine.vocabulary, self._tickets, trees, part)
+            statement = (
+                counts.summed(*self._at_nodes(forest, part, shared=shared), steps=steps)
+                if kept
+                else counts.leaf_sums(*where)
+            )
+            groups = _on_grid(self._run(statement), "leaf", batch.leaves)
+            below = groups["rows"] * steps - groups["steps"]
+            found[forest.first_leaf[first] + groups["leaf"]] = np.stack([below, groups["steps"]], axis=1)
         return found
+
+    def histograms(self, forest: Forest, asks: Asks, part: Part, *, shared: bool, by_class: bool) -> Counts:
+        """Return the exact count of each (ask, cell, class) of the full grid (one class when not by class)."""
+        query, rows, tables = self._at_nodes(forest, part, shared=shared)
+        statement = splits.histograms(query, rows, tables, len(forest.axes), asks, by_class=by_class)
+        groups = _on_grid(self._run(statement), "ask", len(asks))
+        found = np.zeros((len(asks), CELLS, self._classes if by_class else 1), np.int64)
+        found[groups["ask"], groups["cell"], groups["class"] if by_class else 0] = groups["rows"]
+        return found
+
+    def scores(
+        self, forest: Forest, candidates: Candidates, parts: Sequence[Part], step: Step, *, by_class: bool
+    ) -> Counts:
+        """Return the exact utility of each candidate of each leaf that asks, as leaves × candidates.
+
+        The rows of all `parts` count together. A few leaves at a time: one statement counts their cells, and memory
+        stays bounded.
+        """
+        asking = candidates.asking
+        found = np.zeros((len(asking), candidates.axis.shape[1], candidates.splits.most), np.int64)
+        each = candidates.axis.shape[1] * CELLS * (self._classes if by_class else 1)
+        for start in range(0, len(asking), at_once := max(1, GROUPS_PER_STATEMENT // each)):
+            block = slice(start, start + at_once)
+            axis = np.full(candidates.axis.shape, PASS)
+            axis[asking[block]] = candidates.axis[asking[block]]
+            asks = Asks.of(axis)
+            found_in = (self.histograms(forest, asks, p, shared=step.shared, by_class=by_class) for p in parts)
+            counts = np.sum(list(found_in), axis=0)
+            held = np.empty((len(asks), candidates.splits.most), np.int64)
+            for one in np.unique(asks.axis):
+                here = asks.axis == one
+                held[here] = utilities(step.utility, counts[here], candidates.splits, int(one), most=step.most)
+            found[block][candidates.axis[asking[block]] != PASS] = held
+        return found.reshape(len(asking), -1)
+
+    def published_medians(self, forest: Forest, candidates: Candidates, part: Part, step: Step) -> Counts:
+        """Return the choices of Huang et al. as published: no proof, so `kernel/run.py` refuses it under a cap."""
+        counts = self.histograms(forest, Asks.of(candidates.axis), part, shared=step.shared, by_class=False)
+        return published.medians(counts[:, :, 0], candidates, float(step.epsilon))
+
+    def pseudo_counts(self, teacher: VotingForest, forest: Forest, part: Part) -> Counts:
+        """Return the exact count of (leaf, predicted class) of rows whose features are public."""
+        statement = pseudo.labelled_rows(self._of(part), teacher, self._engine.vocabulary, self._tickets)
+        check_unlabelled(statement.query, self._of(part).schema.label)
+        self._here.keep("kept_guessed", statement.query, statement.tables)
+        found = np.zeros((forest.leaves, self._classes), np.int64)
+        groups = _on_grid(self._run(pseudo.counts("kept_guessed", forest)), "leaf", forest.leaves)
+        found[groups["leaf"], groups["class"]] = groups["rows"]
+        return found
+
+    def _at_nodes(self, forest: Forest, part: Part, *, shared: bool) -> tuple[exp.Select, str, Tables]:
+        """Return an unfinished query that brings every row to its leaf: from scratch, or from where rows were kept."""
+        trees = Slice(shared, 0, forest.trees)
+        if _many(forest, shared):
+            return counts.at_nodes(self._of(part), forest, self._engine.vocabulary, self._tickets, trees, part)
+        kept = self._kept
+        if kept is None or not kept.leads_to(forest, part):
+            kept = _Kept("kept_0", Forest(forest.axes, forest.trees, ()), part)
+            where = (self._of(part), kept.forest, self._engine.vocabulary, self._tickets, trees, part)
+            self._keep(kept, counts.kept_rows(*where))
+        if kept.forest.depth < forest.depth:
+            query, last, tables = counts.further(kept.name, forest, kept.forest.depth)
+            kept = _Kept("kept_1" if kept.name == "kept_0" else "kept_0", forest, part)
+            self._keep(kept, Statement(query.select(*counts.kept_columns(forest)).from_(last), tables))
+        return counts.further(kept.name, forest, forest.depth)
+
+    def _keep(self, kept: _Kept, statement: Statement) -> None:
+        check_kept(statement.query)
+        self._here.keep(kept.name, statement.query, statement.tables)
+        self._kept = kept
+
+    def _of(self, part: Part) -> Source:
+        """Return the rows of a side: never those of another, even where a plan and its sources do not fit."""
+        return self._sides[part.side] if part.side else self._source
+
+    @property
+    def _here(self) -> Workspace:
+        if self._workspace is None:
+            self._workspace = self._open.enter_context(self._engine.workspace())
+        return self._workspace
 
     def _run(self, statement: Statement) -> Arrays:
         check(statement.query)
-        return self._engine.aggregate(statement.query, statement.tables)
+        return self._here.aggregate(statement.query, statement.tables)
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """Rows that wait in the workspace: under what name, at the leaves of which forest, which part of the units."""
+
+    name: str
+    forest: Forest
+    part: Part
+
+    def leads_to(self, forest: Forest, part: Part) -> bool:
+        """Whether a forest begins with the very levels that these rows have walked."""
+        walked = self.forest.levels
+        return (
+            (self.part, self.forest.trees, self.forest.axes) == (part, forest.trees, forest.axes)
+            and len(walked) <= len(forest.levels)
+            and all(one is other for one, other in zip(walked, forest.levels, strict=False))
+        )
+
+
+def _many(forest: Forest, shared: bool) -> bool:
+    """Whether each row walks several trees: it would be kept once for each of them, so it is not."""
+    return shared and forest.trees > 1
 
 
 def _on_grid(groups: Arrays, key: str, count: int) -> Arrays:

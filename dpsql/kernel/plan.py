@@ -14,11 +14,17 @@ from typing import Any
 
 from dpsql.errors import ParameterError
 from dpsql.kernel.describe import describe_plan, describe_step
-from dpsql.kernel.utility import MONOTONE
+from dpsql.kernel.utility import MOST, UTILITIES, width
 from dpsql.schema import Unit
 
 NANO = 10**9
-OPERATIONS = ("size", "leaf_counts", "leaf_labels", "histograms", "choose")
+OPERATIONS = ("size", "leaf_counts", "leaf_sums", "leaf_labels", "histograms", "choose")
+#: Operations that read public features alone. They cost nothing, and only a plan for labels may have them.
+FREE = ("public_size", "public_splits", "pseudo_counts")
+#: The two sides of a semi-supervised plan.
+UNLABELLED, LABELLED = "unlabelled", "labelled"
+#: The labelled rows once more, with their labels left alone.
+FEATURES = "features"
 #: The largest noise scale that the exact samplers take, with room to spare.
 LARGEST_SCALE = 2**50
 
@@ -29,7 +35,9 @@ class Step:
 
     `trees` and `shared` say how rows meet trees: disjoint trees see each row once, shared trees each see every row.
     `axes` is the number of histograms per tree. `cells` is the number of values that come out, `classes` of
-    them per leaf. `utility` names what `choose` maximises, `published` an unproven variant.
+    them per leaf, `row_weight` what one row adds to the values of a tree (1, or the steps of a target). `utility` names
+    what `choose` maximises, `most` what it cuts counts off at, `published` an unproven variant. A step of several
+    `uses` may be asked that often; the uses share its epsilon, each naming its part.
     """
 
     name: str
@@ -40,22 +48,34 @@ class Step:
     axes: int = 1
     cells: int = 1
     classes: int = 1
+    row_weight: int = 1
     scans: int = 1
     utility: str = ""
+    most: int = MOST
+    uses: int = 1
     published: bool = False
     note: str = ""
     part: int = 0
     parts: int = 1
+    side: str = ""
 
     def __post_init__(self) -> None:
-        if self.operation not in OPERATIONS:
+        if self.operation not in OPERATIONS + FREE:
             raise ParameterError("operation", allowed=f"one of {', '.join(OPERATIONS)}", given=self.operation)
-        for name in ("nano_epsilon", "trees", "axes", "cells", "scans"):
+        for name in ("nano_epsilon", "trees", "axes", "cells", "row_weight", "scans", "most", "uses"):
             given = getattr(self, name)
-            if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+            least = 0 if name == "nano_epsilon" and self.free else 1
+            if isinstance(given, bool) or not isinstance(given, int) or given < least:
                 raise ParameterError(name, allowed="a positive whole number", given=given)
-        if (self.operation == "choose") != (self.utility in MONOTONE):
-            raise ParameterError("utility", allowed=f"one of {', '.join(MONOTONE)}, for choose", given=self.utility)
+        if (self.operation in ("choose", "public_splits")) != (self.utility in UTILITIES):
+            raise ParameterError("utility", allowed=f"one of {', '.join(UTILITIES)}, for choose", given=self.utility)
+        if self.nano_epsilon < self.uses and not self.free:
+            raise ParameterError("epsilon", allowed=f"at least {self.uses / NANO:.9f}", given=self.nano_epsilon / NANO)
+
+    @property
+    def free(self) -> bool:
+        """Whether the step reads public features alone."""
+        return self.operation in FREE
 
     @property
     def cost(self) -> int:
@@ -68,16 +88,21 @@ class Step:
         return Fraction(self.nano_epsilon, NANO)
 
     def sensitivity(self, unit: Unit) -> int:
-        """Return how many counts one unit can change by one each: its rows, in each shared tree, on each axis."""
-        return unit.max_rows * (self.trees if self.shared else 1) * self.axes
+        """Return how much one unit can change all values together: its rows, in each shared tree, on each axis."""
+        return unit.change * (self.trees if self.shared else 1) * self.axes * self.row_weight
 
     def scale(self, unit: Unit) -> Fraction:
-        """Return the noise scale of a count: sensitivity over epsilon."""
-        return Fraction(self.sensitivity(unit)) / self.epsilon
+        """Return the noise scale of a count: sensitivity over epsilon; 0 where everything is public."""
+        return Fraction(0) if self.free else Fraction(self.sensitivity(unit)) / self.epsilon
 
     def row_epsilon(self, unit: Unit) -> Fraction:
         """Return what one row's presence in one cell may cost, so that a whole unit costs the step's epsilon."""
         return self.epsilon / self.sensitivity(unit)
+
+    @property
+    def width(self) -> int:
+        """How far one row can move the utility that `choose` maximises (see `kernel/utility.py`)."""
+        return width(self.utility, self.most)
 
 
 @dataclass(frozen=True)
@@ -104,7 +129,26 @@ class Parallel:
         return max(part.cost for part in self.parts)
 
 
-Composition = Step | Sequential | Parallel
+@dataclass(frozen=True)
+class Sides:
+    """Rows that shape trees without their labels, and rows whose labels are counted.
+
+    `apart`: no unit is on both sides, so the larger cost counts. Within one table the side follows from the unit alone;
+    of two tables the owner must have declared it. Otherwise somebody may be on both sides, and the costs add up.
+    """
+
+    unlabelled: Composition
+    labelled: Composition
+    apart: bool
+
+    @property
+    def cost(self) -> int:
+        """The larger cost of both sides, or their sum."""
+        costs = (self.unlabelled.cost, self.labelled.cost)
+        return max(costs) if self.apart else sum(costs)
+
+
+Composition = Step | Sequential | Parallel | Sides
 
 
 @dataclass(frozen=True)
@@ -115,8 +159,12 @@ class Plan:
     composition: Composition
     unit: Unit
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    #: Where unlabelled rows are: a table, or a condition on the rows of this one. "" where none are asked for.
+    unlabelled: str = ""
 
     def __post_init__(self) -> None:
+        if not self.unit.labels and any(step.free for step in self.steps):
+            raise ParameterError("plan", allowed="free steps only where labels alone are private", given=self.method)
         names = [step.name for step in self.steps]
         if len(set(names)) != len(names):
             raise ParameterError("plan", allowed="steps with different names", given=names)
@@ -132,6 +180,18 @@ class Plan:
     def nano_epsilon(self) -> int:
         """What the whole plan costs."""
         return self.composition.cost
+
+    @property
+    def kind(self) -> str:
+        """What epsilon means in the ledger: rows (or units) come and go, or labels change."""
+        return "label" if self.unit.labels else "pure"
+
+    def cost_of(self, side: str) -> int:
+        """Return what the steps of one side cost together; "" asks for all of a plan without sides."""
+        found = self.composition
+        if isinstance(found, Sides):
+            return found.unlabelled.cost if side == UNLABELLED else found.labelled.cost
+        return 0 if side == UNLABELLED else found.cost
 
     @property
     def private(self) -> bool:
@@ -154,6 +214,7 @@ class Plan:
         """Return the plan as plain values: what `--dry-run --json` prints and the ledger stores."""
         return {
             "method": self.method,
+            **({"unlabelled": self.unlabelled} if self.unlabelled else {}),
             "neighbours": self.unit.neighbours,
             "unit": str(self.unit),
             "private": self.private,
@@ -170,6 +231,9 @@ def _placed(composition: Composition, part: int, parts: int) -> Iterator[Step]:
     elif isinstance(composition, Sequential):
         for inner in composition.parts:
             yield from _placed(inner, part, parts)
+    elif isinstance(composition, Sides):
+        for side, inner in ((UNLABELLED, composition.unlabelled), (LABELLED, composition.labelled)):
+            yield from (replace(step, side=side) for step in _placed(inner, part, parts))
     else:
         count = len(composition.parts)
         for index, inner in enumerate(composition.parts):
@@ -179,5 +243,8 @@ def _placed(composition: Composition, part: int, parts: int) -> Iterator[Step]:
 def _shape(composition: Composition) -> Any:
     if isinstance(composition, Step):
         return composition.name
+    if isinstance(composition, Sides):
+        word = "sides, apart" if composition.apart else "sides, not apart"
+        return {word: {UNLABELLED: _shape(composition.unlabelled), LABELLED: _shape(composition.labelled)}}
     word = "sequential" if isinstance(composition, Sequential) else "parallel"
     return {word: [_shape(part) for part in composition.parts]}

@@ -8,32 +8,62 @@ reserve (durable) ──▶ session: queries and noise ──▶ one transaction
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import replace
 from typing import TypeVar
 
 from dpsql.engines.base import Engine, Transaction
 from dpsql.errors import DpsqlError, NotPrivate, QueryFailed
 from dpsql.kernel.dataset import Dataset, scope, source
-from dpsql.kernel.plan import Plan
+from dpsql.kernel.plan import LABELLED, UNLABELLED, Plan
 from dpsql.kernel.session import Session
+from dpsql.kernel.sides import check_sides, sources
 from dpsql.ledger import Block, Charge, Entry, Ledger
 
 _Release = TypeVar("_Release")
 
 
-def charge_for(dataset: Dataset, plan: Plan, *, who: str, request_id: str, batch: str | None = None) -> Charge:
-    """Return what the ledger is asked to charge for a plan, on the whole table or on one batch of it."""
+def charge_for(
+    dataset: Dataset,
+    plan: Plan,
+    *,
+    who: str,
+    request_id: str,
+    batch: str | None = None,
+    other: Dataset | None = None,
+) -> Charge:
+    """Return what the ledger is asked to charge for a plan, on the whole table or on one batch of it.
+
+    With an `other` dataset, which holds the unlabelled rows, each pays for its own side; see `other_charge`.
+    """
     return Charge(
         request_id=request_id,
         dataset=dataset.id,
         table=dataset.table,
         method=plan.method,
         plan=plan.to_dict() | ({} if batch is None else {"batch": batch}),
-        nano_epsilon=plan.nano_epsilon,
+        nano_epsilon=plan.nano_epsilon if other is None else plan.cost_of(LABELLED),
         neighbours=plan.unit.neighbours,
         unit=str(plan.unit),
         scope=scope(dataset, batch),
+        kind=plan.kind,
         who=who,
+    )
+
+
+def other_charge(charge: Charge, plan: Plan, other: Dataset) -> Charge | None:
+    """Return what the dataset of the unlabelled rows is charged beside; None where its features are public."""
+    cost = plan.cost_of(UNLABELLED)
+    if not cost:
+        return None
+    return replace(
+        charge,
+        request_id=f"{charge.request_id}/unlabelled",
+        dataset=other.id,
+        table=other.table,
+        nano_epsilon=cost,
+        scope="",
     )
 
 
@@ -48,32 +78,39 @@ def run(
     digest: Callable[[_Release], str],
     store: Callable[[Transaction, _Release, Entry], None],
     batch: str | None = None,
+    other: Dataset | None = None,
 ) -> Entry:
     """Charge the plan, let `ask` use its session, store what comes out, and return the entry.
 
-    When the request was made before, nothing is asked or stored: what its entry released is to be handed out.
+    When the request was made before, nothing is asked or stored: what its entry released is to be handed out. With an
+    `other` dataset both are charged in one step, or neither is.
     """
     refuse_unproven(ledger, dataset, plan)
+    check_sides(dataset, other, plan)
     where = source(engine, dataset, batch)
-    entry = ledger.reserve(charge)
-    if not entry.fresh:
-        return entry
+    sides = sources(engine, dataset, other, plan, where)
+    beside = None if other is None else other_charge(charge, plan, other)
+    entries = ledger.reserve_all([charge] if beside is None else [charge, beside])
+    if not entries[0].fresh:
+        return entries[0]
     problem: DpsqlError | None = None
     done = False
     try:
-        released = ask(Session(engine, where, plan))
-        entry = _store(ledger, entry, released, digest(released), store)
+        with closing(Session(engine, where, plan, sides)) as session:
+            released = ask(session)
+        entries[0] = _store(ledger, entries, released, digest(released), store)
         done = True
     except Exception as error:  # noqa: BLE001  the border of the kernel: nothing passes it unsealed
         problem = _sealed(error)
     finally:
         if not done:
             # The first error is the one to tell; a charge that cannot be marked lost stays reserved, and charged.
-            with contextlib.suppress(DpsqlError):
-                ledger.lost(entry, "failed")
+            for entry in entries:
+                with contextlib.suppress(DpsqlError):
+                    ledger.lost(entry, "failed")
     if problem is not None:
         raise problem  # outside the except block: not even its context holds the old error
-    return entry
+    return entries[0]
 
 
 def _sealed(error: Exception) -> DpsqlError:
@@ -95,13 +132,14 @@ def refuse_unproven(ledger: Ledger, dataset: Dataset, plan: Plan) -> None:
 
 def _store(
     ledger: Ledger,
-    entry: Entry,
+    entries: Sequence[Entry],
     released: _Release,
     digest: str,
     store: Callable[[Transaction, _Release, Entry], None],
 ) -> Entry:
     def together(transaction: Block) -> Entry:
-        store(transaction, released, entry)
-        return ledger.release(entry, digest, transaction)
+        store(transaction, released, entries[0])
+        ended = [ledger.release(entry, digest, transaction) for entry in entries]
+        return ended[0]
 
     return ledger.write(together)

@@ -13,24 +13,27 @@ Each operation therefore runs at e = epsilon / (c·T·axes), which is `Step.row_
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.compile.counts import Part
 from dpsql.compile.source import Source
+from dpsql.compile.splits import Asks
 from dpsql.engines.base import Engine
 from dpsql.errors import BudgetError
 from dpsql.kernel import published
 from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.exact import Counts, Rows
-from dpsql.kernel.plan import Plan, Step
-from dpsql.kernel.utility import MONOTONE, utilities
+from dpsql.kernel.plan import FEATURES, UNLABELLED, Plan, Step
+from dpsql.kernel.utility import CLASSLESS
 from dpsql.mechanisms.choose import exponential, permute_and_flip
 from dpsql.mechanisms.noise import discrete_laplace
-from dpsql.schema import Schema
+from dpsql.schema import CELLS, Schema
 from dpsql.trees.forest import Forest
+from dpsql.trees.voting import VotingForest
 
 NoisyCounts = NDArray[np.int64]
 Labels = NDArray[np.int64]
@@ -43,14 +46,19 @@ class AllowanceExceeded(BudgetError):
 class Session:
     """An open allowance on one dataset. `kernel/run.py` opens it after the charge is on disk."""
 
-    def __init__(self, engine: Engine, source: Source, plan: Plan) -> None:
+    def __init__(self, engine: Engine, source: Source, plan: Plan, sides: Mapping[str, Source] | None = None) -> None:
         self.schema: Schema = source.schema
         self.plan = plan
-        self._rows = Rows(engine, source)
+        self._rows = Rows(engine, source, sides or {})
         self._open = {step.name: step for step in plan.steps}
 
     def __repr__(self) -> str:
         return f"<Session: {len(self._open)} of {len(self.plan.steps)} steps left>"
+
+    def close(self) -> None:
+        """End the session: what it kept inside the database is gone."""
+        self._open.clear()
+        self._rows.close()
 
     def size(self, name: str) -> int:
         """Return the noisy number of rows that training would use.
@@ -72,6 +80,24 @@ class Session:
         counts = self._rows.leaf_counts(forest, _part(step), shared=step.shared)
         return _noisy(counts, step, self.plan)
 
+    def leaf_sums(self, name: str, forest: Forest) -> NoisyCounts:
+        """Return two noisy sums for every leaf: the steps of its rows' targets below `upper`, and those above `lower`.
+
+        The mean of a leaf lies at the share of the second in both; both over `steps` is the number of its rows.
+
+        Proof: a target counts as z whole steps above `lower`, clamped to 0 ≤ z ≤ S, S the declared steps. A row adds
+        S − z ≥ 0 to one sum and z ≥ 0 to the other of one leaf per tree: S together, whatever z is. So all sums change
+        by at most c·S (disjoint) or c·T·S (shared) in L1; discrete Laplace noise of that scale over epsilon on both
+        sums of every leaf, empty ones included, gives epsilon as in `leaf_counts`. A row whose target is NULL or NaN
+        adds nothing. Where labels alone are private, another target moves both sums by at most S each, which is the
+        factor 2 of `Unit.change`. (A sum and a count with noise of their own would have to share epsilon. This is the
+        K-norm mechanism of Hardt & Talwar 2010 for the body that the sum and count of one row span: no epsilon is
+        split, and the error of a mean is smaller.)
+        """
+        step = self._take(name, "leaf_sums", forest=forest, cells=forest.leaves * 2)
+        sums = self._rows.leaf_sums(forest, _part(step), shared=step.shared)
+        return _noisy(sums, step, self.plan)
+
     def leaf_labels(self, name: str, forest: Forest) -> Labels:
         """Return one class number per leaf by one-sided noisy arg-max, which is permute-and-flip on the counts.
 
@@ -83,7 +109,7 @@ class Session:
         step = self._take(name, "leaf_labels", forest=forest, cells=forest.leaves)
         counts = self._rows.leaf_counts(forest, _part(step), shared=step.shared)
         if step.published:
-            return published.smooth_labels(counts, float(step.epsilon))
+            return published.smooth_labels(counts, float(step.row_epsilon(self.plan.unit)))
         return permute_and_flip(counts, step.row_epsilon(self.plan.unit), monotone=True)
 
     def histograms(self, name: str, forest: Forest, axes: Sequence[int], *, by_class: bool = True) -> NoisyCounts:
@@ -97,31 +123,82 @@ class Session:
         classes = len(self.schema.classes) if by_class else 1
         cells = sum(forest.axes[axis].cells for axis in axes) * forest.leaves * classes
         step = self._take(name, "histograms", forest=forest, axes=len(axes), cells=cells)
-        counts = self._rows.histograms(forest, axes, _part(step), shared=step.shared, by_class=by_class)
-        noisy = _noisy(counts, step, self.plan)
+        asks = Asks.of(np.tile(np.array(axes), (forest.leaves, 1)))
+        counts = self._rows.histograms(forest, asks, _part(step), shared=step.shared, by_class=by_class)
+        noisy = _noisy(counts.reshape(forest.leaves, len(axes), CELLS, classes), step, self.plan)
         for place, axis in enumerate(axes):
             noisy[:, place, forest.axes[axis].cells :] = 0
         return noisy
 
-    def choose(self, name: str, forest: Forest, candidates: Candidates) -> Labels:
-        """Return one candidate split per leaf of a growing forest, by the exponential mechanism.
+    def choose(self, name: str, forest: Forest, candidates: Candidates, *, nano_epsilon: int | None = None) -> Labels:
+        """Return one candidate split per leaf of a growing forest, by the exponential mechanism; −1 where none asked.
 
-        Proof: the utilities of `kernel/utility.py` have row sensitivity 1, each with its proof there. A row is in one
-        leaf per tree, so the other leaves' choices do not change; the exponential mechanism at row epsilon e with
-        factor e/2 (e where the utility is monotone) costs e per row (McSherry & Talwar 2007; Dwork & Roth 2014,
-        Theorem 3.10).
+        Proof: adding a row moves the utilities of its leaf's candidates within an interval whose width is proved in
+        `kernel/utility.py`; with rate e/width the exponential mechanism costs e per row (McSherry & Talwar 2007; Dwork
+        & Roth 2014, Theorem 3.10). A row is in one leaf per tree, so the other leaves' choices do not change.
         """
         candidates.check_fit(forest)
-        step = self._take(name, "choose", forest=forest, cells=forest.leaves)
-        counts = self._rows.histograms(
-            forest, candidates.used_axes, _part(step), shared=step.shared, by_class=step.utility != "median"
+        step = self._take(name, "choose", forest=forest, cells=forest.leaves, nano_epsilon=nano_epsilon)
+        if step.published:
+            return self._rows.published_medians(forest, candidates, _part(step), step)
+        scores = self._rows.scores(forest, candidates, [_part(step)], step, by_class=step.utility not in CLASSLESS)
+        chosen = np.full(forest.leaves, -1, np.int64)
+        asking = candidates.asking
+        chosen[asking] = exponential(
+            scores,
+            step.row_epsilon(self.plan.unit),
+            sensitivity=step.width,
+            monotone=True,
+            weights=candidates.weights[asking].reshape(scores.shape),
         )
-        scores = utilities(step.utility, counts, candidates)
-        epsilon = step.row_epsilon(self.plan.unit)
-        return exponential(scores, epsilon, monotone=MONOTONE[step.utility], weights=candidates.weights)
+        return chosen
 
-    def _take(self, name: str, operation: str, *, forest: Forest | None = None, axes: int = 1, cells: int = 1) -> Step:
-        """Use up a step, after checking that it is asked for as it was declared."""
+    def public_size(self, name: str) -> int:
+        """Return the number of labelled rows. Neighbours differ in labels alone, so it is the same for both."""
+        step = self._take(name, "public_size")
+        return self._rows.size(_part(step))
+
+    def public_splits(self, name: str, forest: Forest, candidates: Candidates) -> Labels:
+        """Return the best candidate split of each leaf for the utility "median", over all rows, labelled or not.
+
+        Proof: it reads features alone, and neighbours have the same. `kernel/run.py` has checked that the owner
+        declared them public.
+        """
+        candidates.check_fit(forest)
+        step = self._take(name, "public_splits", forest=forest, cells=forest.leaves)
+        part = _part(step)
+        both = [replace(part, side=side) for side in (UNLABELLED, FEATURES)]
+        scores = self._rows.scores(forest, candidates, both, step, by_class=step.utility not in CLASSLESS)
+        asking = candidates.asking
+        allowed = candidates.weights[asking].reshape(scores.shape) > 0
+        chosen = np.full(forest.leaves, -1, np.int64)
+        chosen[asking] = np.where(allowed, scores, np.iinfo(np.int64).min).argmax(axis=1)
+        return chosen
+
+    def pseudo_counts(self, name: str, teacher: VotingForest, forest: Forest) -> NoisyCounts:
+        """Return how many unlabelled rows of each predicted class reach each leaf; a released forest predicts.
+
+        Proof: the teacher is released, and the rows' features are public (as for `public_splits`): post-processing.
+        """
+        cells = forest.leaves * len(self.schema.classes)
+        step = self._take(name, "pseudo_counts", forest=forest, cells=cells)
+        return self._rows.pseudo_counts(teacher, forest, replace(_part(step), side=UNLABELLED))
+
+    def _take(
+        self,
+        name: str,
+        operation: str,
+        *,
+        forest: Forest | None = None,
+        axes: int = 1,
+        cells: int = 1,
+        nano_epsilon: int | None = None,
+    ) -> Step:
+        """Use up a step, or a part of one of several uses, after checking that it is asked for as it was declared.
+
+        Parts may be as large as earlier answers make them, as long as they add up to no more than was declared
+        (Rogers, Roth, Ullman & Vadhan 2016: for pure epsilon, sums of adaptively chosen parts compose).
+        """
         step = self._open.get(name)
         if step is None:
             raise AllowanceExceeded(f'step "{name}" is not in the plan or was already used.')
@@ -132,8 +209,33 @@ class Session:
             raise AllowanceExceeded(
                 f'step "{name}" was declared as {declared} with {step.cells} values, not {asked} with {cells}.'
             )
+        self._check_label(step, cells)
         del self._open[name]
-        return step
+        if step.free:
+            if step.uses > 1:
+                self._open[name] = replace(step, uses=step.uses - 1)
+            return replace(step, uses=1)
+        part = step.nano_epsilon if nano_epsilon is None else nano_epsilon
+        if part != step.nano_epsilon or step.uses > 1:
+            if not 0 < part <= step.nano_epsilon or isinstance(part, bool) or not isinstance(part, int):
+                self._open[name] = step
+                raise AllowanceExceeded(f'step "{name}" has epsilon {float(step.epsilon)} left, and more was asked.')
+            if step.uses > 1 and step.nano_epsilon - part >= step.uses - 1:
+                self._open[name] = replace(step, nano_epsilon=step.nano_epsilon - part, uses=step.uses - 1)
+        return replace(step, nano_epsilon=part, uses=1)
+
+    def _check_label(self, step: Step, cells: int) -> None:
+        """Refuse classes where the schema has a numeric target, and sums where it has none or other steps."""
+        if step.operation == "leaf_sums":
+            if step.row_weight != self.schema.steps:
+                raise AllowanceExceeded(
+                    f'step "{step.name}" was declared for targets of {step.row_weight} steps, not {self.schema.steps}.'
+                )
+            return
+        by_class = step.operation in ("leaf_counts", "leaf_labels") or cells == 0
+        by_class |= step.operation == "choose" and step.utility not in CLASSLESS
+        if by_class and self.schema.target is not None:
+            raise AllowanceExceeded(f'step "{step.name}" asks for classes, but the label is a number.')
 
 
 def _noisy(counts: Counts, step: Step, plan: Plan) -> NoisyCounts:
@@ -141,4 +243,4 @@ def _noisy(counts: Counts, step: Step, plan: Plan) -> NoisyCounts:
 
 
 def _part(step: Step) -> Part:
-    return Part(step.part, step.parts)
+    return Part(step.part, step.parts, step.side)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
@@ -91,8 +91,12 @@ class Ledger:
         returns the stored entry, charges nothing, and is not fresh: hand out its release, run nothing.
         Raises BudgetExceeded, NotRegistered, LedgerBroken, ParameterError; then nothing has changed.
         """
-        self._require_installed(charge.table)
-        return self.write(lambda into: _reserve(into, charge))
+        return self.reserve_all([charge])[0]
+
+    def reserve_all(self, charges: Sequence[Charge]) -> list[Entry]:
+        """Make several charges in one step, all of them or none; each is as `reserve` makes it."""
+        self._require_installed(charges[0].table)
+        return self.write(lambda into: [_reserve(into, charge) for charge in charges])
 
     def release(self, entry: Entry, digest: str, transaction: Transaction) -> Entry:
         """Mark an entry released, in a block of `transaction()` or `write`, with what it releases."""
@@ -140,6 +144,11 @@ class Ledger:
         if found is None:
             raise NotRegistered(dataset, self.datasets())
         return found
+
+    def kinds(self, dataset: str) -> list[str]:
+        """Return the kinds of budget that a dataset has, "pure" first."""
+        rows = self._look(lambda into: into.rows("SELECT kind FROM dpsql.budget WHERE dataset = ?", (dataset,)))
+        return sorted((row["kind"] for row in rows or []), key=lambda kind: (kind != "pure", kind))
 
     def datasets(self) -> list[str]:
         """Return the registered datasets."""

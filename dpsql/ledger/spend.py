@@ -100,7 +100,7 @@ def _no_such_kind(charge: Charge) -> BudgetExceeded:
         needed=charge.epsilon,
         left=format_epsilon(0),
         cap=format_epsilon(0),
-        hint=f"dpsql budget --table {shlex.quote(charge.table)}",
+        hint=f"as owner: dpsql budget --table {shlex.quote(charge.table)} --kind {charge.kind} --set-cap E",
     )
 
 

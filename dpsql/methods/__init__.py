@@ -1,16 +1,27 @@
-"""The methods, one file per paper. `get` finds one by its name."""
+"""The methods, one file per paper. `get` finds one by its name, `fitting` one that can predict a schema's label."""
 
 from __future__ import annotations
 
-from dpsql.errors import UnknownName
-from dpsql.methods.base import Method
+from dpsql.errors import UnknownName, UsageError
+from dpsql.methods.base import Method, regression
+from dpsql.methods.fs import Fs
 from dpsql.methods.id3 import Id3
+from dpsql.methods.maxtree import Maxtree
+from dpsql.methods.pte import Pte
 from dpsql.methods.rdt import Rdt
 from dpsql.methods.rosnam import Rosnam
 from dpsql.methods.snr import Snr
+from dpsql.methods.spe import Spe
+from dpsql.methods.sspe import Sspe
+from dpsql.methods.ssrdt import SsRdt
+from dpsql.schema import Schema
 
-METHODS: dict[str, Method] = {method.name: method for method in (Rosnam(), Rdt(), Id3(), Snr())}
+METHODS: dict[str, Method] = {
+    method.name: method for method in (Rosnam(), Rdt(), Id3(), Snr(), Spe(), Sspe(), Pte(), SsRdt(), Fs(), Maxtree())
+}
 DEFAULT = "rosnam"
+#: The method for numeric targets that a front takes when none is named.
+REGRESSION = "rdt"
 
 
 def get(name: str) -> Method:
@@ -22,3 +33,21 @@ def get(name: str) -> Method:
     if name not in METHODS:
         raise UnknownName("method", name, METHODS)
     return METHODS[name]
+
+
+def fitting(name: str, schema: Schema) -> Method:
+    """Return the method of that name, or raise UsageError when it cannot predict what the schema's label is."""
+    method = get(name)
+    if not schema.labelled:
+        raise UsageError(
+            "this table has no label: its rows can shape trees for another table, and no more.",
+            hint="dpsql train --table LABELLED --method sspe --unlabelled THIS",
+        )
+    if schema.target is not None and not regression(method):
+        able = [one for one, other in METHODS.items() if regression(other)]
+        raise UsageError(
+            f'method "{name}" predicts classes, but the label "{schema.label}" is a number. '
+            f"Methods that predict numbers: {', '.join(able)}.",
+            hint=f"--method {able[0]}",
+        )
+    return method

@@ -67,13 +67,27 @@ class Flag:
         return given
 
 
-Parameter = Whole | Choice | Flag
+@dataclass(frozen=True)
+class Text:
+    """A parameter that is any text; nothing by default."""
+
+    help: str
+
+    def check(self, name: str, given: Any) -> str | None:
+        """Return the value, or raise ParameterError when it is not text."""
+        if given is not None and (not isinstance(given, str) or not given.strip() or len(given) > 10_000):
+            raise ParameterError(name, allowed="text, not empty", given=given)
+        return None if given is None else given.strip()
+
+
+Parameter = Whole | Choice | Flag | Text
 
 
 class Method(Protocol):
     """One method: its name, its parameters, its plan, its training.
 
-    A method whose splits follow from noisy releases also says `public_structure = False`; see `public_structure`.
+    A method whose splits follow from noisy releases also says `public_structure = False`; see `public_structure`. One
+    that can predict a numeric target says `regression = True`; see `regression`.
     """
 
     name: str
@@ -100,6 +114,11 @@ def public_structure(method: Method) -> bool:
     compare the runs of two tables leave them out.
     """
     return bool(getattr(method, "public_structure", True))
+
+
+def regression(method: Method) -> bool:
+    """Return whether a method can predict a numeric target: no, unless it says so."""
+    return bool(getattr(method, "regression", False))
 
 
 def resolved(method: Method, given: Mapping[str, Any]) -> dict[str, Any]:

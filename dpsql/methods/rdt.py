@@ -24,9 +24,12 @@ split at
 - A category with more than `branches` values is split into random groups, and levels stop at `limit`, as in `rosnam`.
 - The number of trees is 10, or 5 when fewer than 1000 rows are declared (the paper's choice for its 435 votes).
 - Counts below 0 are kept as they are: cutting them at 0 would add a bias to every empty leaf.
+- The paper classifies. A schema with a numeric target gives the same trees noisy sums instead of counts (`leaf_sums`),
+  and each leaf votes for its mean with a weight that grows with its rows (`trees/means.py`).
 
-Proof: the structure uses no rows, or a noisy number of them. Step 3 is one `leaf_counts` release on shared trees; see
-`kernel/session.py`. Classification is post-processing. With a bought size the two steps add up to epsilon.
+Proof: the structure uses no rows, or a noisy number of them. Step 3 is one `leaf_counts` (or `leaf_sums`) release on
+shared trees; see `kernel/session.py`. Prediction is post-processing. With a bought size the two steps add up to
+epsilon.
 """
 
 from __future__ import annotations
@@ -36,19 +39,17 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
-from dpsql.errors import ParameterError
+from dpsql.errors import ParameterError, UsageError
 from dpsql.kernel.batches import batches
 from dpsql.kernel.plan import Plan
 from dpsql.kernel.session import Session
 from dpsql.methods.base import Parameter, Whole, resolved
-from dpsql.methods.counted import shared_counts, size_then_counts
+from dpsql.methods.counted import fill_leaves, leaf_step, size_then_counts
 from dpsql.schema import Categorical, Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
 from dpsql.trees.grow import LIMIT, random_forest
-from dpsql.trees.voting import VotingForest, largest_weight
+from dpsql.trees.voting import VotingForest
 
 #: Below this many declared rows five trees are grown instead of ten.
 SMALL = 1000
@@ -59,6 +60,7 @@ class Rdt:
 
     name = "rdt"
     summary = "random trees, noisy counts (Jagannathan et al. 2012)"
+    regression = True
     parameters: Mapping[str, Parameter] = {
         "trees": Whole(None, 1, 10_000, "number of trees; every row is in each of them [10, or 5 below 1000 rows]"),
         "depth": Whole(None, 1, 60, "depth of the trees; by default from features and rows"),
@@ -71,15 +73,15 @@ class Rdt:
         """Return the plan: noisy counts on shared trees, after a noisy size where none is declared and it is needed."""
         chosen = resolved(self, parameters)
         chosen["trees"] = chosen["trees"] or (5 if schema.rows is not None and schema.rows < SMALL else 10)
-        if chosen["trees"] * len(schema.classes) > chosen["limit"]:
+        if chosen["trees"] * schema.leaf_values > chosen["limit"]:
             raise ParameterError("limit", allowed="at least trees × classes", given=chosen["limit"])
         if chosen["depth"] is None and schema.rows is None:
             steps = size_then_counts(nano_epsilon, chosen["trees"], schema, chosen["limit"])
             return Plan(self.name, steps, schema.unit, chosen)
         wanted = chosen["depth"] or height(schema, int(schema.rows or 0))
         forest = grown(schema, chosen, wanted)
-        counts = shared_counts(nano_epsilon, forest.trees, schema, forest.leaves * len(schema.classes))
-        counts = replace(counts, scans=len(batches(forest, len(schema.classes))))
+        counts = leaf_step(nano_epsilon, forest.trees, schema, forest.leaves * schema.leaf_values)
+        counts = replace(counts, scans=len(batches(forest, schema.leaf_values)))
         facts = {"wanted_depth": wanted, "grown_depth": forest.depth, "leaves": forest.leaves}
         return Plan(self.name, counts, schema.unit, {**chosen, **facts})
 
@@ -97,16 +99,20 @@ class Rdt:
 
 def counting_plan(schema: Schema, forest: Forest, nano_epsilon: int, parameters: Mapping[str, Any]) -> Plan:
     """Return the plan that counts rows in a forest that is already there: an update, or a party's contribution."""
-    counts = shared_counts(nano_epsilon, forest.trees, schema, forest.leaves * len(schema.classes))
+    counts = leaf_step(nano_epsilon, forest.trees, schema, forest.leaves * schema.leaf_values)
     facts = {"trees": forest.trees, "grown_depth": forest.depth, "leaves": forest.leaves}
     return Plan(Rdt.name, counts, schema.unit, {**facts, **parameters})
 
 
 def count(session: Session, forest: Forest) -> VotingForest:
-    """Return the forest whose leaves vote with their noisy counts, within what a vote can hold."""
-    noisy_counts = session.leaf_counts("counts", forest)
-    most = largest_weight(forest.trees, len(session.schema.classes))
-    return VotingForest(forest, np.clip(noisy_counts, -most, most))
+    """Return the forest whose leaves vote with the noisy counts, or sums, of step "counts"."""
+    return fill_leaves(session, forest)
+
+
+def refuse_target(schema: Schema, why: str) -> None:
+    """Raise UsageError where the label is a number: what adds up counts of classes cannot add up means."""
+    if schema.target is not None:
+        raise UsageError(why, hint="train anew on all rows: dpsql train --method rdt")
 
 
 def height(schema: Schema, rows: int) -> int:
@@ -131,7 +137,7 @@ def grown(schema: Schema, chosen: Mapping[str, Any], depth: int) -> Forest:
         trees=chosen["trees"],
         depth=depth,
         seed=chosen["seed"],
-        classes=len(schema.classes),
+        classes=schema.leaf_values,
         branches=chosen["branches"],
         limit=chosen["limit"],
     )

@@ -51,6 +51,9 @@ from dpsql.trees.grid import Axis, axes
 from dpsql.trees.grow import BRANCHES, LIMIT, random_forest
 from dpsql.trees.voting import VotingForest
 
+DISJOINT = "one label per leaf; each unit is in one tree, so all trees together cost epsilon once"
+SHARED = "one label per leaf; each unit is in every tree, so the trees share epsilon"
+
 
 class Rosnam:
     """Random trees, one noisy majority label per leaf, majority vote."""
@@ -64,11 +67,12 @@ class Rosnam:
         "branches": Whole(BRANCHES, 2, 64, "most branches of one split; wider categories are split by groups"),
         "limit": Whole(LIMIT, 2, 2**26, "most cells (leaves of all trees × classes) of the release"),
         "seed": Whole(0, 0, 2**63 - 1, "shapes the trees; never touches noise"),
+        "shared": Flag("every row in every tree, which then share epsilon, instead of each row in one tree"),
         "as_published": Flag("the paper's smooth-sensitivity form: NOT private"),
     }
 
     def plan(self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any]) -> Plan:
-        """Return the plan: one release of one label per leaf, on disjoint trees."""
+        """Return the plan: one release of one label per leaf, on disjoint trees unless asked otherwise."""
         chosen = resolved(self, parameters)
         rule = table4 if chosen["depth_rule"] == "table4" else theorem2
         wanted = chosen["depth"] or rule(len(schema.numeric), len(schema.categorical))
@@ -81,11 +85,12 @@ class Rosnam:
             "leaf_labels",
             nano_epsilon,
             trees=forest.trees,
+            shared=chosen["shared"],
             cells=forest.leaves,
             classes=len(schema.classes),
             scans=len(batches(forest, len(schema.classes))),
             published=published,
-            note="one label per leaf; each unit is in one tree, so all trees together cost epsilon once",
+            note=SHARED if chosen["shared"] else DISJOINT,
         )
         facts: dict[str, Any] = {"wanted_depth": wanted, "grown_depth": forest.depth, "leaves": forest.leaves}
         if schema.rows is not None:

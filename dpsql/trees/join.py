@@ -1,4 +1,4 @@
-"""Puts two forests side by side: the trees of both, over the features of both."""
+"""Puts two forests side by side: the trees of both, over the features of both, which are the same or all different."""
 
 from __future__ import annotations
 
@@ -7,17 +7,25 @@ from numpy.typing import NDArray
 
 from dpsql.schema import Schema
 from dpsql.trees.forest import PASS, Forest, Level
-from dpsql.trees.grid import axes
+from dpsql.trees.grid import Axis, axes
 from dpsql.trees.voting import VotingForest
 
 
 def side_by_side(schema: Schema, first: VotingForest, second: VotingForest) -> VotingForest:
     """Return one forest with the trees of both; `schema` has the features of the first, then those of the second."""
-    offset = len(first.forest.axes)
+    return _joined(axes(schema), first, second, offset=len(first.forest.axes))
+
+
+def together(first: VotingForest, second: VotingForest) -> VotingForest:
+    """Return one forest with the trees of both, over the features that both have."""
+    return _joined(first.forest.axes, first, second, offset=0)
+
+
+def _joined(grid: tuple[Axis, ...], first: VotingForest, second: VotingForest, *, offset: int) -> VotingForest:
     depth = max(first.forest.depth, second.forest.depth)
     pairs = zip(_padded(first.forest, depth, 0), _padded(second.forest, depth, offset), strict=True)
     levels = tuple(_beside(one, other) for one, other in pairs)
-    forest = Forest(axes(schema), first.forest.trees + second.forest.trees, levels)
+    forest = Forest(grid, first.forest.trees + second.forest.trees, levels)
     return VotingForest(forest, np.concatenate([first.weights, second.weights]))
 
 

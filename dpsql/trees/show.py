@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from dpsql.schema import CELLS, Categorical, Numeric, Schema
 from dpsql.trees.forest import PASS, Forest
 from dpsql.trees.grid import BITS
+from dpsql.trees.means import predictions
 from dpsql.trees.voting import VotingForest
 
 _MOST_VALUES = 4
@@ -49,7 +50,9 @@ def _lines(
 
 
 def leaf_text(schema: Schema, weights: NDArray[np.int64]) -> str:
-    """Return what a leaf says: its class, or its weights where it has several."""
+    """Return what a leaf says: its class, or its weights where it has several, or the number it votes for."""
+    if schema.target is not None:
+        return f"{predictions(schema.target, weights[None, :])[0]:.5g}"
     if np.count_nonzero(weights) <= 1:
         return schema.classes[int(np.argmax(weights))]
     return ", ".join(f"{name} {weight}" for name, weight in zip(schema.classes, weights.tolist(), strict=True))

@@ -54,7 +54,7 @@ def from_columns(schema: Schema, trees: int, nodes: Columns, leaves: Columns) ->
         planes = np.stack([nodes[f"plane_{plane}"][rows] for plane in range(PLANES)]).astype(np.uint64)
         levels.append(Level(nodes["axis"][rows].astype(np.int16), nodes["arity"][rows].astype(np.uint8), _used(planes)))
     forest = Forest(axes(schema), trees, tuple(levels))
-    return _released(forest, len(schema.classes), leaves)
+    return _released(forest, schema.leaf_values, leaves)
 
 
 def to_json(released: VotingForest) -> dict[str, Any]:
@@ -82,9 +82,9 @@ def from_json(schema: Schema, stored: Mapping[str, Any]) -> VotingForest:
     if not 1 <= trees <= 10**6 or len({len(column) for column in leaves.values()}) != 1:
         raise SchemaError("the model file is damaged: its forest has no sensible size.")
     forest = Forest(axes(schema), trees, levels)
-    if forest.leaves * len(schema.classes) > LARGEST_GRID:
+    if forest.leaves * schema.leaf_values > LARGEST_GRID:
         raise SchemaError("the model file is damaged: its forest is larger than any that dpsql releases.")
-    return _released(forest, len(schema.classes), leaves)
+    return _released(forest, schema.leaf_values, leaves)
 
 
 def check(forest: Forest) -> None:

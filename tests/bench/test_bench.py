@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from dpsql.bench import counts, noise
+from dpsql.bench import counts, growth, noise
 from dpsql.bench.__main__ import main
 from dpsql.bench.clock import least
 
@@ -121,3 +121,12 @@ def test_rounds_take_turns() -> None:
     order: list[str] = []
     least({name: lambda name=name: order.append(name) for name in "ab"}, repeat=3)  # type: ignore[misc]
     assert order == list("ababab")
+
+
+def test_growing_trees_is_measured_at_two_sizes() -> None:
+    """Each method stands there at a quarter of the rows and at all of them, with its own scan and a positive figure."""
+    found = json.loads(output("growth", "--short", "--json"))["cases"]
+    assert [(one["method"], one["rows"]) for one in found] == [
+        (case.method, rows) for rows in (10_000, 40_000) for case in growth.CASES
+    ]
+    assert all(one["total_s"] > 0 and one["s_seconds"] > 0 for one in found)

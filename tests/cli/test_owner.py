@@ -103,8 +103,8 @@ def test_budget_shows_all_tables(cli: Cli) -> None:
     """The table has cap, spent and left of each dataset and what each analyst spent."""
     ran = cli("budget")
     assert ran.code == 0
-    assert [word.strip() for word in ran.out.splitlines()[2].split("│")] == ["people", "", "10", "1", "9"]
-    assert [word.strip() for word in ran.out.splitlines()[3].split("│")] == ["", "ann", "no cap", "1", "no cap"]
+    assert [word.strip() for word in ran.out.splitlines()[2].split("│")] == ["people", "pure", "", "10", "1", "9"]
+    assert [word.strip() for word in ran.out.splitlines()[3].split("│")] == ["", "", "ann", "no cap", "1", "no cap"]
 
 
 def test_budget_equals_its_python_twin(cli: Cli, path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from dpsql.compile.counts import Slice, Statement, leaf_counts
+from dpsql.compile.counts import Slice, Statement, leaf_counts, leaf_sums
 from dpsql.compile.levels import Tables
 from dpsql.compile.predicate import leaf_query
 from dpsql.compile.vocabulary import Vocabulary
@@ -46,7 +46,8 @@ def rendered(text: str, dialect: str) -> str:
         query = leaf_query(source_of(schema), forest, show, words)
         return query.sql(dialect, pretty=True)
     trees = Slice(show == "shared", 0, 1)
-    statement: Statement = leaf_counts(source_of(schema), forest, words, KEYS, trees)
+    build = leaf_counts if schema.target is None else leaf_sums
+    statement: Statement = build(source_of(schema), forest, words, KEYS, trees)
     return statement.query.sql(dialect, pretty=True) + "\n\n" + _tables(statement.tables)
 
 

@@ -46,7 +46,7 @@ def test_the_sql_of_a_case_can_be_read_back(name: str) -> None:
 
 
 def test_the_cases_cover_what_they_must() -> None:
-    """There is a case for each kind of split, and for one leaf, a unit, two words and shared trees."""
+    """There is a case for each kind of split, and for one leaf, a unit, two words, shared trees, a target."""
     wanted = {
         "numeric_split",
         "category_split",
@@ -56,5 +56,6 @@ def test_the_cases_cover_what_they_must() -> None:
         "unit",
         "one_leaf",
         "shared",
+        "target",
     }
     assert wanted <= {path.stem for path in CASES.glob("*.txt")}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import sqlglot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsql.compile import counts, splits
-from dpsql.compile.check import NotAggregate, check
+from dpsql.compile.check import NotAggregate, check, check_kept
 from dpsql.compile.counts import Part, Slice
 from dpsql.engines.duckdb import DuckDBVocabulary
 from dpsql.schema import Schema
@@ -113,10 +114,35 @@ def test_every_built_statement_passes(schema: Schema, shared: bool, part: Part, 
     """Whatever the schema, the forest and the part: what the compiler builds is an aggregate."""
     forest = any_forest(axes(schema), trees=3, depth=2, seed=seed)
     source, trees = source_of(schema), Slice(shared, 1, 7)
+    at_nodes = counts.at_nodes(source, forest, WORDS, KEYS, trees, part)
+    waiting = counts.further("kept_0", forest, 1)
+    asks = splits.Asks.of(np.zeros((forest.leaves, 1), np.int64))
     built = [
         counts.leaf_counts(source, forest, WORDS, KEYS, trees, part),
         counts.row_count(source, WORDS, KEYS, part),
-        splits.histograms(source, forest, WORDS, KEYS, trees, [0], by_class=True, part=part),
-        splits.histograms(source, forest, WORDS, KEYS, trees, [0], by_class=False, part=part),
+        splits.histograms(*at_nodes, len(forest.axes), asks, by_class=True),
+        splits.histograms(*at_nodes, len(forest.axes), asks, by_class=False),
+        splits.histograms(*waiting, len(forest.axes), asks, by_class=True),
+        counts.counted(*waiting),
     ]
-    assert [check(statement.query) for statement in built] == [None] * 4
+    assert [check(statement.query) for statement in built] == [None] * 6
+    assert check_kept(counts.kept_rows(source, forest, WORDS, KEYS, trees, part).query) is None
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT node, class, age FROM depth_1",
+        "SELECT node, class, word_0 + 1 AS word_0 FROM depth_1",
+        "SELECT node, COUNT(*) AS class FROM depth_1 GROUP BY node",
+        "SELECT node, class FROM depth_1 ORDER BY node",
+        "SELECT node, class FROM main.people, main.people AS again",
+        "SELECT kept_0.node, kept_1.class FROM kept_0, kept_1",
+        "SELECT node, class FROM read_csv('people.csv')",
+        "DELETE FROM people",
+    ],
+)
+def test_only_nodes_classes_and_words_can_be_kept(query: str) -> None:
+    """Rows that wait for the next statement hold what routing needs, and nothing that could be told apart by more."""
+    with pytest.raises(NotAggregate):
+        check_kept(sqlglot.parse_one(query, dialect="duckdb"))

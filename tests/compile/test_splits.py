@@ -4,19 +4,42 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsql.compile.counts import Part, Slice
-from dpsql.compile.splits import histograms
+from dpsql.compile.counts import WHOLE, Part, Slice, Statement, at_nodes
+from dpsql.compile.splits import Asks, histograms
 from dpsql.engines.base import Engine
 from dpsql.schema import Categorical, Numeric, Schema
+from dpsql.trees.forest import PASS, Forest
 from dpsql.trees.grid import axes
 from tests.compile.running import KEYS, row_tickets, run
 from tests.rows import any_forest, class_of, create, one_cell, random_table, schemas, source_of, walk
 
 PLAIN = Schema("label", ("no", "yes"), (Numeric("x", 0, 64), Categorical("c", ("a", "b", "c"))))
+
+
+def asked_of(
+    engine: Engine,
+    schema: Schema,
+    forest: Forest,
+    trees: Slice,
+    asked: list[int],
+    *,
+    by_class: bool = True,
+    part: Part = WHOLE,
+) -> Statement:
+    """Return the statement of histograms of the same axes at every node."""
+    query, rows, tables = at_nodes(source_of(schema), forest, engine.vocabulary, KEYS, trees, part)
+    asks = Asks.of(np.tile(np.array(asked), (forest.leaves, 1)))
+    return histograms(query, rows, tables, len(forest.axes), asks, by_class=by_class)
+
+
+def by_ask(forest: Forest, asked: list[int], found: Counter[tuple[int, ...]]) -> Counter[tuple[int, ...]]:
+    """Return counts by (node, axis, …) as counts by (ask, …)."""
+    return Counter({(node * len(asked) + asked.index(axis), *rest): n for (node, axis, *rest), n in found.items()})
 
 
 def naive(schema: Schema, forest, rows, asked, tree=None) -> Counter[tuple[int, ...]]:
@@ -43,9 +66,9 @@ def test_shared_histograms_equal_plain_python(
     forest = any_forest(axes(schema), trees=2, depth=depth, seed=seed)
     asked = data.draw(st.lists(st.integers(0, len(forest.axes) - 1), min_size=1, max_size=12, unique=True))
     trees = Slice(True, 0, 2)
-    statement = histograms(source_of(schema), forest, engine.vocabulary, KEYS, trees, asked, by_class=True)
+    statement = asked_of(engine, schema, forest, trees, asked)
     rows = [row for row in made.rows if class_of(schema, row) is not None]
-    assert run(engine, statement, "node", "axis", "cell", "class") == naive(schema, forest, rows, asked)
+    assert run(engine, statement, "ask", "cell", "class") == by_ask(forest, asked, naive(schema, forest, rows, asked))
 
 
 def test_disjoint_histograms_follow_the_tickets(engine: Engine) -> None:
@@ -54,10 +77,11 @@ def test_disjoint_histograms_follow_the_tickets(engine: Engine) -> None:
     create(engine, "people", made)
     forest = any_forest(axes(PLAIN), trees=4, depth=2, seed=1)
     trees = Slice(False, 0, 4)
-    statement = histograms(source_of(PLAIN), forest, engine.vocabulary, KEYS, trees, [0, 1], by_class=True)
+    statement = asked_of(engine, PLAIN, forest, trees, [0, 1])
     rows = [row for row in made.rows if class_of(PLAIN, row) is not None]
     own = [ticket % 4 for ticket, _ in row_tickets(engine, source_of(PLAIN))]
-    assert run(engine, statement, "node", "axis", "cell", "class") == naive(PLAIN, forest, rows, [0, 1], own)
+    expected = by_ask(forest, [0, 1], naive(PLAIN, forest, rows, [0, 1], own))
+    assert run(engine, statement, "ask", "cell", "class") == expected
 
 
 def test_without_class_the_classes_are_added_up(engine: Engine) -> None:
@@ -66,12 +90,12 @@ def test_without_class_the_classes_are_added_up(engine: Engine) -> None:
     create(engine, "people", made)
     forest = any_forest(axes(PLAIN), trees=2, depth=2, seed=1)
     trees = Slice(True, 0, 2)
-    statement = histograms(source_of(PLAIN), forest, engine.vocabulary, KEYS, trees, [1], by_class=False)
+    statement = asked_of(engine, PLAIN, forest, trees, [1], by_class=False)
     rows = [row for row in made.rows if class_of(PLAIN, row) is not None]
     expected: Counter[tuple[int, ...]] = Counter()
     for (node, axis, cell, _), count in naive(PLAIN, forest, rows, [1]).items():
         expected[node, axis, cell] += count
-    assert run(engine, statement, "node", "axis", "cell") == expected
+    assert run(engine, statement, "ask", "cell") == by_ask(forest, [1], expected)
 
 
 @pytest.mark.parametrize("parts", [2, 5])
@@ -81,8 +105,23 @@ def test_parts_of_a_histogram_add_up(engine: Engine, parts: int) -> None:
     forest = any_forest(axes(PLAIN), trees=2, depth=1, seed=2)
     found = []
     for part in [Part(), *(Part(k, parts) for k in range(parts))]:
-        statement = histograms(
-            source_of(PLAIN), forest, engine.vocabulary, KEYS, Slice(True, 0, 2), [0, 1], by_class=True, part=part
-        )
-        found.append(run(engine, statement, "node", "axis", "cell", "class"))
+        statement = asked_of(engine, PLAIN, forest, Slice(True, 0, 2), [0, 1], part=part)
+        found.append(run(engine, statement, "ask", "cell", "class"))
     assert sum(found[1:], Counter()) == found[0]
+
+
+def test_each_node_may_ask_for_its_own_axes(engine: Engine) -> None:
+    """A node that asks for one axis, for both or for none gets just that; the numbers of the asks say which."""
+    made = random_table(PLAIN, 120, 4)
+    create(engine, "people", made)
+    forest = any_forest(axes(PLAIN), trees=1, depth=2, seed=4)
+    own = np.full((forest.leaves, 2), PASS)
+    own[0], own[1, 1] = (1, 0), 0
+    asks = Asks.of(own)
+    query, last, tables = at_nodes(source_of(PLAIN), forest, engine.vocabulary, KEYS, Slice(True, 0, 1), WHOLE)
+    found = run(engine, histograms(query, last, tables, 2, asks, by_class=True), "ask", "cell", "class")
+    rows = [row for row in made.rows if class_of(PLAIN, row) is not None]
+    places = {(0, 1): 0, (0, 0): 1, (1, 0): 2}
+    every = naive(PLAIN, forest, rows, [0, 1])
+    assert len(asks) == 3
+    assert found == Counter({(places[key[:2]], *key[2:]): n for key, n in every.items() if key[:2] in places})

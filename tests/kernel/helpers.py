@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.compile.source import Source
-from dpsql.engines.base import Arrays, Engine
+from dpsql.engines.base import Arrays, Engine, Workspace
 from dpsql.engines.duckdb import open_file
 from dpsql.kernel.plan import Composition, Plan, Step
 from dpsql.kernel.session import Session
@@ -21,7 +22,7 @@ from dpsql.schema import CELLS, Schema
 from dpsql.trees.forest import Forest
 from tests.compile.running import row_tickets
 from tests.rows import class_of, one_cell, source_of, walk
-from tests.tables import SCHEMA, Row, fill
+from tests.tables import SCHEMA, Row, fill, types_of
 
 EPSILON = 10**9
 
@@ -51,10 +52,38 @@ class Watched:
         return getattr(self._engine, name)
 
     def aggregate(self, query: Any, tables: Any) -> Arrays:
-        """Run a statement and remember it, secret keys left out."""
+        """Run a statement and remember it."""
+        with self.workspace() as here:
+            return here.aggregate(query, tables)
+
+    @contextmanager
+    def workspace(self) -> Iterator[WatchedWorkspace]:
+        """Open a workspace that remembers too."""
+        with self._engine.workspace() as here:
+            yield WatchedWorkspace(here, self)
+
+    def remember(self, query: Any, tables: Any) -> None:
+        """Write a statement down, secret keys left out."""
         self.statements.append(re.sub(r"[0-9]{12,}", "KEY", query.sql("duckdb")))
         self.tables.append({name: {key: column.tolist() for key, column in t.items()} for name, t in tables.items()})
-        return self._engine.aggregate(query, tables)
+
+
+class WatchedWorkspace:
+    """A workspace whose statements are remembered."""
+
+    def __init__(self, here: Workspace, watched: Watched) -> None:
+        self._here = here
+        self._watched = watched
+
+    def keep(self, name: str, query: Any, tables: Any) -> None:
+        """Keep rows and remember how."""
+        self._watched.remember(query, tables)
+        self._here.keep(name, query, tables)
+
+    def aggregate(self, query: Any, tables: Any) -> Arrays:
+        """Run a statement and remember it."""
+        self._watched.remember(query, tables)
+        return self._here.aggregate(query, tables)
 
 
 @cache
@@ -64,7 +93,7 @@ def _engine() -> Engine:
 
 def held(rows: Iterable[Row] = (), *, schema: Schema = SCHEMA) -> Held:
     """Return the one engine of the kernel's tests, with new rows in "people"."""
-    fill(_engine(), "people", rows)
+    fill(_engine(), "people", rows, types_of(schema))
     return Held(_engine(), schema)
 
 
@@ -106,6 +135,23 @@ def exact_leaf_counts(database: Held, opened: Session, forest: Forest, *, shared
         leaves = walk(schema, forest, row)
         for leaf in leaves if shared else [leaves[ticket % forest.trees]]:
             found[leaf, label] += 1
+    return found
+
+
+def sums_step(forest: Forest, *, shared: bool, nano: int = EPSILON, steps: int = 100) -> Step:
+    """Return a step that releases the two sums of each leaf of a forest."""
+    return Step(
+        "leaves", "leaf_sums", nano, trees=forest.trees, shared=shared, cells=forest.leaves * 2, row_weight=steps
+    )
+
+
+def exact_leaf_sums(database: Held, opened: Session, forest: Forest, *, shared: bool) -> NDArray[np.int64]:
+    """Return the steps below `upper` and above `lower` of each leaf's targets, by walking the trees in plain Python."""
+    found = np.zeros((forest.leaves, 2), np.int64)
+    for row, above, ticket in counted(database, opened):
+        leaves = walk(opened.schema, forest, row)
+        for leaf in leaves if shared else [leaves[ticket % forest.trees]]:
+            found[leaf] += (opened.schema.steps - above, above)
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
 import numpy as np
 import pytest
@@ -13,92 +13,119 @@ from numpy.typing import NDArray
 from dpsql.errors import UnknownName
 from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.plan import Step
-from dpsql.kernel.utility import MONOTONE, utilities
+from dpsql.kernel.utility import GRAIN, UTILITIES, utilities, width
 from dpsql.schema import CELLS
 from dpsql.trees.forest import Forest
-from dpsql.trees.grid import axes
+from dpsql.trees.grid import Axis, axes
+from dpsql.trees.splits import Splits, many_way, two_way
 from tests.kernel.helpers import held, session
 from tests.tables import SCHEMA, Row
 
-#: Three cells of each of two axes and two classes are enough to tell every mistake apart.
-PLACES = st.tuples(st.integers(0, 1), st.integers(0, 2), st.integers(0, 2), st.integers(0, 1))
-SPLITS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 7)), min_size=1, max_size=6)
+#: One axis of three cells and a category of three values, two classes: enough to tell every mistake apart.
+GRID = (Axis(0, 0, 3, 3, ordered=True), Axis(1, 0, 3, 3, ordered=False))
+LISTS = {"two way": two_way(GRID), "many way": many_way(GRID, 8)}
+#: A row is its cell on the axis and its class.
+PLACES = st.tuples(st.integers(0, 2), st.integers(0, 1))
+SMALL = 64
+TIMES = st.sampled_from([1, 7, 1000, 10**6])
 #: The most that chi-square with three degrees of freedom passes once in a million times.
 RARE = 30.7
+EVERY = pytest.mark.parametrize("name", UTILITIES)
 
 
-def plain_utility(name: str, rows: list[Any], leaf: int, axis: int, right: int) -> int:
-    """Return the utility of one split at one leaf, row by row; a row is (leaf, cell on axis 0, on axis 1, class)."""
-    sides: list[list[int]] = [[], []]
-    for row in rows:
-        if row[0] == leaf:
-            sides[right >> row[1 + axis] & 1].append(row[3])
-    if name == "median":
-        return -abs(len(sides[0]) - len(sides[1]))
-    return sum(max((side.count(label) for label in (0, 1)), default=0) for side in sides)
-
-
-def table_of(rows: list[Any]) -> NDArray[np.int64]:
-    """Return exact counts of (leaf, axis, cell, class)."""
-    counts = np.zeros((2, 2, CELLS, 2), np.int64)
-    for leaf, first, second, label in rows:
-        counts[leaf, 0, first, label] += 1
-        counts[leaf, 1, second, label] += 1
+def table_of(rows: list[tuple[int, int]]) -> NDArray[np.int64]:
+    """Return exact counts of (node, cell, class) of a node with these rows and of one with none."""
+    counts = np.zeros((2, CELLS, 2), np.int64)
+    for cell, label in rows:
+        counts[0, cell, label] += 1
     return counts
 
 
-def both_leaves(splits: list[tuple[int, int]]) -> Candidates:
-    """Return the same candidates for two leaves; a last one for each axis makes sure that both are read."""
-    padded = [*splits, (0, 0), (1, 0)]
-    axis = np.array([[one for one, _ in padded]] * 2, np.int16)
-    return Candidates(axis, np.array([[right for _, right in padded]] * 2, np.uint64))
+def plain_utility(name: str, rows: list[tuple[int, int]], slots: list[int], most: int) -> float:
+    """Return the utility of one split row by row, in rows, before rounding."""
+    children = [[label for cell, label in rows if slots[cell] == child] for child in range(max(slots) + 1)]
+    sizes = [len(child) for child in children]
+    if name == "median":
+        return -abs(2 * max(sizes) - sum(sizes))
+    tallies = [[min(child.count(label), most // 2 if name == "entropy" else len(rows)) for label in (0, 1)]
+               for child in children]  # fmt: skip
+    if name == "majority":
+        return sum(max(tally) for tally in tallies)
+    if name == "gini":
+        return sum(sum(k * k for k in tally) / max(1, sum(tally)) for tally in tallies)
+    return sum(k * math.log2(k / sum(tally)) for tally in tallies for k in tally if k)
 
 
-@pytest.mark.parametrize("name", MONOTONE)
+@EVERY
+@pytest.mark.parametrize("splits", LISTS.values(), ids=LISTS)
+@settings(max_examples=40)
+@given(rows=st.lists(PLACES, max_size=12), axis=st.integers(0, 1))
+def test_utilities_equal_plain_python(name: str, splits: Splits, rows: list[tuple[int, int]], axis: int) -> None:
+    """Each split's utility is what counting row by row gives, up to the rounding that the grain allows."""
+    found = utilities(name, table_of(rows), splits, axis, most=SMALL)
+    grain = GRAIN if name in ("gini", "entropy") else 1
+    for number in np.flatnonzero(splits.arity[axis]):
+        slots = splits.slots(axis)[number].tolist()
+        children = max(slots) + 1
+        assert found[0, number] == pytest.approx(
+            grain * plain_utility(name, rows, slots, SMALL), abs=2 * children if grain > 1 else 0
+        )
+
+
+@EVERY
+@pytest.mark.parametrize("splits", LISTS.values(), ids=LISTS)
 @settings(max_examples=60)
-@given(rows=st.lists(PLACES, max_size=12), splits=SPLITS)
-def test_utilities_equal_plain_python(name: str, rows: list[Any], splits: list[tuple[int, int]]) -> None:
-    """Each candidate's utility is what counting row by row gives."""
-    found = utilities(name, table_of(rows), both_leaves(splits))
-    for leaf in (0, 1):
-        for place, (axis, right) in enumerate(splits):
-            assert found[leaf, place] == plain_utility(name, rows, leaf, axis, right)
-
-
-@pytest.mark.parametrize("name", MONOTONE)
-@settings(max_examples=50)
-@given(rows=st.lists(PLACES, max_size=12), new=PLACES, splits=SPLITS)
-def test_a_row_changes_a_utility_by_at_most_one(
-    name: str, rows: list[Any], new: tuple[int, int, int, int], splits: list[tuple[int, int]]
+@given(
+    rows=st.lists(PLACES, max_size=60), new=PLACES, axis=st.integers(0, 1), times=st.sampled_from([1, 7, 1000, 10**6])
+)
+def test_a_row_moves_utilities_within_the_proved_width(
+    name: str, splits: Splits, rows: list[tuple[int, int]], new: tuple[int, int], axis: int, times: int
 ) -> None:
-    """One row more moves each utility of its own leaf by at most 1, and none of another leaf."""
-    chosen = both_leaves(splits)
-    moved = utilities(name, table_of([*rows, new]), chosen) - utilities(name, table_of(rows), chosen)
-    assert np.abs(moved).max() <= 1
-    assert not moved[1 - new[0]].any()
+    """One row more moves all utilities of its node within one interval of the width, and none of another node."""
+    before, after = times * table_of(rows), times * table_of(rows)
+    after[0, new[0], new[1]] += 1
+    for most in (8, 2**31):
+        moved = utilities(name, after, splits, axis, most=most) - utilities(name, before, splits, axis, most=most)
+        here = moved[0][splits.arity[axis] > 0]
+        low, high = _interval(name, most)
+        assert low <= here.min() <= here.max() <= high
+        assert high - low == width(name, most)
+        assert not moved[1].any()
 
 
-@settings(max_examples=50)
-@given(rows=st.lists(PLACES, max_size=12), new=PLACES, splits=SPLITS)
-def test_majority_is_monotone(rows: list[Any], new: tuple[int, int, int, int], splits: list[tuple[int, int]]) -> None:
-    """One row more never lowers a majority utility: what the factor of 1 for 2 rests on."""
-    chosen = both_leaves(splits)
-    moved = utilities("majority", table_of([*rows, new]), chosen) - utilities("majority", table_of(rows), chosen)
-    assert moved.min() >= 0
+def _interval(name: str, most: int) -> tuple[int, int]:
+    """Return the interval that `kernel/utility.py` proves."""
+    if name == "entropy":
+        return 3 - width(name, most), 3
+    return {"median": (-1, 1), "majority": (0, 1), "gini": (-GRAIN, GRAIN)}[name]
 
 
-def test_median_is_not_claimed_to_be_monotone() -> None:
-    """A row on the larger side lowers the median utility, so the full factor 2 must be paid."""
-    chosen = both_leaves([(0, 1)])
-    before, after = (utilities("median", table_of([(0, 0, 0, 0)] * k), chosen)[0, 0] for k in (1, 2))
-    assert after < before
-    assert not MONOTONE["median"]
+@pytest.mark.parametrize(("name", "rows", "new"), [
+    ("median", [(0, 0)], (0, 0)), ("median", [(0, 0)], (2, 0)), ("majority", [], (0, 0)), ("gini", [], (0, 0)),
+])  # fmt: skip
+def test_the_ends_of_the_intervals_are_reached(name: str, rows: list[tuple[int, int]], new: tuple[int, int]) -> None:
+    """The widths are not larger than they must be: there are rows that move a utility to an end of its interval."""
+    splits = LISTS["two way"]
+    moved = utilities(name, table_of([*rows, new]), splits, 0) - utilities(name, table_of(rows), splits, 0)
+    assert int(moved[0, 0]) in _interval(name, SMALL)
+
+
+def test_entropy_pays_for_the_rows_it_may_see() -> None:
+    """A row of a new class in a large pure node moves the entropy by nearly the whole width."""
+    pure = table_of([(0, 0)]) * 2**29
+    mixed = pure.copy()
+    mixed[0, 0, 1] += 1
+    splits = LISTS["two way"]
+    moved = utilities("entropy", pure, splits, 0) - utilities("entropy", mixed, splits, 0)
+    assert 0.9 * width("entropy") < moved[0, 0] < width("entropy")
 
 
 def test_an_unknown_utility_is_refused() -> None:
     """Only utilities with a proof can be maximised."""
     with pytest.raises(UnknownName):
-        utilities("medium", table_of([]), both_leaves([(0, 1)]))
+        utilities("medium", table_of([]), LISTS["two way"], 0)
+    with pytest.raises(UnknownName):
+        width("medium")
 
 
 ROWS: list[Row] = [
@@ -107,15 +134,15 @@ ROWS: list[Row] = [
     *[(k, 2.5, "a", "yes") for k in range(2)],
     *[(k, 2.5, "b", "maybe") for k in range(2)],
 ]
-#: Splits on x (axis 1) by the cells that go right, and one on c (axis 0).
-CHOICES = [(1, 0b110), (1, 0b010), (1, 0b000), (0, 0b10)]
+#: Splits on x (axis 1) by the cells that go right, and one on c (axis 0): (axis, number in its list, right cells).
+CHOICES = [(1, 0, ~0b1), (1, 1, ~0b11), (1, 2, ~0b111), (0, 1, 0b10)]
 
 
 def oracle(utility: str) -> list[int]:
     """Return the utility of each of CHOICES on ROWS, by plain Python."""
     labels = {"no": 0, "yes": 1, "maybe": 2}
     found = []
-    for axis, right in CHOICES:
+    for axis, _, right in CHOICES:
         sides: list[list[int]] = [[], []]
         for _, x, c, y in ROWS:
             cell = int(x or 0) if axis == 1 else "ab".index(c or "")
@@ -129,13 +156,16 @@ def oracle(utility: str) -> list[int]:
 def draw(utility: str, *, weights: list[int] | None = None, nano: int, trees: int = 5000) -> NDArray[np.int64]:
     """Return how often each of CHOICES is chosen by as many shared one-leaf trees, each at row epsilon nano/10**9."""
     forest = Forest(axes(SCHEMA), trees, ())
-    shape = (trees, 1)
-    axis = np.tile(np.array([one for one, _ in CHOICES], np.int16), shape)
-    right = np.tile(np.array([mask for _, mask in CHOICES], np.uint64), shape)
-    measure = None if weights is None else np.tile(np.array(weights, np.int64), shape)
+    splits = two_way(forest.axes)
+    measure = np.zeros((trees, 2, splits.most), np.int64)
+    for (axis, number, _), weight in zip(CHOICES, weights or [1] * len(CHOICES), strict=True):
+        measure[:, 1 - axis, number] = weight
+    asked = np.tile(np.array([1, 0], np.int16), (trees, 1))
     step = Step("pick", "choose", nano * trees, trees=trees, shared=True, cells=trees, utility=utility)
-    chosen = session(held(ROWS), step).choose("pick", forest, Candidates(axis, right, measure))
-    return np.bincount(chosen, minlength=len(CHOICES))
+    chosen = session(held(ROWS), step).choose("pick", forest, Candidates(splits, asked, measure))
+    places = [(1 - axis) * splits.most + number for axis, number, _ in CHOICES]
+    assert set(chosen.tolist()) <= set(places)
+    return np.array([np.count_nonzero(chosen == place) for place in places])
 
 
 def distance(found: NDArray[np.int64], utility: str, rate: float, weights: list[int] | None = None) -> float:

@@ -148,7 +148,7 @@ def test_scale_is_sensitivity_over_epsilon(nano: int, trees: int, rows: int, sha
             for bad in (0, -1, 1.5, "2", True)
         ),
         {"operation": "choose"},
-        {"operation": "choose", "utility": "gini"},
+        {"operation": "choose", "utility": "spread"},
         {"utility": "median"},
     ],
     ids=str,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,17 @@ from dpsql.kernel.plan import Parallel, Sequential, Step
 from dpsql.kernel.session import AllowanceExceeded, Session
 from dpsql.schema import CELLS
 from dpsql.trees.forest import Forest, Level
-from tests.kernel.helpers import EPSILON, Watched, held, histogram_step, leaf_step, session
+from dpsql.trees.splits import two_way
+from tests.kernel.helpers import (
+    EPSILON,
+    Watched,
+    exact_histograms,
+    exact_leaf_counts,
+    held,
+    histogram_step,
+    leaf_step,
+    session,
+)
 from tests.tables import SCHEMA, UNITS, Row, small_forest, some_rows
 
 FOREST = small_forest(trees=3, depth=2)
@@ -25,11 +36,11 @@ ROWS = pytest.mark.parametrize("rows", TABLES.values(), ids=TABLES)
 
 
 def candidates(forest: Forest = FOREST, count: int = 5) -> Candidates:
-    """Return candidate splits on both axes for each leaf."""
-    generator = np.random.default_rng(1)
-    shape = (forest.leaves, count)
-    right = generator.integers(0, 2**63, shape, dtype=np.uint64)
-    return Candidates(generator.integers(0, len(forest.axes), shape).astype(np.int16), right)
+    """Return a few splits of both axes for each leaf."""
+    splits = two_way(forest.axes)
+    weights = np.zeros((forest.leaves, 2, splits.most), np.int64)
+    weights[:, 0, 0] = weights[:, 1, :count] = 1
+    return Candidates(splits, np.tile(np.array([0, 1], np.int16), (forest.leaves, 1)), weights)
 
 
 def choose_step(forest: Forest = FOREST, utility: str = "majority", *, shared: bool = False) -> Step:
@@ -87,7 +98,7 @@ def test_choose_picks_a_candidate_for_every_leaf(rows: list[Row], shared: bool) 
     database = held(rows)
     chosen = session(database, choose_step(shared=shared)).choose("pick", FOREST, candidates())
     assert chosen.shape == (FOREST.leaves,)
-    assert set(chosen.tolist()) <= set(range(5))
+    assert candidates().weights.reshape(FOREST.leaves, -1)[np.arange(FOREST.leaves), chosen].all()
 
 
 def test_histograms_without_classes_have_one() -> None:
@@ -127,6 +138,12 @@ def test_parallel_steps_count_each_row_once() -> None:
     assert min(sizes) > 20
 
 
+def _other_axes() -> Candidates:
+    splits = two_way(FOREST.axes[:1])
+    weights = np.ones((FOREST.leaves, 1, splits.most), np.int64)
+    return Candidates(splits, np.zeros((FOREST.leaves, 1), np.int16), weights)
+
+
 def _asks() -> dict[str, Callable[[Session], object]]:
     wide = small_forest(trees=3, depth=3)
     more = small_forest(trees=4, depth=2)
@@ -145,8 +162,12 @@ def _asks() -> dict[str, Callable[[Session], object]]:
         "a negative axis": lambda opened: opened.histograms("bins", FOREST, [-1]),
         "candidates for fewer leaves": lambda opened: opened.choose("pick", FOREST, candidates(more)),
         "candidates on no axis": lambda opened: opened.choose(
-            "pick", FOREST, Candidates(np.full((FOREST.leaves, 1), 9, np.int16), np.ones((FOREST.leaves, 1), np.uint64))
+            "pick", FOREST, Candidates(ours.splits, np.full((FOREST.leaves, 2), 9, np.int16), ours.weights)
         ),
+        "splits of another schema": lambda opened: opened.choose("pick", FOREST, _other_axes()),
+        "more epsilon": lambda opened: opened.choose("pick", FOREST, ours, nano_epsilon=EPSILON + 1),
+        "no epsilon": lambda opened: opened.choose("pick", FOREST, ours, nano_epsilon=0),
+        "less than nothing": lambda opened: opened.choose("pick", FOREST, ours, nano_epsilon=-1),
     }
 
 
@@ -210,20 +231,99 @@ def test_a_smaller_forest_than_declared_is_allowed() -> None:
     assert session(database, step).leaf_counts("leaves", FOREST).shape == (FOREST.leaves, CLASSES)
 
 
+def _fields() -> dict[str, np.ndarray]:
+    found = candidates()
+    return {"axis": found.axis, "weights": found.weights}
+
+
 @pytest.mark.parametrize(
     "changes",
     [
-        {"axis": np.zeros((2, 2), np.int16), "right": np.zeros((2, 3), np.uint64)},
-        {"axis": np.zeros((0, 2), np.int16), "right": np.zeros((0, 2), np.uint64)},
-        {"axis": np.zeros(3, np.int16), "right": np.zeros(3, np.uint64)},
-        {"axis": np.full((1, 1), -1, np.int16), "right": np.zeros((1, 1), np.uint64)},
-        {"weights": np.zeros((2, 2), np.int64)},
-        {"weights": np.array([[1, -1], [1, 1]])},
+        {"axis": np.zeros((FOREST.leaves, 3), np.int16)},
+        {"axis": np.zeros((0, 2), np.int16)},
+        {"axis": np.zeros(3, np.int16)},
+        {"axis": np.full((FOREST.leaves, 2), -2, np.int16)},
+        {"axis": np.full((FOREST.leaves, 2), -1, np.int16)},
+        {"axis": np.full((FOREST.leaves, 2), 7, np.int16)},
+        {"weights": np.zeros_like(candidates().weights)},
+        {"weights": -candidates().weights},
+        {"weights": np.ones_like(candidates().weights)},
         {"weights": np.ones(2, np.int64)},
     ],
 )
 def test_candidates_that_do_not_fit_together_are_refused(changes: dict[str, np.ndarray]) -> None:
     """Candidates are checked when they are made, before any row is read."""
-    fields = {"axis": np.zeros((2, 2), np.int16), "right": np.zeros((2, 2), np.uint64)} | changes
     with pytest.raises(DpsqlError):
-        Candidates(**fields)
+        Candidates(splits=candidates().splits, **(_fields() | changes))
+
+
+def test_a_leaf_that_asks_for_nothing_gets_nothing() -> None:
+    """Where all axes are PASS the choice is −1, and the level hands the rows on."""
+    found = candidates()
+    axis, weights = found.axis.copy(), found.weights.copy()
+    axis[0], weights[0] = -1, 0
+    some = Candidates(found.splits, axis, weights)
+    chosen = session(held(some_rows()), choose_step()).choose("pick", FOREST, some)
+    level = some.level(chosen)
+    assert chosen[0] == -1
+    assert chosen[1:].min() >= 0
+    assert (level.axis[0], level.arity[0]) == (-1, 1)
+    assert set(level.arity[1:].tolist()) == {2}
+
+
+def test_the_uses_of_a_step_share_its_epsilon() -> None:
+    """A step of two uses gives two answers whose parts add up to what was declared, and not one more."""
+    step = replace(choose_step(), uses=2)
+    opened = session(held(some_rows()), step)
+    opened.choose("pick", FOREST, candidates(), nano_epsilon=EPSILON // 4)
+    with pytest.raises(AllowanceExceeded):
+        opened.choose("pick", FOREST, candidates(), nano_epsilon=EPSILON)
+    opened.choose("pick", FOREST, candidates(), nano_epsilon=EPSILON - EPSILON // 4)
+    with pytest.raises(AllowanceExceeded):
+        opened.choose("pick", FOREST, candidates(), nano_epsilon=1)
+
+
+def test_a_step_of_several_uses_ends_with_its_epsilon() -> None:
+    """When the first use takes everything, nothing is left for the second."""
+    opened = session(held(some_rows()), replace(choose_step(), uses=5))
+    opened.choose("pick", FOREST, candidates(), nano_epsilon=EPSILON)
+    with pytest.raises(AllowanceExceeded):
+        opened.choose("pick", FOREST, candidates(), nano_epsilon=1)
+
+
+@TREES
+def test_kept_rows_give_the_same_counts_as_rows_read_anew(shared: bool) -> None:
+    """Level by level, with rows waiting at their nodes, exact counts are those of one statement from the table."""
+    database = held(some_rows(60))
+    deep = small_forest(trees=3, depth=3)
+    grown = [Forest(deep.axes, deep.trees, deep.levels[:depth]) for depth in (0, 1, 3)]
+    steps = [replace(histogram_step(one, [0, 1], CLASSES, shared=shared), name=f"level {number}", nano_epsilon=10**14)
+             for number, one in enumerate(grown)]  # fmt: skip
+    steps.append(replace(leaf_step("leaf_counts", deep, CLASSES, shared=shared), nano_epsilon=10**14))
+    opened = session(database, Sequential(tuple(steps)))
+    for number, forest in enumerate(grown):
+        found = opened.histograms(f"level {number}", forest, [0, 1])
+        assert np.array_equal(found, exact_histograms(database, opened, forest, [0, 1], shared=shared))
+    counts = opened.leaf_counts("leaves", deep)
+    assert np.array_equal(counts, exact_leaf_counts(database, opened, deep, shared=shared))
+    assert counts.any()
+
+
+def test_rows_kept_for_one_forest_do_not_serve_another() -> None:
+    """A forest with other levels, other trees or another part starts from the table again."""
+    database = held(some_rows(60))
+    one, other = small_forest(trees=3, depth=2), small_forest(trees=3, depth=2, seed=9)
+    steps = [replace(histogram_step(forest, [0], CLASSES, shared=False), name=name, nano_epsilon=10**14)
+             for name, forest in (("one", one), ("other", other))]  # fmt: skip
+    opened = session(database, Sequential(tuple(steps)))
+    opened.histograms("one", one, [0])
+    found = opened.histograms("other", other, [0])
+    assert np.array_equal(found, exact_histograms(database, opened, other, [0], shared=False))
+
+
+def test_a_closed_session_answers_nothing() -> None:
+    """After `close` no step is left and what was kept is gone."""
+    opened = session(held(some_rows()), choose_step())
+    opened.close()
+    with pytest.raises(AllowanceExceeded):
+        opened.choose("pick", FOREST, candidates())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,34 +13,55 @@ from dpsql import methods
 from dpsql.database import Database
 from dpsql.errors import BudgetExceeded, DpsqlError, NotPrivate, ParameterError, UnknownName
 from dpsql.ledger import format_epsilon
-from dpsql.methods.base import Flag, Whole
+from dpsql.methods.base import Flag, Parameter, Text, Whole
 from dpsql.model import Model
 from dpsql.schema import Schema
-from tests.tables import SCHEMA, SMALL, UNITS, Row, frame_of, memory, on_disk, some_rows, stored
+from tests.tables import (
+    LABEL_WAYS,
+    SCHEMA,
+    UNITS,
+    WAYS,
+    Fitted,
+    Row,
+    fitted,
+    frame_of,
+    memory,
+    on_disk,
+    some_rows,
+    stored,
+)
 
-METHODS = pytest.mark.parametrize("method", methods.METHODS)
+METHODS = pytest.mark.parametrize("method", WAYS)
+#: The ways that protect labels alone.
+LABELS = pytest.mark.parametrize("method", LABEL_WAYS)
 #: The methods whose paper has a form without a proof.
 PUBLISHED = pytest.mark.parametrize(
     "method", [name for name, method in methods.METHODS.items() if "as_published" in method.parameters]
 )
 
 
-def small(method: str) -> dict[str, Any]:
-    """Return parameters that keep a run of this method short."""
-    return {name: value for name, value in SMALL.items() if name in methods.get(method).parameters}
+def asked(method: str) -> dict[str, Any]:
+    """Return what a short run of this method is asked with."""
+    return fitted(method).asked
+
+
+def prepared(rows: list[Row], way: Fitted, cap: int = 1) -> Database:
+    """Return a database in memory with the budget that a way to run a method needs."""
+    return memory(rows, schema=way.schema, cap=cap, kind=way.kind)
 
 
 @cache
 def trained(method: str) -> tuple[Database, Model]:
     """Return a database and a model trained in it at epsilon 0.75, made once for all tests that only look."""
-    database = memory(some_rows(), cap=3)
-    return database, database.train("people", epsilon="0.75", method=method, name="m", **small(method))
+    database = prepared(some_rows(), fitted(method), cap=3)
+    return database, database.train("people", epsilon="0.75", name="m", **asked(method))
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    """Open a file with "people" registered at cap 1."""
-    with on_disk(tmp_path / "data.duckdb", some_rows(), cap=1) as opened:
+def database(method: str, tmp_path: Path) -> Iterator[Database]:
+    """Open a file with "people" registered at cap 1, of the kind that the method is charged."""
+    way = fitted(method)
+    with on_disk(tmp_path / "data.duckdb", some_rows(), schema=way.schema, cap=1, kind=way.kind) as opened:
         yield opened
 
 
@@ -48,26 +69,42 @@ def database(tmp_path: Path) -> Iterator[Database]:
 def test_the_stated_cost_is_the_charged_cost(method: str) -> None:
     """Plan, ledger entry, budget and certificate all say the epsilon that was asked for."""
     opened, model = trained(method)
-    plan = opened.plan("people", epsilon="0.75", method=method, **small(method))
-    entry = opened.book.entries(event="reserve")[-1]
-    assert plan.nano_epsilon == entry.nano_epsilon == opened.budget("people").spent == 750_000_000
+    plan = opened.plan("people", epsilon="0.75", **asked(method))
+    entry, kind = opened.book.entries(event="reserve")[-1], fitted(method).kind
+    assert plan.nano_epsilon == entry.nano_epsilon == opened.budget("people", kind).spent == 750_000_000
     assert model.certificate["epsilon"] == "0.75"
+
+
+@METHODS
+def test_the_kind_of_privacy_is_the_same_everywhere(method: str) -> None:
+    """Plan, ledger entry and certificate name one kind and its neighbours, and no other budget is touched."""
+    opened, model = trained(method)
+    way = fitted(method)
+    plan = opened.plan("people", epsilon="0.75", **asked(method))
+    entry = opened.book.entries(event="reserve")[-1]
+    assert plan.kind == entry.kind == model.certificate["kind"] == way.kind
+    expected = "change the label of one row" if method in LABEL_WAYS else "add or remove one row"
+    assert plan.unit.neighbours == entry.neighbours == model.certificate["neighbours"] == expected
+    assert [budget.spent for budget in opened.budgets() if budget.kind != way.kind] == [0] * (way.kind == "label")
 
 
 @METHODS
 def test_the_plan_before_is_the_plan_after(method: str) -> None:
     """What `plan` prints is what the ledger entry and the certificate record."""
     opened, model = trained(method)
-    planned = opened.plan("people", epsilon="0.75", method=method, **small(method)).to_dict()
+    planned = opened.plan("people", epsilon="0.75", **asked(method)).to_dict()
     assert opened.book.entries(event="reserve")[-1].plan == planned
     assert model.certificate["plan"] == planned
 
 
 @METHODS
 def test_no_step_costs_more_than_the_plan(method: str) -> None:
-    """Each step's epsilon is positive and within the whole, and the composition gives the whole."""
-    plan = trained(method)[0].plan("people", epsilon="0.75", method=method, **small(method))
-    assert all(0 < step.nano_epsilon <= plan.nano_epsilon for step in plan.steps)
+    """Each step's epsilon is positive (0 for what is public) and within the whole; the composition gives the whole."""
+    plan = trained(method)[0].plan("people", epsilon="0.75", **asked(method))
+    paid = [step for step in plan.steps if not step.free]
+    assert all(0 < step.nano_epsilon <= plan.nano_epsilon for step in paid)
+    assert all(step.nano_epsilon == step.scale(plan.unit) == 0 for step in plan.steps if step.free)
+    assert (len(paid) < len(plan.steps)) == (method in LABEL_WAYS)
     assert format_epsilon(plan.composition.cost) == "0.75"
 
 
@@ -86,7 +123,7 @@ def test_the_certificate_names_its_entry(method: str) -> None:
 def test_planning_leaves_no_trace(method: str, database: Database) -> None:
     """A plan reads no row and charges nothing."""
     before = stored(database)
-    database.plan("people", epsilon=5, method=method, **small(method))
+    database.plan("people", epsilon=5, **asked(method))
     assert stored(database) == before
 
 
@@ -104,22 +141,29 @@ TABLES: dict[str, list[Row]] = {
 @pytest.mark.parametrize("rows", TABLES.values(), ids=TABLES)
 def test_whatever_the_rows_a_model_comes_out(method: str, rows: list[Row], schema: Schema) -> None:
     """Empty tables, one row, one class, NULL and unseen values train, charge and predict like any other."""
-    with memory(rows, schema=schema, cap=1) as opened:
-        model = opened.train("people", method=method, **small(method))
+    way = fitted(method, schema)
+    with prepared(rows, way) as opened:
+        model = opened.train("people", **way.asked)
         labels = model.predict(frame_of(some_rows()))
         assert set(labels) <= set(schema.classes)
-        assert (len(labels), opened.budget("people").spent) == (46, 10**9)
-        assert model.certificate["neighbours"] == schema.unit.neighbours
+        assert (len(labels), opened.budget("people", way.kind).spent) == (46, 10**9)
+        assert model.certificate["neighbours"] == way.unit.neighbours
+
+
+def parameters_of(method: str) -> Mapping[str, Parameter]:
+    """Return the parameters of the method that a way runs."""
+    return methods.get(WAYS[method][0]).parameters
 
 
 @METHODS
 def test_a_method_learns(method: str) -> None:
     """With much epsilon and a plain rule the model predicts it: the noise is not all there is."""
     rows: list[Row] = [(k, float(k % 64), "a", "yes" if k % 64 < 32 else "no") for k in range(3000)]
-    with memory(rows) as opened:
-        parameters = {**small(method), "depth": 6, "trees": 9}
-        known = {name: value for name, value in parameters.items() if name in methods.get(method).parameters}
-        model = opened.train("people", epsilon=100, method=method, **known)
+    way = fitted(method, depth=6, trees=9, more_trees=9)
+    # Half as many rows again without a label, for methods that learn from these too.
+    without = [(k, float(k % 64), "a", None) for k in range(1500)] if "unlabelled" in parameters_of(method) else []
+    with prepared(rows + without, way, cap=1000) as opened:
+        model = opened.train("people", epsilon=100, **way.asked)
         frame = frame_of(rows[:64])
         assert (model.predict(frame) == frame["y"]).mean() > 0.8
 
@@ -129,7 +173,7 @@ def test_a_refused_run_leaves_no_trace(method: str, database: Database) -> None:
     """A run beyond the cap changes no ledger row, no receipt and no model."""
     before = stored(database)
     with pytest.raises(BudgetExceeded) as caught:
-        database.train("people", epsilon="1.000000001", method=method, **small(method))
+        database.train("people", epsilon="1.000000001", **asked(method))
     assert (caught.value.needed, caught.value.left, caught.value.cap) == ("1.000000001", "1", "1")
     assert stored(database) == before
 
@@ -140,6 +184,8 @@ def _bad(method: str) -> list[tuple[str, object]]:
         if isinstance(parameter, Whole):
             found += [(name, bad) for bad in (parameter.lowest - 1, parameter.highest + 1, "x", "3", True)]
             found += [(name, bad) for bad in (float("nan"), 2.5, [3])]
+        elif isinstance(parameter, Text):
+            found += [(name, bad) for bad in ("", " \n", 0, True, ["x"], "x" * 10_001)]
         elif isinstance(parameter, Flag):
             found += [(name, bad) for bad in (1, "yes", "false")]
         else:
@@ -152,20 +198,20 @@ def _bad(method: str) -> list[tuple[str, object]]:
 )
 def test_a_bad_parameter_is_refused(method: str, name: str, bad: object) -> None:
     """A parameter outside what its method allows raises ParameterError with its name, before anything is charged."""
-    opened = trained(method)[0]
-    spent = opened.budget("people").spent
+    opened, kind = trained(method)[0], fitted(method).kind
+    spent = opened.budget("people", kind).spent
     with pytest.raises(ParameterError) as caught:
-        opened.train("people", method=method, **{**small(method), name: bad})
+        opened.train("people", **{**asked(method), name: bad})
     assert caught.value.name == name
-    assert opened.budget("people").spent == spent
+    assert opened.budget("people", kind).spent == spent
 
 
 @METHODS
 def test_an_unknown_parameter_offers_the_nearest(method: str) -> None:
     """A misspelled parameter is refused with the name that was meant."""
-    name = next(iter(methods.get(method).parameters))
+    name = next(iter(parameters_of(method)))
     with pytest.raises(UnknownName) as caught:
-        trained(method)[0].plan("people", method=method, **{name + "s": 3})
+        trained(method)[0].plan("people", **{**asked(method), name + "s": 3})
     assert name in caught.value.nearest
 
 
@@ -174,7 +220,7 @@ def test_as_published_is_refused_under_a_cap(method: str, database: Database) ->
     """A published form without a proof is refused on a dataset with a cap, with exit code 3 and no trace."""
     before = stored(database)
     with pytest.raises(NotPrivate) as caught:
-        database.train("people", method=method, as_published=True, **small(method))
+        database.train("people", as_published=True, **asked(method))
     assert caught.value.exit_code == 3
     assert stored(database) == before
 
@@ -183,7 +229,7 @@ def test_as_published_is_refused_under_a_cap(method: str, database: Database) ->
 def test_as_published_is_marked_on_public_data(method: str) -> None:
     """On a dataset without a cap the published form runs, and certificate and ledger say that it is not private."""
     with memory(some_rows(), cap=None) as opened:
-        model = opened.train("people", method=method, as_published=True, **small(method))
+        model = opened.train("people", as_published=True, **asked(method))
         assert model.certificate["private"] is False
         assert opened.book.entries(event="reserve")[-1].plan["private"] is False
 
@@ -203,8 +249,8 @@ def test_the_default_is_a_method() -> None:
 @METHODS
 def test_a_method_cannot_reach_an_exact_count_by_its_words(method: str) -> None:
     """A method has a name of its own, one line of summary, and help for each parameter."""
-    found = methods.get(method)
-    assert found.name == method
+    found = methods.get(WAYS[method][0])
+    assert found.name == WAYS[method][0]
     assert "\n" not in found.summary
     assert all(parameter.help for parameter in found.parameters.values())
 
@@ -212,15 +258,65 @@ def test_a_method_cannot_reach_an_exact_count_by_its_words(method: str) -> None:
 @METHODS
 def test_a_failing_method_keeps_its_charge(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """When training fails after the charge no model is stored and the entry is lost."""
-    with memory(some_rows(), cap=1) as opened:
+    way = fitted(method)
+    with prepared(some_rows(), way) as opened:
 
         def fail(session: object) -> None:
             raise ArithmeticError("secret 4711")
 
-        monkeypatch.setattr(methods.get(method), "train", fail)
+        monkeypatch.setattr(methods.get(way.asked["method"]), "train", fail)
         with pytest.raises(DpsqlError) as caught:
-            opened.train("people", method=method, **small(method))
+            opened.train("people", **asked(method))
         assert "4711" not in str(caught.value)
         assert opened.models().empty
         assert opened.book.entries(event="reserve")[-1].state == "lost"
-        assert opened.budget("people").left == 0
+        assert opened.budget("people", way.kind).left == 0
+
+
+@LABELS
+def test_labels_alone_are_not_protected_where_features_are_private(method: str) -> None:
+    """On a dataset whose features are not declared public the run is refused, with exit code 3 and no trace."""
+    with memory(some_rows(), cap=9) as opened:
+        before = stored(opened)
+        for act in (opened.plan, opened.train):
+            with pytest.raises(NotPrivate) as caught:
+                act("people", **asked(method))
+            assert caught.value.exit_code == 3
+        with pytest.raises(NotPrivate):
+            opened.set_cap("people", 9, kind="label")
+        assert stored(opened) == before
+
+
+@LABELS
+def test_a_budget_of_rows_does_not_pay_for_labels(method: str) -> None:
+    """Without a budget of kind "label" the run is refused, however much is left of the other, and leaves no trace."""
+    with memory(some_rows(), schema=fitted(method).schema, cap=1000) as opened:
+        before = stored(opened)
+        with pytest.raises(BudgetExceeded):
+            opened.train("people", **asked(method))
+        assert stored(opened) == before
+
+
+@LABELS
+@pytest.mark.parametrize("schema", [SCHEMA, UNITS], ids=["row", "unit"])
+def test_the_noise_of_a_changed_label_is_planned(method: str, schema: Schema) -> None:
+    """A changed label moves two counts in each tree it is counted in: the plan states twice the noise of a row."""
+    way = fitted(method, schema)
+    found = methods.get(way.asked["method"])
+    parameters = {name: value for name, value in way.asked.items() if name != "method"}
+    plan = found.plan(way.schema, 10**9, parameters)
+    counts = plan.step("counts")
+    trees = counts.trees if counts.shared else 1
+    assert counts.scale(plan.unit) == 2 * trees * schema.unit.max_rows
+    assert plan.to_dict()["unit"].startswith("label of")
+
+
+@pytest.mark.parametrize("condition", [None, "x < 5", "y IS NULL", "person < 2 OR y IS NULL", "person < 2 AND c = 'a'"])
+def test_a_unit_is_on_one_side(condition: str | None) -> None:
+    """At unit level `sspe` takes a condition on the unit alone: any other could put a person on both sides."""
+    with memory(some_rows(), schema=UNITS, cap=1) as opened:
+        before = stored(opened)
+        with pytest.raises(ParameterError) as caught:
+            opened.train("people", method="sspe", trees=3, depth=2, unlabelled=condition)
+        assert caught.value.name == "unlabelled"
+        assert stored(opened) == before

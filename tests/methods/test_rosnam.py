@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -86,3 +88,11 @@ def test_a_limit_below_the_roots_is_refused() -> None:
     with pytest.raises(ParameterError) as refused:
         Rosnam().plan(SCHEMA, 10**9, {"trees": 50, "limit": 10})
     assert refused.value.name == "limit"
+
+
+def test_shared_trees_share_epsilon() -> None:
+    """With `shared` every row is in every tree, and a row's part of epsilon is divided among them."""
+    plain, shared = (Rosnam().plan(SCHEMA, 10**9, {"trees": 5, "shared": flag}) for flag in (False, True))
+    assert plain.step("labels").row_epsilon(SCHEMA.unit) == 1
+    assert shared.step("labels").row_epsilon(SCHEMA.unit) == Fraction(1, 5)
+    assert shared.nano_epsilon == plain.nano_epsilon == 10**9

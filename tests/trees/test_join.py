@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dpsql.schema import Categorical, Numeric, Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes, cells
-from dpsql.trees.join import side_by_side
+from dpsql.trees.join import side_by_side, together
 from dpsql.trees.store import check, from_columns, from_json, leaf_columns, node_columns, to_json
 from dpsql.trees.voting import VotingForest
 from tests.rows import any_forest, random_table
@@ -123,3 +123,42 @@ def test_roots_alone_can_be_joined() -> None:
     one, other = (VotingForest(Forest(axes(s), 1, ()), np.array([[k, 1]])) for k, s in enumerate((LEFT, RIGHT)))
     joined = side_by_side(BOTH, one, other)
     assert (joined.forest.depth, joined.weights.tolist()) == (0, [[0, 1], [1, 1]])
+
+
+@settings(max_examples=40)
+@given(
+    depths=st.tuples(st.integers(0, 4), st.integers(0, 4)),
+    mosts=st.tuples(st.sampled_from([2, 3, 9]), st.sampled_from([2, 3, 9])),
+    seed=st.integers(0, 2**32),
+)
+def test_trees_over_the_same_features_add_up(depths: tuple[int, int], mosts: tuple[int, int], seed: int) -> None:
+    """Put together, forests over the same features score a row with the sum of both, whatever their depths."""
+    one = forest_of(RIGHT, trees=3, depth=depths[0], seed=seed, most=mosts[0])
+    other = forest_of(RIGHT, trees=2, depth=depths[1], seed=seed + 1, most=mosts[1])
+    columns = random_table(RIGHT, 25, seed).columns
+    joined = together(one, other)
+    expected = np.add(scores(RIGHT, one, columns), scores(RIGHT, other, columns)).tolist()
+    assert scores(RIGHT, joined, columns) == expected
+    assert scores(RIGHT, together(other, one), columns) == expected
+    assert (joined.forest.axes, joined.forest.trees) == (axes(RIGHT), 5)
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 4), (4, 1), (0, 3), (0, 0)])
+def test_trees_together_keep_their_ways(first: int, second: int) -> None:
+    """Each row reaches the leaves it reached, and a sound forest stays sound: it can be stored and read back."""
+    one, other = forest_of(LEFT, trees=3, depth=first), forest_of(LEFT, trees=2, depth=second, seed=2)
+    grid = cells(LEFT, random_table(LEFT, 40, 7).columns)
+    joined = together(one, other)
+    moved = other.forest.route(grid) + one.forest.leaves
+    assert joined.forest.route(grid).tolist() == np.hstack([one.forest.route(grid), moved]).tolist()
+    assert joined.forest.depth == max(first, second)
+    check(joined.forest)
+
+
+def test_putting_trees_together_changes_neither_forest() -> None:
+    """Both forests are as before, and the joint one is neither of them."""
+    one, other = forest_of(LEFT, trees=3, depth=1), forest_of(LEFT, trees=2, depth=4)
+    before = one.digest(), other.digest()
+    joined = together(one, other)
+    assert (one.digest(), other.digest()) == before
+    assert joined.digest() not in before

@@ -1,0 +1,70 @@
+"""What trees that look at the data cost: a whole training run through the kernel, in units of one scan (S).
+
+A run is everything between the charge and the release: statements, choices, noise. Each size is measured against its
+own S, so that figures of two sizes that are alike mean a cost that is linear in rows.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from dpsql import methods
+from dpsql.bench import table
+from dpsql.bench.clock import least
+from dpsql.bench.counts import run_scan
+from dpsql.compile.source import Source
+from dpsql.engines.base import Engine
+from dpsql.engines.duckdb import open_file
+from dpsql.kernel.session import Session
+
+
+@dataclass(frozen=True)
+class Case:
+    """A method with parameters, and what it should cost at most, in S (None: no goal)."""
+
+    method: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    goal: float | None = None
+
+
+#: Each axis of a number has 63 edges, so 64 candidates are all there are.
+CASES = (
+    Case("spe", {"trees": 10, "depth": 8}, goal=16),
+    Case("maxtree", {"trees": 10, "depth": 5}),
+    Case("fs", {"depth": 5}),
+)
+
+
+def measure(sizes: Sequence[int], *, repeat: int) -> dict[str, object]:
+    """Return the figures of all cases on tables of these sizes, as plain values."""
+    found = []
+    for rows in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            engine = open_file(Path(folder) / "bench.duckdb", create=True)
+            try:
+                source = table.create(engine, rows)
+                found += [_measured(engine, source, case, rows, repeat=repeat) for case in CASES]
+            finally:
+                engine.close()
+    return {"repeat": repeat, "cases": found}
+
+
+def _measured(engine: Engine, source: Source, case: Case, rows: int, *, repeat: int) -> dict[str, object]:
+    acts = {"scan": partial(run_scan, engine), "train": partial(train, engine, source, case)}
+    times = least(acts, repeat=repeat)
+    return {**asdict(case), "rows": rows, "s_seconds": times["scan"], "total_s": times["train"] / times["scan"]}
+
+
+def train(engine: Engine, source: Source, case: Case) -> None:
+    """Train as after a charge: no ledger, no model stored."""
+    method = methods.get(case.method)
+    session = Session(engine, source, method.plan(source.schema, 10**9, case.parameters))
+    try:
+        method.train(session)
+    finally:
+        session.close()

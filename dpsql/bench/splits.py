@@ -1,0 +1,213 @@
+"""Trains and evaluates on 90/10 splits of public tables, through the front door: a new database file for each split.
+
+The real tables are Parquet files in a folder, with `schemas.json` for their public schemas by name. The synthetic ones,
+`syn5d`, `syn10d` and `syn15d`, are made by scikit-learn's `make_classification`, where that is installed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sqlglot import exp
+
+from dpsql import methods
+from dpsql.database import connect
+from dpsql.engines.duckdb import open_file
+from dpsql.engines.files import read_rows
+from dpsql.errors import UsageError
+
+#: How many features each synthetic table has. A name may end with another seed of the generator, as in `syn5d:1`.
+SYNTHETIC = {"syn5d": 5, "syn10d": 10, "syn15d": 15}
+#: The tables of ACCURACY.md.
+SETS = (
+    "adult", "mushroom", "nursery", "car", "pendigits", "magic04", "wall_robot", "votes", "claves", "iris", "wine",
+    "balance_scale", "heart_mrf", *SYNTHETIC,
+)  # fmt: skip
+SYNTHETIC_ROWS = 3000
+#: The declared range of every synthetic feature: it holds 98 % of the values or more, the others are clamped.
+SYNTHETIC_RANGE = (-6, 6)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A public table to split: its name, its schema as plain values, all its rows."""
+
+    name: str
+    schema: Mapping[str, Any]
+    frame: pd.DataFrame
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are, both parts together."""
+        return len(self.frame)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one split gave: accuracy and majority share of the held-out rows, the forest's shape, epsilon spent."""
+
+    accuracy: float
+    majority: float
+    rows: int
+    depth: int
+    leaves: int
+    spent: str
+
+
+def tables(folder: Path, names: Sequence[str]) -> tuple[list[Table], dict[str, str]]:
+    """Return the tables of these names that can be had, and for each other name why it cannot."""
+    schemas = read_schemas(folder)
+    missing = {name: why for name in names if (why := _missing(folder, schemas, name))}
+    return [_load(folder, schemas, name) for name in names if name not in missing], missing
+
+
+def read_schemas(folder: Path) -> dict[str, Any]:
+    """Return the schemas of a data folder by name; none where it has no `schemas.json`."""
+    file = folder / "schemas.json"
+    if not file.is_file():
+        return {}
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise UsageError(f'"{file}" is not a JSON mapping of schemas by name.', hint="check --data")
+    return found
+
+
+def synthetic(name: str) -> Table:
+    """Return a synthetic table: 3000 rows, two classes, three fifths of the features informative, a fifth redundant."""
+    kind, _, seed = name.partition(":")
+    features = SYNTHETIC[kind]
+    datasets: Any = importlib.import_module("sklearn.datasets")
+    numbers, classes = datasets.make_classification(
+        SYNTHETIC_ROWS,
+        features,
+        n_informative=3 * features // 5,
+        n_redundant=features // 5,
+        random_state=int(seed or 0),
+    )
+    columns = [f"x{place}" for place in range(features)]
+    lower, upper = SYNTHETIC_RANGE
+    declared = {column: {"type": "numeric", "lower": lower, "upper": upper} for column in columns}
+    frame = pd.DataFrame(numbers, columns=columns).assign(label=classes)
+    return Table(name, {"label": "label", "classes": ["0", "1"], "features": declared}, frame)
+
+
+def run_split(
+    table: Table,
+    split: int,
+    *,
+    method: str,
+    epsilon: object,
+    parameters: Mapping[str, Any],
+    declare_rows: bool = False,
+    declare_nulls: bool = False,
+    labelled: int = 100,
+) -> Outcome:
+    """Train on nine tenths of a table under a cap of exactly epsilon, and evaluate on the tenth held out.
+
+    The split's number draws the tenth and is the method's `seed` too, unless `parameters` has one. The number of
+    training rows is declared as public or not declared at all: a method that needs it then buys it. NULL is a category
+    of its own with `declare_nulls`, in the columns that are known to have some. Of 100 training rows `labelled` keep
+    their label. For a method that protects labels alone features are declared public; its published form, if it is
+    asked for, runs without a cap.
+    """
+    train, test = halves(table, split)
+    schema = declared(table.schema, rows=len(train) if declare_rows else None, nulls=declare_nulls)
+    train = with_labels(train, schema["label"], labelled, split)
+    if "seed" in methods.get(method).parameters:
+        parameters = {"seed": split, **parameters}
+    labels_alone = _protects_labels(method, parameters)
+    cap = None if parameters.get("as_published") else epsilon
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "split.duckdb"
+        create(path, train=train)
+        with connect(path) as db:
+            db.register("train", schema | {"public_features": labels_alone}, cap=cap)
+            if labels_alone:
+                db.set_cap("train", epsilon, kind="label")
+            model = db.train("train", epsilon=epsilon, method=method, **parameters)
+            result, spent = db.evaluate(model, test), db.budget("train", model.certificate["kind"]).spent_text
+    forest = model.released.forest
+    return Outcome(result.accuracy, result.majority, result.rows, forest.depth, forest.leaves, spent)
+
+
+def declared(schema: Mapping[str, Any], *, rows: int | None, nulls: bool) -> dict[str, Any]:
+    """Return a schema with this many rows or none, and with NULL as a value of each category that has some.
+
+    >>> color = {"features": {"color": {"type": "categorical", "values": ["red"]}}, "nulls": {"color": 3}, "rows": 9}
+    >>> declared(color, rows=None, nulls=True)["features"]
+    {'color': {'type': 'categorical', 'values': ['red', 'NULL'], 'null': 'NULL'}}
+    """
+    found = {key: value for key, value in schema.items() if key != "rows"}
+    if rows is not None:
+        found["rows"] = rows
+    if nulls:
+        found["features"] = dict(schema["features"])
+        for name in schema.get("nulls", ()):
+            if schema["features"][name]["type"] == "categorical":
+                feature = schema["features"][name]
+                found["features"][name] = {**feature, "values": [*feature["values"], "NULL"], "null": "NULL"}
+    return found
+
+
+def halves(table: Table, split: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the rows to train on and the tenth to evaluate on, drawn with the split's number as seed."""
+    out = np.random.default_rng(split).permutation(table.rows) < table.rows // 10
+    return table.frame[~out], table.frame[out]
+
+
+def with_labels(frame: pd.DataFrame, label: str, percent: int, split: int) -> pd.DataFrame:
+    """Return rows of which so many in a hundred, drawn by the split's number, keep their label; the others have none.
+
+    >>> with_labels(pd.DataFrame({"y": ["a"] * 10}), "y", 30, 1)["y"].notna().sum()
+    np.int64(3)
+    """
+    if percent >= 100:
+        return frame
+    rank = np.random.default_rng([split, percent]).permutation(len(frame))
+    return frame.assign(**{label: frame[label].astype(object).where(rank * 100 < percent * len(frame), None)})
+
+
+def _protects_labels(method: str, parameters: Mapping[str, Any]) -> bool:
+    """Whether a method that learns from unlabelled rows protects labels alone, with these parameters."""
+    known = methods.get(method).parameters
+    return "unlabelled" in known and ("privacy" not in known or parameters.get("privacy") == "labels")
+
+
+def create(path: Path, **frames: pd.DataFrame) -> None:
+    """Write a new database file with one table for each frame."""
+    engine = open_file(path, create=True)
+    try:
+        for name, frame in frames.items():
+            engine.create(name, exp.select("*").from_("batch"), {"batch": frame})
+    finally:
+        engine.close()
+
+
+def _is_synthetic(name: str) -> bool:
+    kind, colon, seed = name.partition(":")
+    return kind in SYNTHETIC and (seed.isdecimal() or not colon)
+
+
+def _missing(folder: Path, schemas: Mapping[str, Any], name: str) -> str:
+    if _is_synthetic(name):
+        return "" if importlib.util.find_spec("sklearn") else "scikit-learn is not installed"
+    there = name in schemas and (folder / str(schemas[name].get("file"))).is_file()
+    return "" if there else f"it is not in {folder}"
+
+
+def _load(folder: Path, schemas: Mapping[str, Any], name: str) -> Table:
+    if _is_synthetic(name):
+        return synthetic(name)
+    return Table(name, schemas[name], read_rows(folder / schemas[name]["file"], ()))

@@ -1,0 +1,171 @@
+"""The two sides of a semi-supervised run: rows that shape the trees without their labels, and rows that are counted.
+
+Right only because no unit is on both sides, or because the plan adds up what both cost. Whether a unit stands on both
+sides is never asked of the data:
+
+- Within one table a condition on a row tells the side, so a row is on one side whatever the others are. Where a unit
+  has several rows the condition may read the unit's column alone; then all its rows are on one side.
+- For two tables the owner declares at registration (`disjoint_from`) that no unit of one is in the other. Where nobody
+  did, the costs of both sides add up.
+
+Where labels alone are private (`public_features`), features may be read as they are, and only labels are paid for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from dpsql.compile.condition import NotTotal, total_condition
+from dpsql.compile.source import Source, known_label
+from dpsql.engines.base import Engine
+from dpsql.errors import NotPrivate, NotRegistered, ParameterError, SchemaError
+from dpsql.kernel.dataset import Dataset, find, registered, source
+from dpsql.kernel.plan import FEATURES, LABELLED, UNLABELLED, Plan, Sides
+from dpsql.ledger import Ledger
+from dpsql.schema import Schema
+
+
+def partner(engine: Engine, ledger: Ledger, dataset: Dataset, unlabelled: str) -> Dataset | None:
+    """Return the other table that holds the unlabelled rows; None where they are told apart by a condition."""
+    known = registered(ledger)
+    if unlabelled.lower() not in known:
+        if unlabelled and engine.table(unlabelled) is not None:
+            raise NotRegistered(unlabelled, (one.table for one in known.values()))
+        return None
+    other = find(engine, ledger, unlabelled)
+    if other.base.lower() == dataset.base.lower():
+        raise ParameterError("unlabelled", allowed="another table, or a condition on rows", given=unlabelled)
+    if other.schema.features != dataset.schema.features:
+        raise SchemaError(
+            f'the features of "{other.table}" are not those of "{dataset.table}": '
+            f"{_difference(dataset.schema, other.schema)}.",
+            hint="register both with the same features and domains",
+        )
+    if _unit(other.schema) != _unit(dataset.schema):
+        raise SchemaError(f'"{other.table}" protects {other.schema.unit}, "{dataset.table}" {dataset.schema.unit}.')
+    return other
+
+
+def apart(dataset: Dataset, other: Dataset | None) -> bool:
+    """Whether no unit is on both sides: by a condition never, in two tables when an owner declared so."""
+    if other is None:
+        return True
+    return _declares(dataset, other) or _declares(other, dataset)
+
+
+def settled(plan: Plan, *, apart: bool) -> Plan:
+    """Return the plan with its two sides taken as apart, or as adding up."""
+    if not isinstance(plan.composition, Sides):
+        return plan
+    return replace(plan, composition=replace(plan.composition, apart=apart))
+
+
+def check_sides(dataset: Dataset, other: Dataset | None, plan: Plan) -> None:
+    """Raise NotPrivate when a plan claims more than the owner declared. The kernel's own check, whoever planned."""
+    if isinstance(plan.composition, Sides) and plan.composition.apart and not apart(dataset, other):
+        raise NotPrivate(
+            f'the plan takes "{dataset.table}" and its unlabelled rows for different people, which nobody declared.',
+            hint="disjoint_from in the schema of one of them",
+        )
+    for one in (dataset, other):
+        if plan.unit.labels and one is not None and not one.schema.public_features:
+            raise NotPrivate(
+                f'method "{plan.method}" protects labels alone here, and the features of "{one.table}" are private.',
+                hint="declare public_features: true in its schema, if they are public",
+            )
+
+
+def check_plan(engine: Engine, dataset: Dataset, other: Dataset | None, plan: Plan) -> None:
+    """Raise what a run of the plan would raise for its sides, without running it. Reads no row."""
+    check_sides(dataset, other, plan)
+    sources(engine, dataset, other, plan, source(engine, dataset))
+
+
+def sources(engine: Engine, dataset: Dataset, other: Dataset | None, plan: Plan, rows: Source) -> dict[str, Source]:
+    """Return the rows of each side; none for a plan that has no sides."""
+    if not plan.unlabelled and not isinstance(plan.composition, Sides) and not plan.unit.labels:
+        return {}
+    if other is not None:
+        labelled, unlabelled = rows, source(engine, other)
+    else:
+        condition = _condition(engine, dataset, rows, plan)
+        unlabelled = rows.where_also(condition)
+        labelled = rows.where_also(exp.not_(exp.paren(condition.copy())))
+    bare = labelled.where_also(known_label(labelled, engine.vocabulary))
+    return {
+        UNLABELLED: replace(unlabelled, labelled=False),
+        LABELLED: labelled,
+        FEATURES: replace(bare, labelled=False),
+    }
+
+
+def _condition(engine: Engine, dataset: Dataset, rows: Source, plan: Plan) -> exp.Expr:
+    """Return the test for unlabelled rows, true or false for every row."""
+    schema = dataset.schema
+    if not plan.unlabelled:
+        if schema.unit.column is not None and not plan.unit.labels:
+            raise ParameterError(
+                "unlabelled",
+                allowed=f'a condition on "{schema.unit.column}", as labels may be missing on some rows of a unit only',
+                given=None,
+            )
+        return exp.not_(exp.paren(known_label(rows, engine.vocabulary)))
+    info = engine.table(dataset.table)
+    types = {column.name: column.type for column in info.columns if column.name in dataset.columns} if info else {}
+    try:
+        found = total_condition(plan.unlabelled, engine.dialect, types=types, macros=engine.user_functions())
+    except NotTotal as problem:
+        raise ParameterError(
+            "unlabelled", allowed=f"a registered table or a condition on rows; it {problem}", given=plan.unlabelled
+        ) from None
+    if plan.unit.labels:
+        _check_label_alone(found, schema.label, plan.unlabelled)
+    spelled = {name.lower(): name for name in types}
+    named = {spelled[column.name.lower()] for column in found.find_all(exp.Column)}
+    if schema.unit.column is not None and not plan.unit.labels and named - {schema.unit.column}:
+        raise ParameterError(
+            "unlabelled",
+            allowed=f'a condition on "{schema.unit.column}" alone: all rows of a unit must be on one side',
+            given=plan.unlabelled,
+        )
+
+    def unfolded(node: exp.Expr) -> exp.Expr:
+        return rows.column(spelled[node.name.lower()]) if isinstance(node, exp.Column) else node
+
+    return exp.Coalesce(this=exp.paren(found.transform(unfolded)), expressions=[exp.false()])
+
+
+def _check_label_alone(condition: exp.Expr, label: str, given: str) -> None:
+    """Where labels are private and the rest is public, a side may depend on whether a row has a label, on nothing more.
+
+    A side that followed from a label's value would tell it: what is read on the unlabelled side gets no noise.
+    """
+    for column in condition.find_all(exp.Column):
+        tested = isinstance(column.parent, exp.Is) and isinstance(column.parent.expression, exp.Null)
+        if column.name.lower() == label.lower() and not tested:
+            raise ParameterError(
+                "unlabelled",
+                allowed=f'a condition that reads "{label}" only as IS NULL or IS NOT NULL: labels are private',
+                given=given,
+            )
+
+
+def _declares(one: Dataset, other: Dataset) -> bool:
+    return other.table.lower() in (name.lower() for name in one.schema.disjoint_from)
+
+
+def _unit(schema: Schema) -> tuple[bool, int]:
+    return schema.unit.column is None, schema.unit.max_rows
+
+
+def _difference(one: Schema, other: Schema) -> str:
+    for mine in one.features:
+        theirs = other.feature(mine.name)
+        if theirs is None:
+            return f'"{mine.name}" is missing'
+        if theirs != mine:
+            return f'"{mine.name}" has another type or domain'
+    extra = next((feature.name for feature in other.features if one.feature(feature.name) is None), None)
+    return "their order differs" if extra is None else f'"{extra}" is one too many'

@@ -1,0 +1,91 @@
+"""Greedy trees with the max operator on disjoint rows: Liu, Li, Li & Chen 2018 (MaxTree).
+
+Xiaoqian Liu, Qianmu Li, Tao Li, Dong Chen: "Differentially private classification with decision tree ensemble",
+Applied Soft Computing 62, 2018: trees by "noisy maximal vote", a budget shared among levels, an ensemble. The name is
+from Huang, Lei & Kaban, "Noise-efficient Learning of Differentially Private Partitioning Machine Ensembles", ECML PKDD
+2022, section 6.2, who compare with it. We had that section and the abstract of the first, not its text, so the steps
+below are ours where these two are silent.
+
+1. the number of trees (10); each row is in one of them;
+2. at each node of each tree a split by the exponential mechanism, with the max operator: the rows that a majority vote
+   in the branches gets right;
+3. a node is a leaf when its noisy rows do not pay for a split;
+4. noisy counts of every leaf and class; a row is classified by the summed class shares of the leaves it reaches.
+
+Where we differ, and why:
+
+- The abstract has trees on bootstrapped samples, so that a row may be in several, whose epsilons would add up. Here
+  trees have disjoint rows, dealt out by a keyed hash, and each works with the whole epsilon.
+- Rows, levels and leaves are those of `fs`: noisy class counts for each level, one choice for each node, shrunken
+  shares at the leaves (`methods/greedy.py`). Here a split needs half the rows per branch that `fs` asks for: a leaf
+  that is wrong by noise is outvoted by those of the other trees. The roots are shrunk to the counts of all trees
+  together.
+- A tree stops by a public rule on noisy sizes and at most at `depth`; Huang et al. report depths for their own trees
+  only.
+
+Proof: in `methods/greedy.py`, on disjoint trees: a row changes the answers of one tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dpsql.kernel.plan import Plan
+from dpsql.kernel.session import Session
+from dpsql.methods.base import Parameter, Whole, resolved
+from dpsql.methods.greedy import greedy_forest, greedy_steps
+from dpsql.schema import Schema
+from dpsql.trees.forest import Forest
+from dpsql.trees.grid import axes
+from dpsql.trees.grow import LIMIT
+from dpsql.trees.splits import Splits, many_way
+from dpsql.trees.voting import VotingForest
+
+#: What part of the rows that a single tree's split needs is enough for one tree of many.
+DEMAND = 0.5
+#: The most levels: each is paid for.
+DEEPEST = 30
+
+
+class Maxtree:
+    """Greedy trees on disjoint rows, each split by the max operator, classification by summed class shares."""
+
+    name = "maxtree"
+    summary = "greedy trees on disjoint rows, splits by the max operator (Liu et al. 2018)"
+    public_structure = False
+    parameters: Mapping[str, Parameter] = {
+        "trees": Whole(10, 1, 10_000, "number of trees; each row is in one of them"),
+        "depth": Whole(5, 1, DEEPEST, "most splits on a path"),
+        "branches": Whole(64, 2, 64, "most branches of a category; wider ones are split by groups of neighbours"),
+        "limit": Whole(LIMIT, 2, 2**26, "most candidate splits of a level, and cells (leaves × classes) of a release"),
+    }
+
+    def plan(self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any]) -> Plan:
+        """Return the plan: for each level the sizes and the choices, then the counts of the leaves."""
+        chosen = resolved(self, parameters)
+        steps = greedy_steps(
+            nano_epsilon,
+            schema,
+            _splits(schema, chosen),
+            trees=chosen["trees"],
+            depth=chosen["depth"],
+            limit=chosen["limit"],
+            utility="majority",
+        )
+        return Plan(self.name, steps, schema.unit, chosen)
+
+    def structure(self, schema: Schema, plan: Plan) -> Forest:
+        """Return the roots alone: every split follows from the data."""
+        return Forest(axes(schema), plan.parameters["trees"], ())
+
+    def train(self, session: Session) -> VotingForest:
+        """Return the trees whose leaves vote with their shrunken class shares."""
+        chosen = session.plan.parameters
+        splits = _splits(session.schema, chosen)
+        roots = self.structure(session.schema, session.plan)
+        return greedy_forest(session, roots, splits, depth=chosen["depth"], limit=chosen["limit"], demand=DEMAND)
+
+
+def _splits(schema: Schema, chosen: Mapping[str, Any]) -> Splits:
+    return many_way(axes(schema), chosen["branches"])

@@ -1,0 +1,105 @@
+"""Median trees that label public rows for more median trees: Huang, Lei & Kaban 2022, Algorithm 4 (PTE).
+
+Zhanliang Huang, Yunwen Lei, Ata Kaban: "Noise-efficient Learning of Differentially Private Partitioning Machine
+Ensembles", ECML PKDD 2022, section 5.
+
+Steps, as the paper numbers them in Algorithm 4:
+
+1. the labelled rows are dealt out to the first trees (lines 3 to 7); each tree is made of the true medians of all rows
+   and random attributes, and its leaves get noisy counts of its labelled rows;
+2. the first trees label the unlabelled rows (line 8);
+3. more trees of medians count these labels (lines 9 to 12);
+4. all trees vote together (line 13).
+
+Where we differ, and why:
+
+- The paper adds noise to the counts of step 3 as well. They are post-processing of the first trees, so they need none.
+- A changed label moves two counts: noise of scale 2/epsilon, charged as "label" privacy, and only on a dataset whose
+  features the owner declared public. (The paper presents the algorithm for both settings; building trees from the
+  same rows twice is free of charge only where features are public.)
+- Depth is public: from the number of labelled rows and the noise for the first trees, from the number of unlabelled
+  rows for the others.
+
+Proof: splits, sizes and pseudo-labels read features alone, which neighbours share; `leaf_counts` with the sensitivity
+of a changed label costs epsilon.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from dpsql.kernel.plan import Plan, Sequential, Sides, Step
+from dpsql.kernel.session import Session
+from dpsql.methods.base import Parameter, Whole, resolved
+from dpsql.methods.counted import fill_leaves
+from dpsql.methods.spe import DEEPEST, public_depth
+from dpsql.methods.sspe import (
+    FEWEST,
+    UNLABELLED,
+    check_semi,
+    labelled_depth,
+    labels_of,
+    public_forest,
+    public_splits_step,
+    sized_counts,
+)
+from dpsql.methods.teaching import pseudo_step, taught
+from dpsql.schema import Schema
+from dpsql.trees.forest import Forest
+from dpsql.trees.grid import axes
+from dpsql.trees.grow import LIMIT
+from dpsql.trees.voting import VotingForest
+
+
+class Pte:
+    """Median trees with noisy counts, and more median trees taught by them."""
+
+    name = "pte"
+    summary = "median trees taught by median trees, labels private (Huang et al. 2022)"
+    public_structure = False
+    parameters: Mapping[str, Parameter] = {
+        "unlabelled": UNLABELLED,
+        "trees": Whole(10, 1, 10_000, "number of first trees; each labelled row is in one of them"),
+        "more_trees": Whole(10, 1, 10_000, "number of trees that learn from the first ones"),
+        "depth": Whole(None, 1, DEEPEST, "splits on each path; by default from features, rows and noise"),
+        "limit": Whole(LIMIT, 2, 2**26, "most cells (leaves of all trees × classes) of the release"),
+        "seed": Whole(0, 0, 2**63 - 1, "draws the attributes; never touches noise"),
+    }
+
+    def plan(self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any]) -> Plan:
+        """Return the plan: what public features tell on one side, noisy counts of labels on the other."""
+        chosen = resolved(self, parameters)
+        check_semi(schema, nano_epsilon, chosen)
+        unit = labels_of(schema, self.name)
+        trees, more, values = chosen["trees"], chosen["more_trees"], schema.leaf_values
+        depth = public_depth(schema, chosen, nano_epsilon, None)
+        second = public_depth(schema, chosen | {"trees": more}, nano_epsilon, None)
+        free = (
+            Step("unlabelled_size", "public_size", 0, note="the number of unlabelled rows decides their trees' depth"),
+            public_splits_step("splits", trees, depth),
+            public_splits_step("more_splits", more, second),
+            pseudo_step(more, more * 2**second * values, schema),
+        )
+        counts = sized_counts(nano_epsilon, trees, schema, trees * 2**depth * values, public=True)
+        facts = {"most_depth": depth, "most_second_depth": second}
+        sides = Sides(Sequential(free), counts, apart=True)
+        return Plan(self.name, sides, unit, chosen | facts, chosen["unlabelled"] or "")
+
+    def structure(self, schema: Schema, plan: Plan) -> Forest:
+        """Return the roots of the first trees alone: every split follows from the rows."""
+        return Forest(axes(schema), plan.parameters["trees"], ())
+
+    def train(self, session: Session) -> VotingForest:
+        """Return both ensembles side by side."""
+        chosen, grid = session.plan.parameters, axes(session.schema)
+        depth = labelled_depth(session, session.plan.step("counts"))
+        first = public_forest(session, Forest(grid, chosen["trees"], ()), depth)
+        teacher = fill_leaves(session, first)
+        rows = max(1, session.public_size("unlabelled_size"))
+        second = chosen["most_second_depth"]
+        if chosen["depth"] is None:
+            second = min(second, max(1, int(math.log2(max(2, rows / FEWEST)))))
+        more = public_forest(session, Forest(grid, chosen["more_trees"], ()), second, name="more_splits", stream=1)
+        return taught(session, teacher, more)

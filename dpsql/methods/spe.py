@@ -1,0 +1,195 @@
+"""Median trees on disjoint rows: Huang, Lei & Kaban 2022 (the supervised private ensemble, SPE).
+
+Zhanliang Huang, Yunwen Lei, Ata Kaban: "Noise-efficient Learning of Differentially Private Partitioning Machine
+Ensembles", ECML PKDD 2022.
+
+Steps, as the paper numbers them in section 4:
+
+1. the number of trees (10) and the largest depth (the number of features);
+2. at each node an attribute, drawn uniformly;
+3. its private median by the exponential mechanism, with the rank utility; of a category the value that is nearest to
+   half the mass goes right, the others left. Half of epsilon pays for the splits, each level 3/2 times what the level
+   above it gets (equation 7): deeper nodes hold fewer rows, so their medians are harder;
+4. noisy counts of every leaf and class, from the other half of epsilon;
+5. a row is classified by the summed counts of the leaves it reaches.
+
+Each row is in one tree, so every tree works with the whole epsilon.
+
+Where we differ, and why:
+
+- The paper draws candidate medians between the smallest and the largest value of the data. Both are somebody's
+  values, and publishing where they lie has no proof. Here the candidates are the edges of the public grid that the
+  node still holds: all of them, where the paper draws some.
+- The paper stops a branch when 10 rows or fewer are left. The true number is private. Here depth is bounded by a public
+  rule: while the leaves of balanced trees are expected to hold enough rows for the noise that their counts will get
+  (`depth_for`), with the number of rows declared or bought with 3 % of epsilon.
+- Rows are dealt out to trees by a keyed hash, not by shuffling.
+- An attribute that a path has used up (one cell left) is not drawn again.
+- Counts below 0 are kept as they are.
+- `--as-published` takes the data's own range and the true-size stop. It is refused on a dataset with a cap.
+
+Proof: step 3 is one `choose` release per level with utility "median" on disjoint trees, step 4 one `leaf_counts`
+release; see `kernel/session.py` and `kernel/utility.py`. What is asked follows from schema, seed and earlier
+releases, so the steps add up, adaptively, to epsilon. One scan for each level and one for the counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dpsql.errors import ParameterError
+from dpsql.kernel.candidates import Candidates
+from dpsql.kernel.plan import NANO, Plan, Sequential, Step
+from dpsql.kernel.session import Session
+from dpsql.methods.base import Choice, Flag, Parameter, Whole, resolved
+from dpsql.methods.counted import SIZE_SHARE, fill_leaves, leaf_step
+from dpsql.schema import Schema
+from dpsql.trees.forest import PASS, Forest
+from dpsql.trees.grid import Axis, axes
+from dpsql.trees.grow import LIMIT
+from dpsql.trees.splits import Held, Splits, draw_axes, two_way
+from dpsql.trees.voting import VotingForest
+
+#: The most splits on a path, however many features there are.
+DEEPEST = 30
+#: How many times the rows that vote together should outweigh the noise of their summed counts.
+OUTWEIGH = 3
+
+
+class Spe:
+    """Trees whose splits are private medians, on disjoint rows, with noisy counts at the leaves."""
+
+    name = "spe"
+    summary = "private median trees on disjoint rows (Huang et al. 2022)"
+    public_structure = False
+    regression = True
+    parameters: Mapping[str, Parameter] = {
+        "trees": Whole(10, 1, 10_000, "number of trees; each row is in one of them"),
+        "depth": Whole(None, 1, DEEPEST, "splits on each path; by default from features, rows and noise"),
+        "allocation": Choice(("geometric", "uniform"), "how levels share epsilon: each 3/2 of the one above, or alike"),
+        "limit": Whole(LIMIT, 2, 2**26, "most cells (leaves of all trees × classes) of the release"),
+        "seed": Whole(0, 0, 2**63 - 1, "draws the attributes; never touches noise"),
+        "as_published": Flag("the data's own range and true-size stop; NOT private, refused on capped datasets"),
+    }
+
+    def plan(self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any]) -> Plan:
+        """Return the plan: splits level by level, then counts, after a noisy size where none is declared."""
+        chosen = resolved(self, parameters)
+        if chosen["trees"] * schema.leaf_values > chosen["limit"]:
+            raise ParameterError("limit", allowed="at least trees × classes", given=chosen["limit"])
+        sized = chosen["depth"] is not None or schema.rows is not None
+        share = 0 if sized else nano_epsilon * SIZE_SHARE // 100
+        leaf_share = (nano_epsilon - share) // 2
+        if min(leaf_share, nano_epsilon - share - leaf_share) < DEEPEST:
+            raise ParameterError("epsilon", allowed="at least 0.0000001", given=nano_epsilon / NANO)
+        depth = public_depth(schema, chosen, leaf_share, schema.rows)
+        steps = [] if sized else [Step("size", "size", share, note="the size is not declared; it decides the depth")]
+        steps.append(splits_step(nano_epsilon - share - leaf_share, chosen, depth))
+        cells = chosen["trees"] * 2**depth * schema.leaf_values
+        steps.append(leaf_step(leaf_share, chosen["trees"], schema, cells, shared=False))
+        facts = {"wanted_depth": depth} if sized else {"most_depth": depth}
+        return Plan(self.name, Sequential(tuple(steps)), schema.unit, {**chosen, **facts})
+
+    def structure(self, schema: Schema, plan: Plan) -> Forest:
+        """Return the roots alone: every split follows from the data."""
+        return Forest(axes(schema), plan.parameters["trees"], ())
+
+    def train(self, session: Session) -> VotingForest:
+        """Return the forest whose leaves vote with their noisy counts."""
+        plan = session.plan
+        depth = plan.parameters.get("wanted_depth")
+        if depth is None:
+            rows, leaf_share = max(1, session.size("size")), plan.step("counts").nano_epsilon
+            depth = public_depth(session.schema, plan.parameters, leaf_share, rows)
+        return fill_leaves(session, median_forest(session, self.structure(session.schema, plan), depth))
+
+
+def public_depth(
+    schema: Schema,
+    chosen: Mapping[str, Any],
+    leaf_share: int,
+    rows: int | None,
+    *,
+    change: int | None = None,
+    fewest: float = 1.0,
+) -> int:
+    """Return the depth of trees whose counts get so much epsilon, within what the limit allows.
+
+    It is the depth that was asked for; else that of the rule; without a size the number of features.
+    """
+    most = max(1, int(math.log2(chosen["limit"] / (chosen["trees"] * schema.leaf_values))))
+    if chosen["depth"] is not None:
+        return min(most, int(chosen["depth"]))
+    most = min(len(schema.features), DEEPEST, most)
+    if rows is None:
+        return most
+    scale = (change or schema.unit.change) * NANO / leaf_share
+    return min(most, depth_for(rows, chosen["trees"], scale, fewest=fewest))
+
+
+def depth_for(rows: int, trees: int, scale: float, *, fewest: float = 1.0) -> int:
+    """Return the depth at which leaves of balanced trees are expected to hold enough rows, at least 1.
+
+    A row is classified by one leaf of each tree. Their rows together, trees × rows per leaf, should be three times the
+    standard deviation of the summed noise of a class, √trees × √2 × scale. A leaf should hold `fewest` rows itself.
+
+    >>> depth_for(10_000, 10, 2.0)
+    8
+    """
+    enough = max(fewest, OUTWEIGH * math.sqrt(2 / trees) * scale)
+    return max(1, int(math.log2(max(2.0, rows / (trees * enough)))))
+
+
+def allocation(nano_epsilon: int, levels: int, *, geometric: bool) -> list[int]:
+    """Return what each level gets: 3/2 times the level above it, or all alike; the parts add up exactly.
+
+    >>> allocation(1000, 3, geometric=True), allocation(1000, 3, geometric=False)
+    ([210, 315, 475], [333, 333, 334])
+    """
+    weights = [3**level * 2 ** (levels - 1 - level) if geometric else 1 for level in range(levels)]
+    parts = [1 + (nano_epsilon - levels) * weight // sum(weights) for weight in weights[:-1]]
+    return [*parts, nano_epsilon - sum(parts)]
+
+
+def median_forest(session: Session, forest: Forest, depth: int) -> Forest:
+    """Return the forest with `depth` more levels of private medians, paid by the plan's step "splits"."""
+    chosen, step = session.plan.parameters, session.plan.step("splits")
+    splits, held = two_way(forest.axes), Held.roots(forest.axes, forest.trees)
+    shares = allocation(step.nano_epsilon, depth, geometric=chosen["allocation"] == "geometric")
+    for number, share in enumerate(shares):
+        candidates = one_axis_each(forest.axes, splits, held, [chosen["seed"], number])
+        if candidates is None:
+            break
+        level = candidates.level(session.choose("splits", forest, candidates, nano_epsilon=share))
+        forest = Forest(forest.axes, forest.trees, (*forest.levels, level))
+        held = held.below(level)
+    return forest
+
+
+def one_axis_each(grid: tuple[Axis, ...], splits: Splits, held: Held, seed: Sequence[int]) -> Candidates | None:
+    """Return all open splits of one random axis for each node; None where no node can be split any more."""
+    axis = draw_axes(grid, held, seed)
+    if (axis == PASS).all():
+        return None
+    weights = held.open_on(splits, axis).astype(np.int64)
+    return Candidates(splits, axis[:, None].astype(np.int16), weights[:, None, :])
+
+
+def splits_step(nano_epsilon: int, chosen: Mapping[str, Any], depth: int) -> Step:
+    """Return the step that pays for up to `depth` levels of private medians."""
+    return Step(
+        "splits",
+        "choose",
+        nano_epsilon,
+        trees=chosen["trees"],
+        cells=chosen["trees"] * 2 ** (depth - 1),
+        scans=depth,
+        utility="median",
+        uses=depth,
+        published=chosen.get("as_published", False),
+        note=f"private medians, level by level, epsilon shared by up to {depth} levels ({chosen['allocation']})",
+    )

@@ -1,0 +1,82 @@
+"""Random trees taught by random trees: the semi-supervised variant of `rdt` (Jagannathan et al. 2013).
+
+Geetha Jagannathan, Claire Monteleoni, Krishnan Pillaipakkamnatt: "A Semi-Supervised Learning Approach to Differential
+Privacy", ICDM Workshops 2013, as Huang, Lei & Kaban 2022 describe it (sections 1 and 2): a private random forest
+labels rows whose features are public, and a second forest learns from these labels. We had the description, not the
+paper itself; details that it leaves open are chosen as in `rdt` and `pte`.
+
+Steps:
+
+1. random trees with noisy counts of the labelled rows, as in `rdt`: every row in every tree;
+2. they label the unlabelled rows;
+3. more random trees count these labels, without noise: post-processing;
+4. all trees vote together.
+
+Labels alone are private: it needs a dataset whose features the owner declared public, and is charged as "label"
+privacy, with the noise of a changed label (it moves two counts of each tree: scale 2·trees/epsilon).
+
+Proof: sizes and pseudo-labels read features alone, which neighbours share; `leaf_counts` on shared trees with the
+sensitivity of a changed label costs epsilon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dpsql.kernel.plan import Plan, Sequential, Sides, Step
+from dpsql.kernel.session import Session
+from dpsql.methods.base import Parameter, Whole, resolved
+from dpsql.methods.counted import fill_leaves, leaf_step
+from dpsql.methods.rdt import grown, height
+from dpsql.methods.sspe import UNLABELLED, check_semi, labels_of
+from dpsql.methods.teaching import pseudo_step, taught
+from dpsql.schema import Schema
+from dpsql.trees.forest import Forest
+from dpsql.trees.grid import axes
+from dpsql.trees.grow import LIMIT
+from dpsql.trees.voting import VotingForest
+
+
+class SsRdt:
+    """Random trees with noisy counts, and more random trees taught by them."""
+
+    name = "ssrdt"
+    summary = "random trees taught by random trees, labels private (Jagannathan et al. 2013)"
+    public_structure = False
+    parameters: Mapping[str, Parameter] = {
+        "unlabelled": UNLABELLED,
+        "trees": Whole(10, 1, 10_000, "number of first trees; every labelled row is in each of them"),
+        "more_trees": Whole(10, 1, 10_000, "number of trees that learn from the first ones"),
+        "depth": Whole(None, 1, 60, "depth of the trees; by default from features and rows"),
+        "branches": Whole(64, 2, 64, "most branches of one split; wider categories are split by groups"),
+        "limit": Whole(LIMIT, 2, 2**26, "most cells (leaves of all trees × classes) of a release"),
+        "seed": Whole(0, 0, 2**62, "shapes the trees; never touches noise"),
+    }
+
+    def plan(self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any]) -> Plan:
+        """Return the plan: pseudo-labels on one side, noisy counts of labels on the other."""
+        chosen = resolved(self, parameters)
+        check_semi(schema, nano_epsilon, chosen)
+        unit, limit = labels_of(schema, self.name), chosen["limit"]
+        unlabelled = Sequential((_size("unlabelled_size"), pseudo_step(chosen["more_trees"], limit, schema)))
+        labelled = Sequential((_size("size"), leaf_step(nano_epsilon, chosen["trees"], schema, limit)))
+        sides = Sides(unlabelled, labelled, apart=True)
+        return Plan(self.name, sides, unit, chosen, chosen["unlabelled"] or "")
+
+    def structure(self, schema: Schema, plan: Plan) -> Forest:
+        """Return the roots of the first trees alone: the depth waits for the number of labelled rows."""
+        return Forest(axes(schema), plan.parameters["trees"], ())
+
+    def train(self, session: Session) -> VotingForest:
+        """Return both ensembles side by side."""
+        schema, chosen = session.schema, session.plan.parameters
+        sizes = [max(1, session.public_size(name)) for name in ("size", "unlabelled_size")]
+        first, second = (chosen["depth"] or height(schema, rows) for rows in sizes)
+        teacher = fill_leaves(session, grown(schema, chosen, first))
+        more = {**chosen, "trees": chosen["more_trees"], "seed": chosen["seed"] + 2**62}
+        return taught(session, teacher, grown(schema, more, second))
+
+
+def _size(name: str) -> Step:
+    return Step(name, "public_size", 0, note="which rows have a label is public; their number decides the depth")
