@@ -216,6 +216,19 @@ def test_the_kernel_does_not_take_a_plans_word(database: Database) -> None:
     assert not apart(dataset, other)
 
 
+@pytest.mark.parametrize("unit", [Unit(), Unit("person", 1), Unit("x", 3)])
+def test_a_plan_cannot_protect_less_than_was_registered(database: Database, unit: Unit) -> None:
+    """A method that plans for another unit, and so for less noise, is refused by the kernel and charges nothing."""
+    database.register("people", UNITS, cap=1)
+    dataset = find(database.engine, database.book, "people")
+    plan = Plan("mine", Step("counts", "leaf_counts", 10**9, cells=3, classes=3), unit)
+    charge = charge_for(dataset, plan, who="ann", request_id="r")
+    before = stored(database)
+    with pytest.raises(NotPrivate, match="registered to protect"):
+        run(database.engine, database.book, dataset, charge, plan, ask=lambda s: s, digest=str, store=lambda *_: None)
+    assert stored(database) == before
+
+
 DIFFERENT = {
     "a feature is missing": (replace(BARE, features=BARE.features[:1]), '"x" is missing'),
     "a feature too many": (None, '"person" is one too many'),
