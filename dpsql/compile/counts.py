@@ -72,8 +72,8 @@ def leaf_counts(
 def counted(query: exp.Select, rows: str, tables: Tables) -> Statement:
     """Return the statement that counts (leaf, class) of rows that a query has brought to their leaves."""
     leaf, label, count = exp.column("node").as_("leaf"), exp.column("class"), exp.Count(this=exp.Star()).as_("rows")
-    query = query.select(leaf, label, count, copy=False).from_(rows, copy=False)
-    return Statement(query.group_by("node", "class", copy=False), tables)
+    query = query.select(leaf, label, count, copy=False).from_(exp.to_table(rows), copy=False)
+    return Statement(query.group_by(exp.column("node"), exp.column("class"), copy=False), tables)
 
 
 def leaf_sums(
@@ -124,20 +124,21 @@ def kept_rows(
 ) -> Statement:
     """Return the statement whose rows can be kept: each at its node, with class and words and nothing else."""
     query, last, tables = at_nodes(source, forest, vocabulary, tickets, trees, part)
-    return Statement(query.select(*kept_columns(forest), copy=False).from_(last, copy=False), tables)
+    return Statement(kept_from(query, last, forest), tables)
 
 
 def further(kept: str, forest: Forest, done: int) -> tuple[exp.Select, str, Tables]:
     """Return an unfinished query that takes rows kept at depth `done` on to their leaves."""
     rest = Forest(forest.axes, forest.trees, forest.levels[done:])
-    start = exp.select(*kept_columns(forest)).from_(kept)
-    query, last = walk(exp.Select().with_(START, start), rest, start=START, carried=("class",))
+    start = kept_from(exp.Select(), kept, forest)
+    query, last = walk(exp.Select().with_(START, start, copy=False), rest, start=START, carried=("class",))
     return query, last, node_tables(rest)
 
 
-def kept_columns(forest: Forest) -> list[str]:
-    """Return the columns of rows that are kept between statements."""
-    return ["node", "class", *(word_name(number) for number in range(words(len(forest.axes))))]
+def kept_from(query: exp.Select, rows: str, forest: Forest) -> exp.Select:
+    """Return the query that takes the columns of kept rows, and no others, from a table or CTE."""
+    names = ["node", "class", *(word_name(number) for number in range(words(len(forest.axes))))]
+    return query.select(*(exp.column(name) for name in names), copy=False).from_(exp.to_table(rows), copy=False)
 
 
 def root_table(trees: int) -> dict[str, np.ndarray[Any, Any]]:

@@ -49,13 +49,15 @@ def walk(
     for depth in range(forest.depth):
         table = (nodes or {}).get(depth) or exp.to_table(level_name(depth))
         planes = len(forest.levels[depth].planes)
+        node = exp.alias_(_next_node(planes, words(len(forest.axes))), "node", copy=False)
         step = (
-            exp.select(exp.alias_(_next_node(planes, words(len(forest.axes))), "node"))
-            .select(*(exp.column(name, table="row") for name in held))
-            .from_(exp.alias_(exp.to_table(last), "row", table=True))
+            exp.Select()
+            .select(node, *(exp.column(name, table="row") for name in held), copy=False)
+            .from_(exp.alias_(exp.to_table(last), "row", table=True, copy=False), copy=False)
             .join(
                 exp.alias_(table, "split", table=True),
                 on=exp.column("node", "split").eq(exp.column("node", "row")),
+                copy=False,
             )
         )
         last = f"depth_{depth + 1}"

@@ -52,13 +52,14 @@ def histograms(
     keys = ["ask", "cell"] + (["class"] if by_class else [])
     moved = exp.BitwiseRightShift(this=_word(axis_count, rows), expression=exp.column("shift", ASKS))
     cell = as_int(exp.BitwiseAnd(this=paren(moved), expression=whole(CELLS - 1)))
-    cells = (
-        exp.select(exp.column("ask", ASKS), exp.column("class", rows), cell.as_("cell"))
-        .from_(rows)
-        .join(ASKS, on=exp.column("node", ASKS).eq(exp.column("node", rows)))
-    )
-    query = query.with_("cells", cells, copy=False).select(*keys, exp.Count(this=exp.Star()).as_("rows"), copy=False)
-    query = query.from_("cells", copy=False).group_by(*keys, copy=False)
+    asked = [exp.column("ask", ASKS), exp.column("class", rows), exp.alias_(cell, "cell", copy=False)]
+    cells = exp.Select().select(*asked, copy=False).from_(exp.to_table(rows), copy=False)
+    same = exp.column("node", ASKS).eq(exp.column("node", rows))
+    cells = cells.join(exp.to_table(ASKS), on=same, copy=False)
+    count = exp.alias_(exp.Count(this=exp.Star()), "rows", copy=False)
+    query = query.with_("cells", cells, copy=False)
+    query = query.select(*(exp.column(key) for key in keys), count, copy=False).from_(exp.to_table("cells"), copy=False)
+    query = query.group_by(*(exp.column(key) for key in keys), copy=False)
     return Statement(query, tables | {ASKS: _ask_table(asks)})
 
 

@@ -52,7 +52,7 @@ def fetch(cursor: duckdb.DuckDBPyConnection, query: str, parameters: Sequence[ob
 def in_this_database(cursor: duckdb.DuckDBPyConnection, query: exp.Expr) -> str:
     """Render a query; a table with a schema gets the database too, so that no temporary table can stand in for it."""
     if not any(table.db for table in query.find_all(exp.Table)):
-        return query.sql(DIALECT)
+        return query.sql(DIALECT, copy=False)
     database = fetch(cursor, "SELECT current_database()")[0][0]
 
     def qualify(node: exp.Expr) -> exp.Expr:
@@ -60,7 +60,7 @@ def in_this_database(cursor: duckdb.DuckDBPyConnection, query: exp.Expr) -> str:
             node.set("catalog", exp.to_identifier(database, quoted=True))
         return node
 
-    return query.transform(qualify).sql(DIALECT)
+    return query.transform(qualify).sql(DIALECT, copy=False)
 
 
 def load(

@@ -159,7 +159,7 @@ class Rows:
         if kept.forest.depth < forest.depth:
             query, last, tables = counts.further(kept.name, forest, kept.forest.depth)
             kept = _Kept("kept_1" if kept.name == "kept_0" else "kept_0", forest, part)
-            self._keep(kept, Statement(query.select(*counts.kept_columns(forest)).from_(last), tables))
+            self._keep(kept, Statement(counts.kept_from(query, last, forest), tables))
         return counts.further(kept.name, forest, forest.depth)
 
     def _keep(self, kept: _Kept, statement: Statement) -> None:
