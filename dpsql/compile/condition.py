@@ -22,24 +22,22 @@ def total_condition(text: str, dialect: str, *, types: Mapping[str, str], macros
     >>> total_condition("age > 30", "duckdb", types={"age": "INTEGER"}, macros=()).sql()
     '(age > 30)'
     """
-    _check_alone(text, dialect)
-    column = exp.to_identifier(next(iter(types)), quoted=True).sql(dialect)
-    view = f"CREATE VIEW v AS SELECT {column} FROM rows_of_it WHERE ({text}\n)"
+    condition = _parsed(text, dialect)
+    column = exp.column(exp.to_identifier(next(iter(types)), quoted=True))
+    select = exp.select(column).from_(exp.to_table("rows_of_it")).where(exp.paren(condition))
+    view = exp.Create(this=exp.to_table("v"), kind="VIEW", expression=select).sql(dialect)
     found = row_to_row(view, dialect, types=types, macros=macros)
     if found is None or found.where is None:
         raise NotTotal(why_not(view, dialect, types=types, macros=macros) or "says nothing")
     return found.where
 
 
-def _check_alone(text: str, dialect: str) -> None:
-    """Refuse a text that is not one condition: it may not close our bracket, or bring clauses of its own."""
+def _parsed(text: str, dialect: str) -> exp.Expr:
+    """Return the one expression that a text is; it is read alone, so it cannot close a bracket of ours."""
     try:
-        query: exp.Expr = exp.maybe_parse(f"SELECT 1 WHERE ({text}\n)", dialect=dialect)
+        found: exp.Expr = exp.maybe_parse(text, dialect=dialect)
     except (SqlglotError, RecursionError):
         raise NotTotal("is not a condition that dpsql can read") from None
-    given = {name for name, value in query.args.items() if value}
-    where = query.args.get("where")
-    if not isinstance(query, exp.Select) or given != {"expressions", "where"} or not isinstance(where, exp.Where):
-        raise NotTotal("is more than one condition")
-    if not isinstance(where.this, exp.Paren):
-        raise NotTotal("closes a bracket that it did not open")
+    if not isinstance(found, exp.Condition):
+        raise NotTotal("is not a condition")
+    return found
