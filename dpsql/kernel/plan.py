@@ -165,6 +165,9 @@ class Plan:
     def __post_init__(self) -> None:
         if not self.unit.labels and any(step.free for step in self.steps):
             raise ParameterError("plan", allowed="free steps only where labels alone are private", given=self.method)
+        top = self.composition
+        if any(map(_has_sides, (top.unlabelled, top.labelled) if isinstance(top, Sides) else (top,))):
+            raise ParameterError("plan", allowed="two sides at its top alone: each is charged apart", given=self.method)
         names = [step.name for step in self.steps]
         if len(set(names)) != len(names):
             raise ParameterError("plan", allowed="steps with different names", given=names)
@@ -224,20 +227,27 @@ class Plan:
         }
 
 
-def _placed(composition: Composition, part: int, parts: int) -> Iterator[Step]:
-    """Yield the steps; inside a parallel composition each gets its own share of the units."""
+def _placed(composition: Composition, part: int, parts: int, side: str = "") -> Iterator[Step]:
+    """Yield the steps, each with its share of the units and its side: the composition says both, never the step."""
     if isinstance(composition, Step):
-        yield replace(composition, part=part, parts=parts)
+        yield replace(composition, part=part, parts=parts, side=side)
     elif isinstance(composition, Sequential):
         for inner in composition.parts:
-            yield from _placed(inner, part, parts)
+            yield from _placed(inner, part, parts, side)
     elif isinstance(composition, Sides):
-        for side, inner in ((UNLABELLED, composition.unlabelled), (LABELLED, composition.labelled)):
-            yield from (replace(step, side=side) for step in _placed(inner, part, parts))
+        yield from _placed(composition.unlabelled, part, parts, UNLABELLED)
+        yield from _placed(composition.labelled, part, parts, LABELLED)
     else:
         count = len(composition.parts)
         for index, inner in enumerate(composition.parts):
-            yield from _placed(inner, part + parts * index, parts * count)
+            yield from _placed(inner, part + parts * index, parts * count, side)
+
+
+def _has_sides(composition: Composition) -> bool:
+    """Whether two sides are part of a composition, itself included."""
+    if isinstance(composition, Sequential | Parallel):
+        return any(_has_sides(part) for part in composition.parts)
+    return isinstance(composition, Sides)
 
 
 def _shape(composition: Composition) -> Any:

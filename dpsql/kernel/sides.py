@@ -91,6 +91,8 @@ def sources(engine: Engine, dataset: Dataset, other: Dataset | None, plan: Plan,
     """Return the rows of each side; none for a plan that has no sides."""
     if not plan.unlabelled and not isinstance(plan.composition, Sides) and not plan.unit.labels:
         return {}
+    if plan.unit.labels:
+        _check_features_apart(dataset, rows)
     if other is not None:
         labelled, unlabelled = rows, source(engine, other)
     else:
@@ -139,6 +141,18 @@ def _condition(engine: Engine, dataset: Dataset, rows: Source, plan: Plan) -> ex
         return rows.column(spelled[node.name.lower()]) if isinstance(node, exp.Column) else node
 
     return exp.Coalesce(this=exp.paren(found.transform(unfolded)), expressions=[exp.false()])
+
+
+def _check_features_apart(dataset: Dataset, rows: Source) -> None:
+    """Refuse a view whose features or rows follow from what its label is made of: they would tell a private label."""
+    label = {column.name.lower() for column in rows.column(dataset.schema.label).find_all(exp.Column)}
+    read = [rows.column(feature.name) for feature in dataset.schema.features]
+    read += [] if rows.where is None else [rows.where]
+    if any(column.name.lower() in label for one in read for column in one.find_all(exp.Column)):
+        raise NotPrivate(
+            f'view "{dataset.table}" takes features or rows from its label, so they are not public.',
+            hint="a view whose features and filter leave the label alone",
+        )
 
 
 def _check_label_alone(condition: exp.Expr, label: str, given: str) -> None:

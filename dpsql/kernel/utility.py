@@ -15,7 +15,7 @@ gini       Σ over children of Σ_c n_c² / n, in units of 1/GRAIN, rounded down
            Gini impurity of Friedman & Schuster, who give sensitivity 2. Here a row of class a changes the child's term
            (S = Σ n_c²) by (n(2n_a + 1) − S) / (n(n + 1)). S ≥ n_a² makes this at most 1: with n_a = αn it is at
            most (n(2α − α²) + 1)/(n + 1). S ≤ n² makes it more than −1. Rounding down keeps an integer move within
-           [−GRAIN, GRAIN]: width 2 GRAIN.
+           [−GRAIN, GRAIN]: width 2 GRAIN. Each n_c is first cut off as for `entropy`, so that squares fit into 64 bits.
 entropy    minus Σ over children of n log₂ n − Σ_c n_c log₂ n_c, in units of 1/GRAIN, each term rounded; information
            gain without its constant. Each n_c is first cut off at a public B/C, so that n ≤ B ≤ 2^31. With
            f(x) = (x+1)log₂(x+1) − x log₂ x, which grows with x and is at most log₂(x+1) + 1/ln 2, a row moves it by
@@ -68,7 +68,8 @@ def utilities(name: str, counts: Counts, splits: Splits, axis: int, *, most: int
         return np.asarray(-np.abs(2 * rows.max(axis=2) - rows.sum(axis=2)))
     if name == "majority":
         return np.asarray(children.max(axis=3).sum(axis=2))
-    return _gini(children) if name == "gini" else _entropy(np.minimum(children, min(most, MOST) // counts.shape[2]))
+    seen = np.minimum(children, min(most, MOST) // counts.shape[2])
+    return _gini(seen) if name == "gini" else _entropy(seen)
 
 
 def _children(counts: Counts, slots: NDArray[np.uint8]) -> Counts:

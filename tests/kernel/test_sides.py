@@ -13,7 +13,7 @@ from dpsql.compile.counts import Part
 from dpsql.database import Database, connect
 from dpsql.errors import BudgetExceeded, DpsqlError, NotPrivate, NotRegistered, ParameterError, SchemaError, UsageError
 from dpsql.kernel.dataset import find, source
-from dpsql.kernel.plan import FEATURES, LABELLED, UNLABELLED, Plan, Sides, Step
+from dpsql.kernel.plan import FEATURES, LABELLED, UNLABELLED, Parallel, Plan, Sequential, Sides, Step
 from dpsql.kernel.run import charge_for, run
 from dpsql.kernel.session import Session
 from dpsql.kernel.sides import apart, partner, settled, sources
@@ -227,6 +227,49 @@ def test_a_plan_cannot_protect_less_than_was_registered(database: Database, unit
     with pytest.raises(NotPrivate, match="registered to protect"):
         run(database.engine, database.book, dataset, charge, plan, ask=lambda s: s, digest=str, store=lambda *_: None)
     assert stored(database) == before
+
+
+def test_a_step_cannot_choose_its_side(database: Database) -> None:
+    """The side of a step follows from the composition that pays for it, whatever the step says of itself."""
+    step = Step("counts", "leaf_counts", 10**9, cells=3, classes=3, side=UNLABELLED)
+    plan = Plan("mine", step, SCHEMA.unit, unlabelled="others")
+    assert [one.side for one in plan.steps] == [""]
+    sides = Sides(replace(step, name="a", side=LABELLED), replace(step, name="b"), apart=True)
+    assert [one.side for one in Plan("mine", sides, SCHEMA.unit).steps] == [UNLABELLED, LABELLED]
+
+
+def test_two_sides_stand_at_the_top_alone() -> None:
+    """Inside another composition nobody would charge them apart, so such a plan cannot be made."""
+    step = Step("a", "size", 10**9)
+    inner = Sides(step, replace(step, name="b"), apart=True)
+    nested = (
+        Sequential((inner, replace(step, name="c"))),
+        Parallel((inner, replace(step, name="c"))),
+        Sides(Sequential((inner,)), replace(step, name="c"), apart=True),
+    )
+    for composition in nested:
+        with pytest.raises(ParameterError):
+            Plan("mine", composition, SCHEMA.unit)
+
+
+@pytest.mark.parametrize("definition", [
+    "SELECT person, x, CASE WHEN y = 'yes' THEN 'a' ELSE 'b' END AS c, y FROM people",
+    "SELECT person, x, c, y FROM people WHERE y <> 'maybe'",
+    "SELECT person, x, c, lower(y) AS y FROM people WHERE y LIKE 'm%'",
+])  # fmt: skip
+def test_a_view_that_tells_its_label_has_no_public_features(database: Database, definition: str) -> None:
+    """Features and rows that follow from the label's column change with a label, so they are not read for free."""
+    execute(database.engine, f"CREATE VIEW shown AS {definition}")
+    database.register("shown", PUBLIC, cap=1)
+    database.set_cap("shown", 1, kind="label")
+    before = stored(database)
+    with pytest.raises(NotPrivate, match="from its label"):
+        database.train("shown", method="pte", **SMALL)
+    assert stored(database) == before
+    execute(database.engine, "CREATE VIEW plain AS SELECT person, x, upper(c) AS c, y FROM others WHERE x < 32")
+    database.register("plain", PUBLIC, cap=1)
+    database.set_cap("plain", 1, kind="label")
+    assert database.train("plain", method="pte", **SMALL).certificate["kind"] == "label"
 
 
 DIFFERENT = {
