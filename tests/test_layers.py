@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent / "dpsql"
 #: Lowest first. What stands on one line does not know each other, except inside a package.
 LAYERS: list[set[str]] = [
     {"errors", "sqlfiles"},
+    {"features"},
     {"schema"},
     {"schemaread"},
     {"schemafile", "trees"},
@@ -33,7 +34,7 @@ LAYERS: list[set[str]] = [
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 #: `engines`, `mechanisms` and `compile` do not know each other.
 STRANGERS = [("engines", "compile"), ("mechanisms", "compile"), ("mechanisms", "engines"), ("schemafile", "trees")]
-METHODS_MAY_USE = {"errors", "schema", "trees", "kernel", "methods"}
+METHODS_MAY_USE = {"errors", "features", "schema", "trees", "kernel", "methods"}
 DRIVERS = {"duckdb", "psycopg", "pyspark"}
 
 

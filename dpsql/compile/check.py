@@ -13,7 +13,7 @@ import re
 
 from sqlglot import exp
 
-from dpsql.schema import MAX_STEPS
+from dpsql.features import MAX_STEPS
 
 #: What the names of kept rows begin with.
 KEPT = "kept_"

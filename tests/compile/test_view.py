@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
 
-from dpsql.compile.view import RowView, base_name, family, row_to_row, why_not
+from dpsql.compile.total import family
+from dpsql.compile.view import RowView, base_name, row_to_row, why_not
 
 SETUP = """
 CREATE TYPE mood AS ENUM ('x', 'y');
