@@ -22,7 +22,7 @@ def describe_step(step: Step, unit: Unit) -> dict[str, Any]:
         "trees": step.trees,
         "rows": "every tree" if step.shared else "one tree each",
         "sensitivity": step.sensitivity(unit),
-        "noise_scale": float(step.scale(unit)),
+        "noise_scale": _scale(step, unit),
         "values": step.cells,
         "scans": step.scans,
         "expected_error": expected_error(step, unit),
@@ -35,9 +35,14 @@ def describe_step(step: Step, unit: Unit) -> dict[str, Any]:
     return described
 
 
+def _scale(step: Step, unit: Unit) -> float:
+    """Return the noise scale of one use, where all uses of a step share its epsilon evenly."""
+    return float(step.scale(unit)) * step.uses
+
+
 def expected_error(step: Step, unit: Unit) -> str:
     """Return what the noise is expected to do to one released value, in words."""
-    scale = float(step.scale(unit))
+    scale = _scale(step, unit)
     if step.published:
         return "unknown: the published variant has no proof"
     if step.free:

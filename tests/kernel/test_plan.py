@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -175,3 +176,14 @@ def test_noise_too_large_for_the_sampler_is_refused_before_any_charge() -> None:
 def test_a_plan_with_an_unproven_step_is_not_private() -> None:
     """One published step is enough to mark the whole plan."""
     assert not plan(Sequential((step("a"), Step("b", "leaf_labels", 1, published=True)))).private
+
+
+def test_a_step_of_several_uses_shows_the_noise_of_one() -> None:
+    """Uses share a step's epsilon, so each has more noise than the step would have alone; the plan says so."""
+    one = Step("pick", "choose", 10**9, utility="median")
+    described = [Plan("a", replace(one, uses=uses), Unit()).to_dict()["steps"][0] for uses in (1, 8)]
+    assert [step["noise_scale"] for step in described] == [1.0, 8.0]
+    assert [step["expected_error"] for step in described] == [
+        "choices within 2 rows of the best are likely",
+        "choices within 16 rows of the best are likely",
+    ]
