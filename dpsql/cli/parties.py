@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -130,10 +131,7 @@ def merge(sources: tuple[str, ...], name: str, to: str, as_json: bool) -> None:
 
     Any subset of the contributions works. The model's epsilon is the largest of theirs.
     """
-    check_new(to)
-    merged = merge_models([Model.from_json(Path(source)) for source in sources], name=name)
-    _write(to, merged.to_json())
-    _print_model(merged, as_json=as_json)
+    _join(merge_models, sources, name, to, as_json=as_json)
 
 
 @party.command()
@@ -150,10 +148,15 @@ def unite(sources: tuple[str, ...], name: str, to: str, as_json: bool) -> None:
 
     Everyone is in all parties' tables, so the epsilons add up.
     """
+    _join(unite_models, sources, name, to, as_json=as_json)
+
+
+def _join(join: Callable[..., Model], sources: tuple[str, ...], name: str, to: str, *, as_json: bool) -> None:
+    """Join the models of several parties, write the result to a new file and say what it is."""
     check_new(to)
-    united = unite_models([Model.from_json(Path(source)) for source in sources], name=name)
-    _write(to, united.to_json())
-    _print_model(united, as_json=as_json)
+    joined = join([Model.from_json(Path(source)) for source in sources], name=name)
+    _write(to, joined.to_json())
+    _print_model(joined, as_json=as_json)
 
 
 def _print_model(model: Model, *, as_json: bool) -> None:

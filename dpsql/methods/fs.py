@@ -47,19 +47,16 @@ from typing import Any
 from dpsql.kernel.plan import Plan
 from dpsql.kernel.session import Session
 from dpsql.kernel.utility import MOST
-from dpsql.methods.base import Choice, Parameter, Whole, resolved
-from dpsql.methods.greedy import greedy_forest, greedy_steps
+from dpsql.methods.base import Choice, Parameter, resolved
+from dpsql.methods.greedy import PARAMETERS, greedy_forest, greedy_steps
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
-from dpsql.trees.grow import LIMIT
 from dpsql.trees.splits import Splits, many_way
 from dpsql.trees.voting import VotingForest
 
 #: The paper's names of the utilities, and the kernel's.
 UTILITIES = {"max": "majority", "gain": "entropy", "gini": "gini"}
-#: The most levels: each is paid for.
-DEEPEST = 30
 
 
 class Fs:
@@ -70,9 +67,7 @@ class Fs:
     public_structure = False
     parameters: Mapping[str, Parameter] = {
         "utility": Choice(tuple(UTILITIES), "what a split maximises: rows a majority vote gets right, or purity"),
-        "depth": Whole(5, 1, DEEPEST, "most splits on a path"),
-        "branches": Whole(64, 2, 64, "most branches of a category; wider ones are split by groups of neighbours"),
-        "limit": Whole(LIMIT, 2, 2**26, "most candidate splits of a level, and cells (leaves × classes) of a release"),
+        **PARAMETERS,
     }
 
     def plan(self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any]) -> Plan:

@@ -27,7 +27,7 @@ the leaves.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,11 +38,22 @@ from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.plan import NANO, Sequential, Step
 from dpsql.kernel.session import Session
 from dpsql.kernel.utility import MOST
+from dpsql.methods.base import Parameter, Whole
 from dpsql.schema import Schema
 from dpsql.trees.forest import PASS, Forest, Ints, Level
 from dpsql.trees.grid import Axis
+from dpsql.trees.grow import LIMIT
 from dpsql.trees.splits import Held, Splits
 from dpsql.trees.voting import VotingForest
+
+#: The most levels: each is paid for.
+DEEPEST = 30
+#: What every greedy method takes.
+PARAMETERS: Mapping[str, Parameter] = {
+    "depth": Whole(5, 1, DEEPEST, "most splits on a path"),
+    "branches": Whole(64, 2, 64, "most branches of a category; wider ones are split by groups of neighbours"),
+    "limit": Whole(LIMIT, 2, 2**26, "most candidate splits of a level, and cells (leaves × classes) of a release"),
+}
 
 #: The shares of epsilon, in hundredths: for all choices of splits, for all sizes; the leaves get the rest.
 SPLITS_SHARE, SIZES_SHARE = 50, 20

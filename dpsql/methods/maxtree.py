@@ -34,18 +34,15 @@ from typing import Any
 from dpsql.kernel.plan import Plan
 from dpsql.kernel.session import Session
 from dpsql.methods.base import Parameter, Whole, resolved
-from dpsql.methods.greedy import greedy_forest, greedy_steps
+from dpsql.methods.greedy import PARAMETERS, greedy_forest, greedy_steps
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
-from dpsql.trees.grow import LIMIT
 from dpsql.trees.splits import Splits, many_way
 from dpsql.trees.voting import VotingForest
 
 #: What part of the rows that a single tree's split needs is enough for one tree of many.
 DEMAND = 0.5
-#: The most levels: each is paid for.
-DEEPEST = 30
 
 
 class Maxtree:
@@ -56,9 +53,7 @@ class Maxtree:
     public_structure = False
     parameters: Mapping[str, Parameter] = {
         "trees": Whole(10, 1, 10_000, "number of trees; each row is in one of them"),
-        "depth": Whole(5, 1, DEEPEST, "most splits on a path"),
-        "branches": Whole(64, 2, 64, "most branches of a category; wider ones are split by groups of neighbours"),
-        "limit": Whole(LIMIT, 2, 2**26, "most candidate splits of a level, and cells (leaves × classes) of a release"),
+        **PARAMETERS,
     }
 
     def plan(self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any]) -> Plan:
