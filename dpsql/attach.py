@@ -31,9 +31,10 @@ _STEPS = (
     'STRUCT(step VARCHAR, operation VARCHAR, epsilon VARCHAR, noise_scale DOUBLE, scans BIGINT, "values" BIGINT, '
     "expected_error VARCHAR)[]"
 )
+_IMPORTANCE = "STRUCT(feature VARCHAR, importance DOUBLE, note VARCHAR)[]"
 _TEXT = "VARCHAR"
 _ROW = "MAP(VARCHAR, VARCHAR)"
-_CALLS = ("dpsql_train_call", "dpsql_plan_call", "dpsql_predict_call", "dpsql_score_call")
+_CALLS = ("dpsql_train_call", "dpsql_plan_call", "dpsql_predict_call", "dpsql_score_call", "dpsql_explain_call")
 #: The connections that carry the functions; DuckDB shares functions between the connections to one database.
 _ATTACHED: weakref.WeakSet[Connection] = weakref.WeakSet()
 
@@ -48,11 +49,12 @@ def attach(connection: Connection, *, who: str | None = None) -> Database:
     shelf.install(database.engine)
     _make_room(connection, database)
     calls = _Calls(connection, database.who)
-    train, plan, predict, score = _CALLS
+    train, plan, predict, score, explain = _CALLS
     define(connection, train, _sealed(calls.train), [*[_TEXT] * 8, _ROW], _TRAINED, changes=True)
     define(connection, plan, _sealed(calls.plan), [*[_TEXT] * 6, _ROW], _STEPS)
     define(connection, predict, _sealed(calls.predict), [_TEXT, _ROW], _TEXT)
     define(connection, score, _sealed(calls.score), [_TEXT, _TEXT], _TEXT)
+    define(connection, explain, _sealed(calls.explain), [_TEXT], _IMPORTANCE)
     _ATTACHED.add(connection)
     for statement in sqlfiles.statements("duckdb/macros.sql"):
         connection.execute(statement)
@@ -151,6 +153,11 @@ class _Calls:
         assert model.database is not None
         info = public_table(model.database, _named(table, "table"))
         return scoring_query(model, info, key=None, into="").sql(model.database.engine.dialect)
+
+    def explain(self, name: str | None) -> list[dict[str, Any]]:
+        """Return how much the predictions depend on each feature, one row each, the most important first."""
+        effects = self._model(_named(name, "model")).explain().effects
+        return [{"feature": one.feature, "importance": one.importance, "note": one.note} for one in effects]
 
     def _model(self, name: str) -> Model:
         db = self._database()

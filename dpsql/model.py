@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dpsql.errors import ParameterError, SchemaError, UnknownName, UsageError
 from dpsql.schema import Feature, Numeric, Schema
 from dpsql.trees import grid
+from dpsql.trees.grid import Cells
 from dpsql.trees.means import predictions
 from dpsql.trees.show import draw
 from dpsql.trees.store import from_json, to_json
@@ -22,6 +23,7 @@ from dpsql.trees.voting import VotingForest
 
 if TYPE_CHECKING:
     from dpsql.database import Database
+    from dpsql.learned import Learned
 
 FORMAT = "dpsql-model"
 VERSION = 1
@@ -106,12 +108,16 @@ class Model:
 
     def scores(self, frame: pd.DataFrame) -> NDArray[np.int64]:
         """Return each row's whole-number score for each class."""
+        return self.released.scores(self.cells(frame))
+
+    def cells(self, frame: pd.DataFrame) -> Cells:
+        """Return the cells of each row on the axes of the model's public grid."""
         columns = {}
         for feature in self.schema.features:
             if feature.name not in frame.columns:
                 raise UnknownName("column in the data called", feature.name, (str(name) for name in frame.columns))
             columns[feature.name] = _plain(feature, frame[feature.name])
-        return self.released.scores(grid.cells(self.schema, columns))
+        return grid.cells(self.schema, columns)
 
     def sql(self, form: str = "select", *, table: str = "new_rows", name: str | None = None) -> str:
         """Return SQL that predicts: "select", "view", "table_macro" or "macro" (see `dpsql/modelsql.py`)."""
@@ -133,6 +139,17 @@ class Model:
         if depth is not None and (isinstance(depth, bool) or not isinstance(depth, int) or depth < 1):
             raise ParameterError("depth", allowed="a whole number from 1", given=depth)
         return draw(self.schema, self.released, tree, depth=depth)
+
+    def explain(self, background: pd.DataFrame | str | None = None) -> Learned:
+        """Return what the model learned: feature importance and class profiles, from released values alone. Free.
+
+        A `background` of public rows, a DataFrame or a table of the model's database, says how often values occur.
+        Without one noisy counts do, as far as the model has some.
+        """
+        from dpsql.learned import explain
+        from dpsql.predict import public_rows
+
+        return explain(self, public_rows(self, background) if isinstance(background, str) else background)
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Return the model as JSON text, and write it to `path` if one is given."""

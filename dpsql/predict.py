@@ -19,12 +19,15 @@ from dpsql.engines.base import TableInfo
 from dpsql.engines.files import is_file, read_rows
 from dpsql.errors import BudgetError, ParameterError, UnknownName, UsageError
 from dpsql.kernel.dataset import exposed, fit_features
+from dpsql.schema import Categorical
 
 if TYPE_CHECKING:
     from dpsql.database import Database
     from dpsql.model import Model
 
 PREDICTION = "prediction"
+#: Public rows that are read to see how often values occur.
+_MOST_ROWS = 10_000
 
 
 def predict_table(
@@ -77,6 +80,22 @@ def public_table(database: Database, name: str) -> TableInfo:
             hint="score or evaluate a table of new rows",
         )
     return info
+
+
+def public_rows(model: Model, name: str) -> pd.DataFrame:
+    """Return the model's features of the first rows of a public table."""
+    database = _database(model)
+    info = public_table(database, name)
+    fit_features(info, model.schema)
+    columns = []
+    for feature in model.schema.features:
+        column = info.column(feature.name)
+        assert column is not None
+        value: exp.Expr = exp.column(exp.to_identifier(column.name, quoted=True))
+        if isinstance(feature, Categorical):
+            value = exp.cast(value, exp.DataType.Type.TEXT)
+        columns.append(value.as_(feature.name, quoted=True))
+    return database.engine.frame(exp.select(*columns).from_(table_reference(info.table, info.schema)).limit(_MOST_ROWS))
 
 
 def _score_file(

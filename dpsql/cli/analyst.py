@@ -1,4 +1,4 @@
-"""The analyst's commands: train under a charged budget, and see the SQL that would run."""
+"""The analyst's command: train under a charged budget, or see the plan and the SQL that would run."""
 
 from __future__ import annotations
 
@@ -72,28 +72,6 @@ def train(
     say(f"Charged epsilon {model.certificate['epsilon']} ({model.certificate['neighbours']}).")
     say(f'Budget of "{left.table}": {left.spent_text} of {left.cap_text} spent, {left.left_text} left.')
     note(f"Next:  dpsql predict --db {target.db} --model {model.name} --table NEW_ROWS")
-
-
-@click.command()
-@database
-@options.training
-@click.option("--leaf", type=int, default=0, show_default=True, help="Which leaf, numbered over all trees.")
-@as_json
-def explain(target: Target, table: str, epsilon: str, method: str, leaf: int, as_json: bool, **given: Any) -> None:
-    """Show the SQL of a training run: one leaf as WHERE … GROUP BY, beside the one statement that runs.
-
-    \b
-    Example:
-      dpsql explain --db data.duckdb --table adult --trees 10 --leaf 3
-
-    Nothing is read and nothing is charged.
-    """
-    with target.open() as db:
-        shown = db.explain(table, leaf=leaf, epsilon=epsilon, method=method, **parameters(given))
-    if as_json:
-        print_json(shown.to_dict())
-    else:
-        say_exact(str(shown))
 
 
 def _print_plan(plan: Plan, budget: Budget, before: int, *, as_json: bool) -> None:

@@ -12,7 +12,7 @@ from types import TracebackType
 import click
 
 from dpsql import __version__
-from dpsql.cli import analyst, books, owner, parties, scoring, start
+from dpsql.cli import analyst, books, explaining, owner, parties, scoring, start
 from dpsql.cli.output import note, report
 from dpsql.errors import DpsqlError
 
@@ -23,7 +23,7 @@ _COMMANDS = (
     owner.budget,
     owner.add_ids,
     analyst.train,
-    analyst.explain,
+    explaining.explain,
     parties.update,
     parties.party,
     scoring.models,

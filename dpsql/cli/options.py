@@ -54,7 +54,7 @@ def as_json(command: _Command) -> _Command:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON value and nothing else.")(command)
 
 
-def training(command: _Command) -> _Command:
+def method_parameters(command: _Command) -> _Command:
     """Add what a training run takes; the command gets `epsilon`, `method` and the method's parameters."""
     for decorate in (
         click.option("--as-published", is_flag=True, default=None, help="The paper's unproven form: NOT private."),
@@ -73,10 +73,14 @@ def training(command: _Command) -> _Command:
         click.option("--trees", type=int, help="Number of trees."),
         click.option("--method", default=DEFAULT, show_default=True, help=f"One of: {', '.join(METHODS)}."),
         click.option("--epsilon", default="1", show_default=True, metavar="E", help="What the run may cost."),
-        click.option("--table", required=True, help="The registered table."),
     ):
         command = decorate(command)
     return command
+
+
+def training(command: _Command) -> _Command:
+    """Add the table and what a training run takes."""
+    return click.option("--table", required=True, help="The registered table.")(method_parameters(command))
 
 
 def parameters(options: dict[str, Any]) -> dict[str, Any]:

@@ -82,9 +82,10 @@ class Forest:
         """The number of the first leaf of each tree, and the number of leaves at the end."""
         return np.searchsorted(self.leaf_tree, np.arange(self.trees + 1))
 
-    def route(self, cells: Cells) -> Ints:
-        """Return the leaf that each row (of rows × axes cells) reaches in each tree, as rows × trees."""
-        nodes = np.broadcast_to(np.arange(self.trees, dtype=np.int64), (len(cells), self.trees))
+    def route(self, cells: Cells | Ints, *, trees: Ints | None = None) -> Ints:
+        """Return the leaf that each row (of rows × axes cells) reaches in each tree, or each of `trees`."""
+        roots = np.arange(self.trees, dtype=np.int64) if trees is None else trees
+        nodes = np.broadcast_to(roots, (len(cells), len(roots)))
         rows = np.arange(len(cells))[:, None]
         for level in self.levels:
             axis = level.axis[nodes]

@@ -30,6 +30,10 @@ CREATE OR REPLACE TEMP MACRO dpsql_predict(model, new_row) AS
 CREATE OR REPLACE TEMP MACRO dpsql_score(model, table_name) AS TABLE
 FROM query(dpsql_score_call(CAST(model AS VARCHAR), CAST(table_name AS VARCHAR)));
 
+-- FROM dpsql_explain('adult_1'): how much predictions depend on each feature (all sum to 1), from released values. Free.
+CREATE OR REPLACE TEMP MACRO dpsql_explain(model) AS TABLE
+SELECT unnest(dpsql_explain_call(CAST(model AS VARCHAR)), recursive := true);
+
 -- FROM dpsql_budget('adult'): what the cap is, what is spent, what is left.
 CREATE OR REPLACE TEMP MACRO dpsql_budget(for_table) AS TABLE
 SELECT

@@ -1,0 +1,95 @@
+"""Gathers the cells of a feature into a few groups, and says what was counted or is predicted in each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.learned.facts import Counts
+from dpsql.learned.phrases import short
+from dpsql.learned.sweep import Swept
+from dpsql.learned.values import Group
+from dpsql.schema import Feature, Numeric
+
+Reals = NDArray[np.float64]
+#: Most groups of a feature that has no counts of its own.
+MOST = 12
+#: Two averages that differ by less are one and the same.
+_SAME = 1e-9
+
+
+def counted(feature: Feature, counts: Counts, rows: float) -> tuple[Group, ...]:
+    """Return the groups whose noisy counts were released, with the share of each class and its standard error.
+
+    A count n with noise of standard deviation s has the variance s² + max(n, 0): noise, and which rows came by chance.
+    A share a/(a + b) then has the variance (b²·var a + a²·var b)/(a + b)⁴.
+    """
+    found = []
+    for cells, noisy, error in zip(counts.groups, counts.noisy_counts, counts.errors, strict=True):
+        own = np.maximum(noisy, 0.0)
+        total = max(float(own.sum()), 1.0)
+        variance = error**2 + own
+        spread = ((total - own) ** 2 * variance + own**2 * (variance.sum() - variance)) / total**4
+        errors = tuple(np.minimum(np.sqrt(spread), 1.0).tolist())
+        shares = own / total if own.any() else np.full(len(own), 1 / len(own))
+        mass = total / rows if own.any() else 0.0
+        found.append(Group(short(feature, cells), cells, mass, tuple(shares.tolist()), errors, *_ends(feature, cells)))
+    return tuple(found)
+
+
+def predicted(feature: Feature, swept: Swept) -> tuple[Group, ...]:
+    """Return at most MOST groups of cells for which the model predicts about the same, with its average prediction.
+
+    Numbers keep their order; of a category the values that are alike come together.
+    """
+    varied = int(np.argmax(swept.average.std(axis=0)))
+    ordered = isinstance(feature, Numeric)
+    order = np.arange(len(swept.cells)) if ordered else np.argsort(swept.average[:, varied], kind="stable")
+    if not ordered and len(order) <= MOST:
+        parts = [np.array([place]) for place in range(len(order))]
+    else:
+        parts = [order[first:last] for first, last in _alike(swept.average[order], swept.mass[order])]
+    return tuple(_group(feature, swept, part) for part in parts)
+
+
+def _group(feature: Feature, swept: Swept, part: NDArray[np.int64]) -> Group:
+    cells = tuple(sorted(swept.cells[part].tolist()))
+    mass = swept.mass[part]
+    weight = mass if mass.any() else np.ones(len(part))
+    values = np.average(swept.average[part], axis=0, weights=weight)
+    return Group(short(feature, cells), cells, float(mass.sum()), tuple(values.tolist()), None, *_ends(feature, cells))
+
+
+def _ends(feature: Feature, cells: Sequence[int]) -> tuple[float | None, float | None]:
+    """Return where a number's cells start and end; nothing for a category."""
+    if not isinstance(feature, Numeric):
+        return None, None
+    edges = (feature.lower, *feature.edges, feature.upper)
+    return edges[min(cells)], edges[max(cells) + 1]
+
+
+def _alike(average: Reals, mass: Reals) -> list[tuple[int, int]]:
+    """Return runs of neighbours by their ends: the two that differ least are joined until at most MOST are left.
+
+    How much two differ is what joining them adds to the sum of squares (Ward 1963). Equal ones are joined too.
+    """
+    ends = [(place, place + 1) for place in range(len(average))]
+    weight = list(np.maximum(mass, 1e-12))
+    middle = list(average)
+    while len(ends) > 1:
+        costs = [_cost(weight[k], weight[k + 1], middle[k] - middle[k + 1]) for k in range(len(ends) - 1)]
+        best = int(np.argmin(costs))
+        if len(ends) <= MOST and math.sqrt(costs[best]) > _SAME:
+            break
+        both = weight[best] + weight[best + 1]
+        middle[best] = (weight[best] * middle[best] + weight[best + 1] * middle[best + 1]) / both
+        weight[best], ends[best] = both, (ends[best][0], ends[best + 1][1])
+        del weight[best + 1], middle[best + 1], ends[best + 1]
+    return ends
+
+
+def _cost(one: float, other: float, difference: Reals) -> float:
+    return float(one * other / (one + other) * (difference**2).sum())

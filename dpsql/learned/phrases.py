@@ -1,0 +1,99 @@
+"""Says a set of a feature's cells in words: `age 35 to 60`, `capital_gain ≥ 4688`, `relationship is Husband or Wife`.
+
+Only the schema is put into words, and the schema is public.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from dpsql.schema import Categorical, Feature, Numeric
+
+#: Values of a category that a phrase lists.
+MOST_VALUES = 4
+
+
+def phrase(feature: Feature, cells: Iterable[int]) -> str:
+    """Return a condition that holds for values in these cells; those of a category are named in the order given.
+
+    >>> phrase(Numeric("age", 0, 64), range(35, 60))
+    'age 35 to 60'
+    >>> phrase(Categorical("color", ("red", "green", "blue")), (0, 2))
+    'color is red or blue'
+    """
+    held = list(dict.fromkeys(cells))
+    if isinstance(feature, Numeric):
+        return f"{feature.name} {' or '.join(_range(feature, first, last) for first, last in runs(sorted(held)))}"
+    left_out = [cell for cell in range(len(feature.values)) if cell not in set(held)]
+    if len(held) > MOST_VALUES and 0 < len(left_out) <= 2 and len(feature.values) in held:
+        return f"{feature.name} is not {_listed([feature.values[cell] for cell in left_out])}"
+    return f"{feature.name} is {_listed(names(feature, held))}"
+
+
+def short(feature: Feature, cells: Sequence[int]) -> str:
+    """Return the same without the feature's name, for an axis that bears it.
+
+    >>> short(Numeric("age", 0, 64), range(10)), short(Categorical("color", ("red", "green")), (1, 2))
+    ('< 10', 'green, unknown or NULL')
+    """
+    said = phrase(feature, cells).removeprefix(f"{feature.name} ")
+    return said if isinstance(feature, Numeric) else said.removeprefix("is ")
+
+
+def names(feature: Categorical, cells: Iterable[int]) -> list[str]:
+    """Return the values that cells stand for; the last cell is every value that was not declared, and NULL."""
+    found: list[str] = []
+    for cell in cells:
+        found += [feature.values[cell]] if cell < len(feature.values) else _others(feature)
+    return found
+
+
+def runs(cells: Sequence[int]) -> list[tuple[int, int]]:
+    """Return sorted cells as runs of neighbours, each by its first and last cell.
+
+    >>> runs([1, 2, 3, 7])
+    [(1, 3), (7, 7)]
+    """
+    found: list[tuple[int, int]] = []
+    for cell in cells:
+        if found and cell == found[-1][1] + 1:
+            found[-1] = (found[-1][0], cell)
+        else:
+            found.append((cell, cell))
+    return found
+
+
+def edge_text(feature: Numeric, cell: int) -> str:
+    """Return where a cell starts, with as many digits as tell it from its neighbours.
+
+    >>> edge_text(Numeric("share", 0, 1), 16), edge_text(Numeric("gain", 0, 100_000), 3)
+    ('0.25', '4688')
+    """
+    edge = feature.edges[cell - 1]
+    digits = max(0, math.ceil(-math.log10(0.2 / feature.scale)))
+    if digits > 6 or abs(edge) >= 1e9:
+        return f"{edge:.6g}"
+    text = f"{edge:.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _range(feature: Numeric, first: int, last: int) -> str:
+    if first == 0 and last == feature.cells - 1:
+        return "of any size"
+    if first == 0:
+        return f"< {edge_text(feature, last + 1)}"
+    if last == feature.cells - 1:
+        return f"≥ {edge_text(feature, first)}"
+    return f"{edge_text(feature, first)} to {edge_text(feature, last + 1)}"
+
+
+def _others(feature: Categorical) -> list[str]:
+    return ["unknown"] * (feature.unknown is None) + ["NULL"] * (feature.null is None)
+
+
+def _listed(texts: Sequence[str]) -> str:
+    if len(texts) > MOST_VALUES:
+        shown = MOST_VALUES - 1
+        return f"{', '.join(texts[:shown])} or {len(texts) - shown} more"
+    return " or ".join(texts) if len(texts) < 3 else f"{', '.join(texts[:-1])} or {texts[-1]}"

@@ -1,0 +1,1 @@
+"""Tests of what a model learned, in words and pictures."""
