@@ -298,3 +298,13 @@ def test_the_interpreter_ends_without_a_word(tmp_path: Path) -> None:
     ran = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, env=environment)
     assert ran.stderr == ""
     assert ran.stdout.split()[1:] == ["refused"]
+
+
+def test_explain_gives_a_row_for_each_feature(con: Connection, db: Database, model: dpsql.Model) -> None:
+    """`FROM dpsql_explain(...)` has the importance that Python says, the most important first, for free."""
+    spent = db.budget("people").spent
+    found = rows(con, "FROM dpsql_explain('m')")
+    assert {row["feature"]: row["importance"] for row in found} == pytest.approx(model.explain().importance.to_dict())
+    assert [row["importance"] for row in found] == sorted((row["importance"] for row in found), reverse=True)
+    assert {row["note"] for row in found} <= {"", "read by no tree", "drowned in noise"}
+    assert db.budget("people").spent == spent

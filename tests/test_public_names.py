@@ -62,7 +62,7 @@ DATABASE = [
     "verify",
     "weaknesses",
 ]
-MODEL = ["predict", "predict_proba", "show", "sql", "to_json", "from_json", "certificate", "classes"]
+MODEL = ["explain", "predict", "predict_proba", "show", "sql", "to_json", "from_json", "certificate", "classes"]
 
 
 def test_the_package_exports_exactly_these_names() -> None:

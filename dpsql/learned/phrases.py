@@ -12,6 +12,8 @@ from dpsql.schema import Categorical, Feature, Numeric
 
 #: Values of a category that a phrase lists.
 MOST_VALUES = 4
+#: The part of a cell below which an edge beside zero is zero.
+_NOTHING = 1e-6
 
 
 def phrase(feature: Feature, cells: Iterable[int]) -> str:
@@ -71,6 +73,8 @@ def edge_text(feature: Numeric, cell: int) -> str:
     ('0.25', '4688')
     """
     edge = feature.edges[cell - 1]
+    if abs(edge) * feature.scale < _NOTHING:
+        return "0"
     digits = max(0, math.ceil(-math.log10(0.2 / feature.scale)))
     if digits > 6 or abs(edge) >= 1e9:
         return f"{edge:.6g}"

@@ -64,7 +64,7 @@ def canvas(learned: Learned, top: int = PANELS) -> Any:
             _panel(axes, learned, effect, lines)
         for axes in list(right.axes)[len(shown) :]:
             axes.set_axis_off()
-        _legend(right, learned, lines)
+        _legend(right, learned, shown, lines)
     return figure
 
 
@@ -179,11 +179,13 @@ def _output(learned: Learned, lines: Sequence[int]) -> str:
     return "share of class" if len(lines) > 1 else _plain(f"share of {_cut(learned.classes[lines[0]])}")
 
 
-def _legend(figure: Any, learned: Learned, lines: Sequence[int]) -> None:
+def _legend(figure: Any, learned: Learned, shown: Sequence[Effect], lines: Sequence[int]) -> None:
     from matplotlib.lines import Line2D
 
-    known = any(group.errors is not None for effect in learned.effects for group in effect.groups)
+    known = any(group.errors is not None for effect in shown for group in effect.groups)
     bars = "Bars: two standard errors of noise and chance." if known else "What the model predicts on average."
+    pale = any(_shade(group, line) < 1 for effect in shown for group in effect.groups for line in lines)
+    bars += " Pale: next to nothing is known." if pale else ""
     bars += " Dotted: all rows." if learned.target is None and len(lines) == 1 else ""
     handles = []
     if learned.target is None and len(learned.classes) > 2:

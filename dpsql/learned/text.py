@@ -49,8 +49,8 @@ def _importance(effects: Sequence[Effect], top: int) -> Iterator[str]:
     wide = max(len(_cut(effect.feature, _NAME)) for effect in shown)
     largest = shown[0].importance
     for effect in shown:
-        bar = "█" * max(1, round(_BAR * effect.importance / largest))
-        yield f"  {_cut(effect.feature, _NAME):<{wide}}  {100 * effect.importance:5.1f} %  {bar}{'  (noise)' if effect.drowned else ''}"
+        bar = "█" * max(1, round(_BAR * effect.importance / largest)) + ("  (noise)" if effect.drowned else "")
+        yield f"  {_cut(effect.feature, _NAME):<{wide}}  {100 * effect.importance:5.1f} %  {bar}"
     rest = [effect.importance for effect in effects[len(shown) :] if effect.importance > 0]
     if rest:
         yield f"  {f'{len(rest)} more':<{wide}}  {100 * sum(rest):5.1f} %"

@@ -33,6 +33,8 @@ JSON_FORMS = [
     ("train", "--table", "people", "--dry-run"),
     ("train", "--table", "people", "--sql"),
     ("explain", "--table", "people"),
+    ("explain", "--model", "m"),
+    ("explain", "--model", "m", "--plot", "m.png"),
     ("models",),
     ("show", "--model", "m"),
     ("predict", "--model", "m", "--table", "fresh"),

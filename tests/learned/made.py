@@ -24,13 +24,20 @@ class InNats(VotingForest):
     nat = NAT
 
 
+def in_nats(forest: Forest, weights: NDArray[np.int64]) -> VotingForest:
+    """Return a forest of log-scores, whether or not VotingForest has a field for it."""
+    if "nat" in VotingForest.__dataclass_fields__:
+        return VotingForest(forest, weights, nat=NAT)
+    return InNats(forest, weights)
+
+
 def card(released: VotingForest, **more: Any) -> dict[str, Any]:
     """Return a certificate that fits a forest."""
     known = {"epsilon": "1", "created_at": "2026-01-01T00:00:00+00:00", "neighbours": "add or remove one row"}
     return {**known, "private": True, "digest": released.digest(), **more}
 
 
-def stumps(schema: Schema, groups: Sequence[Sequence[Sequence[int]]], weights: NDArray[np.int64]) -> InNats:
+def stumps(schema: Schema, groups: Sequence[Sequence[Sequence[int]]], weights: NDArray[np.int64]) -> VotingForest:
     """Return one tree for each feature (all of one digit), which sends each group of cells to a leaf of its own."""
     slots = np.zeros((len(groups), CELLS), np.int64)
     for tree, own in enumerate(groups):
@@ -39,7 +46,7 @@ def stumps(schema: Schema, groups: Sequence[Sequence[Sequence[int]]], weights: N
     arity = np.array([len(own) for own in groups], np.uint8)
     planes = np.stack([bits((slots >> plane & 1).astype(bool)) for plane in range(int(arity.max()).bit_length())])
     level = Level(np.arange(len(groups), dtype=np.int16), arity, planes)
-    return InNats(Forest(axes(schema), len(groups), (level,)), weights)
+    return in_nats(Forest(axes(schema), len(groups), (level,)), weights)
 
 
 def naive_bayes(schema: Schema, frame: pd.DataFrame, *, scale: float, seed: int = 1) -> Model:
