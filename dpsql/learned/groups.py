@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -76,20 +75,16 @@ def _alike(average: Reals, mass: Reals) -> list[tuple[int, int]]:
 
     How much two differ is what joining them adds to the sum of squares (Ward 1963). Equal ones are joined too.
     """
-    ends = [(place, place + 1) for place in range(len(average))]
-    weight = list(np.maximum(mass, 1e-12))
-    middle = list(average)
-    while len(ends) > 1:
-        costs = [_cost(weight[k], weight[k + 1], middle[k] - middle[k + 1]) for k in range(len(ends) - 1)]
+    starts = np.arange(len(average))
+    weight, middle = np.maximum(mass, 1e-12), average
+    while len(starts) > 1:
+        costs = weight[:-1] * weight[1:] / (weight[:-1] + weight[1:]) * (np.diff(middle, axis=0) ** 2).sum(axis=1)
         best = int(np.argmin(costs))
-        if len(ends) <= MOST and math.sqrt(costs[best]) > _SAME:
+        if len(starts) <= MOST and costs[best] > _SAME**2:
             break
-        both = weight[best] + weight[best + 1]
-        middle[best] = (weight[best] * middle[best] + weight[best + 1] * middle[best + 1]) / both
-        weight[best], ends[best] = both, (ends[best][0], ends[best + 1][1])
-        del weight[best + 1], middle[best + 1], ends[best + 1]
-    return ends
-
-
-def _cost(one: float, other: float, difference: Reals) -> float:
-    return float(one * other / (one + other) * (difference**2).sum())
+        pair = slice(best, best + 2)
+        joined = np.average(middle[pair], axis=0, weights=weight[pair])
+        middle = np.concatenate([middle[:best], joined[None, :], middle[best + 2 :]])
+        weight = np.concatenate([weight[:best], [weight[pair].sum()], weight[best + 2 :]])
+        starts = np.delete(starts, best + 1)
+    return list(zip(starts.tolist(), [*starts[1:].tolist(), len(average)], strict=True))

@@ -59,9 +59,10 @@ def canvas(learned: Learned, top: int = PANELS) -> Any:
     _bars(left.subplots(), learned)
     if shown:
         lines = _lines(learned, shown)
+        span = _span(shown, lines)
         grid = right.subplots(down, 2, squeeze=False).flat
         for axes, effect in zip(grid, shown, strict=False):
-            _panel(axes, learned, effect, lines)
+            _panel(axes, learned, effect, lines, span)
         for axes in list(right.axes)[len(shown) :]:
             axes.set_axis_off()
         _legend(right, learned, shown, lines)
@@ -103,15 +104,30 @@ def _lines(learned: Learned, shown: Sequence[Effect]) -> list[int]:
     return sorted(np.argsort(-spread)[: len(COLOURS)].tolist())
 
 
-def _panel(axes: Any, learned: Learned, effect: Effect, lines: Sequence[int]) -> None:
+def _span(shown: Sequence[Effect], lines: Sequence[int]) -> tuple[float, float]:
+    """Return the ends of the scale that all panels share, so that a small effect looks small."""
+    ends = []
+    for group in (group for effect in shown for group in effect.groups if group.mass > 0):
+        for line in lines:
+            below, above = (0.0, 0.0) if group.errors is None else _whiskers(group, line)[:, 0]
+            if _shade(group, line) == 1:
+                ends += [group.values[line] - below, group.values[line] + above]
+    low, high = min(ends, default=0.0), max(ends, default=1.0)
+    room = 0.06 * max(high - low, 1e-3 * max(abs(high), abs(low)), 1e-9)
+    return low - room, high + room
+
+
+def _panel(axes: Any, learned: Learned, effect: Effect, lines: Sequence[int], span: tuple[float, float]) -> None:
     """Draw one feature: numbers along the horizontal axis, categories one below the other."""
     if effect.groups[0].low is not None:
         _numbers(axes, effect.groups, lines)
         _average(axes.axhline, learned, lines)
+        axes.set_ylim(*span)
         axes.set_ylabel(_output(learned, lines), fontsize=9)
     else:
         _categories(axes, effect.groups, lines)
         _average(axes.axvline, learned, lines)
+        axes.set_xlim(*span)
         axes.set_xlabel(_output(learned, lines), fontsize=9)
     axes.set_title(_plain(_cut(effect.feature, 40)), fontsize=10, loc="left")
     axes.tick_params(labelsize=8)
@@ -141,7 +157,8 @@ def _categories(axes: Any, groups: Sequence[Group], lines: Sequence[int]) -> Non
     ordered = sorted(often, key=lambda group: group.values[lines[0]])
     for number, line in enumerate(lines):
         for place, group in enumerate(ordered):
-            shade, error = _shade(group, line), _whiskers(group, line)
+            shade = _shade(group, line)
+            error = None if shade < 1 and len(lines) > 1 else _whiskers(group, line)  # several would hide each other
             axes.errorbar(group.values[line], place, xerr=error, alpha=shade, **_style(number))
     axes.set_yticks(range(len(ordered)), [_plain(_cut(group.text)) for group in ordered])
     axes.set_ylim(-0.6, len(ordered) - 0.4)
@@ -194,7 +211,7 @@ def _legend(figure: Any, learned: Learned, shown: Sequence[Effect], lines: Seque
             handles.append(Line2D([], [], color=COLOURS[number], marker=MARKS[number], label=label))
         left_out = len(learned.classes) - len(lines)
         bars += f" {left_out} classes that vary less are left out." if left_out else ""
-    title = textwrap.fill(bars, 90)
+    title = textwrap.fill(bars, 130)
     figure.legend(handles=handles, loc="outside lower center", ncols=max(1, len(lines)), frameon=False, fontsize=9,
                   title=title, title_fontsize=9)  # fmt: skip
 

@@ -37,7 +37,7 @@ def _head(learned: Learned) -> Iterator[str]:
     cost = f"epsilon {learned.epsilon} when it was trained ({learned.neighbours})"
     yield f"Cost:      {cost if learned.private else 'NOT differentially private: the variant has no proof'}"
     yield f"Values:    as frequent as {learned.background}"
-    yield "           This summary reads released values alone: it costs nothing, however often you ask."
+    yield "           No private row was read for this summary: it costs nothing, however often you ask."
 
 
 def _importance(effects: Sequence[Effect], top: int) -> Iterator[str]:
