@@ -1,52 +1,59 @@
 """Tells from a forest's own noisy leaves how rows spread over each feature, for models that released nothing else.
 
-Leaves that hold noisy counts say how many rows are in every branch. Where a path splits an axis for the first time, the
-rows of each branch, spread evenly over the branch's cells, are an estimate of how the axis is distributed; the sum over
-all such nodes is the average of these estimates, weighted by rows. Noise has no bias, so it cancels out in these sums.
+Leaves that hold noisy counts say how many rows are in every branch. Where a path splits an axis for the first time, its
+branches part all cells of the axis, and their rows say how much each part holds. Different nodes part the cells
+differently; what fits all of them is found by expectation and maximisation (Dempster, Laird & Rubin 1977): begin with
+equal cells, spread the rows of each branch over its cells in proportion to what was found so far, add up, repeat. Noise
+has no bias, so most of it cancels out in these sums.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.schema import CELLS, Schema
-from dpsql.trees.forest import PASS, Forest, Ints, Level
+from dpsql.trees.forest import PASS, Forest, Ints
 from dpsql.trees.grid import BITS
 from dpsql.trees.voting import VotingForest
 
 Reals = NDArray[np.float64]
-#: Levels are looked at while nodes × axes stays within this.
-_LIMIT = 2**24
+#: Levels are looked at while nodes × axes stays within this, and while about so many nodes have not told enough.
+_LIMIT, _NODES = 2**22, 2**15
 _CHUNK = 2**13
+_ROUNDS = 8
+#: Fewer trees tell less about how rows spread than noise hides.
+_LEAST_TREES = 3
+_TINY = 1e-300
 
 
 def loudness(schema: Schema, released: VotingForest) -> Reals | None:
     """Return how many rows each leaf seems to hold, up to a factor; None where leaves do not tell.
 
     Noisy counts tell: some are below zero, as no vote, share or probability is. So do the leaves of a numeric target,
-    whose votes weigh more the more rows they rest on. Scores in nats do not.
+    whose votes weigh more the more rows they rest on. Scores in nats do not, nor does a single tree.
     """
-    if getattr(released, "nat", 0) or (schema.target is None and int(released.weights.min(initial=0)) >= 0):
+    counts = schema.target is not None or int(released.weights.min(initial=0)) < 0
+    if getattr(released, "nat", 0) or not counts or released.forest.trees < _LEAST_TREES:
         return None
     return released.weights.sum(axis=1).astype(np.float64)
 
 
 def axis_masses(forest: Forest, leaf_rows: Reals) -> Reals:
-    """Return how rows spread over the cells of each axis (axes × 64), up to a factor; zeros for an axis never read."""
-    found = np.zeros((len(forest.axes), CELLS))
-    used = np.zeros((forest.trees, len(forest.axes)), bool)
-    rows = _by_level(forest, leaf_rows)
-    for level, below in zip(forest.levels, rows[1:], strict=True):
-        split = np.flatnonzero(level.axis != PASS)
-        fresh = split[~used[split, level.axis[split]]]
-        for first in range(0, len(fresh), _CHUNK):
-            _add(found, forest, level, fresh[first : first + _CHUNK], below)
-        used[split, level.axis[split]] = True
-        if level.width * len(forest.axes) > _LIMIT:
-            break
-        used = np.repeat(used, level.arity, axis=0)
-    return np.maximum(found, 0.0)
+    """Return how rows spread over the cells of each axis (axes × 64, each sums to 1); zeros for an axis never read."""
+    branches = list(_branches(forest, leaf_rows))
+    wide = np.array([axis.values for axis in forest.axes])
+    found = (np.arange(CELLS) < wide[:, None]) / wide[:, None]  # NULL and unknown values only go along
+    for _ in range(_ROUNDS):
+        spread = np.zeros_like(found)
+        for branch in branches:
+            _add(spread, found, branch)
+        total = np.maximum(spread, 0.0).sum(axis=1, keepdims=True)
+        found = np.where(total > 0, np.maximum(spread, 0.0) / np.where(total > 0, total, 1.0), 0.0)
+    return found
 
 
 def feature_mass(forest: Forest, masses: Reals, position: int, cells: int) -> Reals:
@@ -58,15 +65,38 @@ def feature_mass(forest: Forest, masses: Reals, position: int, cells: int) -> Re
     return found
 
 
-def _add(found: Reals, forest: Forest, level: Level, nodes: Ints, rows: Reals) -> None:
-    """Add the rows of these nodes' branches to the cells of the axes that they split."""
-    axis = level.axis[nodes]
-    wide = np.array([one.values for one in forest.axes])[axis]  # NULL and unknown only go along
-    child = level.child[nodes][:, None] + level.slots(nodes[:, None], np.arange(CELLS))
-    inside = np.arange(CELLS) < wide[:, None]
-    size = np.bincount(child[inside], minlength=len(rows))
-    spread = np.where(inside, rows[child] / np.maximum(size[child], 1), 0.0)
-    np.add.at(found, axis, spread)
+@dataclass(frozen=True, eq=False)
+class _Branches:
+    """Nodes that split an axis for the first time on their path: the axis, each cell's branch, the branches' rows."""
+
+    axis: NDArray[np.int16]
+    branch: Ints
+    rows: Reals
+
+
+def _branches(forest: Forest, leaf_rows: Reals) -> Iterator[_Branches]:
+    used = np.zeros((forest.trees, len(forest.axes)), bool)
+    rows, told = _by_level(forest, leaf_rows), 0
+    for level, below in zip(forest.levels, rows[1:], strict=True):
+        split = np.flatnonzero(level.axis != PASS)
+        fresh = split[~used[split, level.axis[split]]]
+        for first in range(0, len(fresh), _CHUNK):
+            nodes = fresh[first : first + _CHUNK]
+            child = level.child[nodes][:, None] + level.slots(nodes[:, None], np.arange(CELLS))
+            yield _Branches(level.axis[nodes], child - child.min(), below[child.min() : child.max() + 1])
+        used[split, level.axis[split]] = True
+        told += len(fresh)
+        if level.width * len(forest.axes) > _LIMIT or told > _NODES:
+            return
+        used = np.repeat(used, level.arity, axis=0)
+
+
+def _add(spread: Reals, found: Reals, branches: _Branches) -> None:
+    """Add the rows of branches to their cells, in proportion to what has been found so far."""
+    share = found[branches.axis]
+    whole = np.bincount(branches.branch.ravel(), weights=share.ravel(), minlength=len(branches.rows))
+    within = share / np.maximum(whole, _TINY)[branches.branch]
+    np.add.at(spread, branches.axis, branches.rows[branches.branch] * within)
 
 
 def _by_level(forest: Forest, of_leaves: Reals) -> list[Reals]:

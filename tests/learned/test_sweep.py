@@ -167,8 +167,10 @@ def test_importance_agrees_with_permutation_on_held_out_rows() -> None:
 def test_counts_in_leaves_tell_how_often_values_occur() -> None:
     """Where leaves hold noisy counts the background follows them: rows are where the counts are."""
     schema = Schema("y", ("no", "yes"), (Boolean("flag"), Boolean("idle")))
-    model = one_split(schema, 0, [1], [[89, 1], [12, -2]])
-    learned = model.explain()
+    mask = np.repeat(bits(np.isin(np.arange(64), [1])[None, :]), 3)
+    level = Level(np.zeros(3, np.int16), np.full(3, 2, np.uint8), mask[None, :])
+    weights = np.array([[89, 1], [12, -2]] * 3)
+    learned = model_of(VotingForest(Forest(axes(schema), 3, (level,)), weights), schema).explain()
     assert learned.background == backgrounds.LEAVES
     mass = {group.text: group.mass for group in learned.effect("flag").groups}
     assert mass == pytest.approx({"false": 0.9, "true": 0.1, "unknown or NULL": 0})
