@@ -26,9 +26,16 @@ SELECT unnest(dpsql_plan_call(
 CREATE OR REPLACE TEMP MACRO dpsql_predict(model, new_row) AS
     dpsql_predict_call(CAST(model AS VARCHAR), CAST(new_row AS MAP(VARCHAR, VARCHAR)));
 
+-- SELECT dpsql_predict_proba('adult_1', new_rows)['>50K'] FROM new_rows: the probability of each class, as a MAP.
+CREATE OR REPLACE TEMP MACRO dpsql_predict_proba(model, new_row) AS
+    dpsql_proba_call(CAST(model AS VARCHAR), CAST(new_row AS MAP(VARCHAR, VARCHAR)));
+
 -- FROM dpsql_score('adult_1', 'new_rows'): all columns of a table and the label, as one plain SQL query.
-CREATE OR REPLACE TEMP MACRO dpsql_score(model, table_name) AS TABLE
-FROM query(dpsql_score_call(CAST(model AS VARCHAR), CAST(table_name AS VARCHAR)));
+-- With probabilities := true the probability of each class too, as p_<class>.
+CREATE OR REPLACE TEMP MACRO dpsql_score(model, table_name, probabilities := false) AS TABLE
+FROM query(dpsql_score_call(
+    CAST(model AS VARCHAR), CAST(table_name AS VARCHAR), CAST(CAST(probabilities AS BOOLEAN) AS VARCHAR)
+));
 
 -- FROM dpsql_budget('adult'): what the cap is, what is spent, what is left.
 CREATE OR REPLACE TEMP MACRO dpsql_budget(for_table) AS TABLE
