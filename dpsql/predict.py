@@ -75,6 +75,7 @@ def scoring_query(
     into: str | None = None,
     probabilities: bool = False,
     threshold: Mapping[str, float] | None = None,
+    ordered: bool = True,
 ) -> exp.Select:
     """Return the query that scores a table: its key (all columns with `into`), the label, the shares if asked."""
     database = _database(model)
@@ -93,7 +94,7 @@ def scoring_query(
         nat=model.released.nat,
         probabilities=probabilities,
         threshold=None if threshold is None else model.threshold(threshold),
-        ordered=into is None,
+        ordered=ordered and into is None,
     )
 
 

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent / "dpsql"
 
 #: Lowest first. What stands on one line does not know each other, except inside a package.
 LAYERS: list[set[str]] = [
-    {"errors", "sqlfiles"},
+    {"errors", "sqlfiles", "metrics"},
     {"features"},
     {"schema"},
     {"schemaread"},
