@@ -1,4 +1,8 @@
-"""Measures a model on a public table, for free. A private registered table is refused: its rows are not public."""
+"""Measures a model on a public table, for free. A private registered table is refused: its rows are not public.
+
+Figures come from counts and sums (`dpsql/metrics.py`); a table is reduced to them in the database, in one statement.
+What is charged for on private rows is in `dpsql/evaluate_private.py`.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
     from dpsql.model import Model
 
 
+_BUY = "a table of new rows, or --epsilon 0.5: figures from noisy counts of the registered table, charged"
 Interval = tuple[float, float]
 
 
@@ -33,7 +38,8 @@ class Evaluation:
     each against the rest. `reliability` compares, in bins of predicted probability (of the second of two classes, else
     of the predicted class), what was predicted with what was observed; `calibration_error` is how far they are apart.
     What has no value (no rows, a class that does not occur) is None. On private rows figures come from noisy counts,
-    `intervals` hold them 95 times in 100, `epsilon` is what it cost and `entry` where the ledger has it.
+    `intervals` hold them 95 times in 100, `epsilon` is what it cost and `entry` where the ledger has it; accuracy is
+    NaN there when noise drowns the rows.
     """
 
     model: str
@@ -60,7 +66,7 @@ class Evaluation:
             "model": self.model,
             "table": self.table,
             "rows": self.rows,
-            "accuracy": self.accuracy,
+            "accuracy": known(self.accuracy),
             "majority_class_share": self.majority,
             "balanced_accuracy": self.balanced_accuracy,
             "f1": self.f1,
@@ -78,6 +84,8 @@ class Evaluation:
         return found | {"intervals": bounds, "epsilon": self.epsilon, "ledger_entry": self.entry}
 
     def __str__(self) -> str:
+        if np.isnan(self.accuracy):
+            return f"{self.model} on {self.table}: too few rows to say anything at epsilon {self.epsilon}"
         bounds = self.intervals.get("accuracy")
         sure = "" if bounds is None else f" ({bounds[0]:.1%} to {bounds[1]:.1%})"
         about = "" if self.epsilon is None else "about "
@@ -139,7 +147,7 @@ def evaluate(model: Model, data: pd.DataFrame | str) -> Evaluation | NumericEval
 
 def _evaluate_table(model: Model, name: str) -> Evaluation | NumericEvaluation:
     assert model.database is not None
-    info = public_table(model.database, name)
+    info = public_table(model.database, name, hint=_BUY)
     label = info.column(model.schema.label)
     if label is None:
         raise UnknownName(f'column in table "{info.name}" called', model.schema.label, (c.name for c in info.columns))

@@ -31,7 +31,7 @@ from dpsql.trees.scoregrid import MOST_CLASSES, ScoreGrid
 
 METHOD = "evaluate"
 _STEP = "scores"
-_FIGURES = ("accuracy", "balanced_accuracy", "f1", "auc", "log_loss", "brier")
+_FIGURES = ("balanced_accuracy", "f1", "auc", "log_loss", "brier")
 
 
 @dataclass(frozen=True)
@@ -123,14 +123,15 @@ def _evaluation(asked: Asked, noisy_counts: NDArray[np.int64], entry: Entry) -> 
     scale = float(plan.step(_STEP).scale(plan.unit))
     found = figures(noisy_counts, len(model.classes), scale)
     values = {name: known(estimate.value) for name, estimate in found.estimates.items()}
-    bounds = {
-        name: (estimate.low, estimate.high) for name, estimate in found.estimates.items() if values[name] is not None
-    }
+    each = {f"f1 of {name}": one for name, one in zip(model.classes, found.class_f1, strict=True)}
+    estimates = found.estimates | each
+    bounds = {name: (one.low, one.high) for name, one in estimates.items() if known(one.value) is not None}
     confusion = np.maximum(np.rint(found.confusion), 0).astype(int)
     return Evaluation(
         model=model.name,
         table=asked.dataset.table,
         rows=max(round(found.estimates["rows"].value), 0),
+        accuracy=found.estimates["accuracy"].value,
         majority=values["majority_class_share"] or 0.0,
         confusion=pd.DataFrame(confusion, index=list(model.classes), columns=list(model.classes)),
         class_f1={name: known(one.value) for name, one in zip(model.classes, found.class_f1, strict=True)},
@@ -139,7 +140,7 @@ def _evaluation(asked: Asked, noisy_counts: NDArray[np.int64], entry: Entry) -> 
         intervals=bounds,
         epsilon=format_epsilon(plan.nano_epsilon),
         entry=entry.entry_id,
-        **{name: values[name] for name in _FIGURES},  # type: ignore[arg-type]
+        **{name: values[name] for name in _FIGURES},
     )
 
 

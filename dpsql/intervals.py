@@ -10,18 +10,41 @@ noise has no value: nothing can be said of so few rows.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.trees.scoregrid import BRIER_SCORES, LOG_LOSSES, LOWER, POINTS, ScoreGrid
+from dpsql.trees.scoregrid import BRIER_SCORES, LOG_LOSSES, LOWER, POINTS, UPPER, ScoreGrid
 
 Reals = NDArray[np.float64]
 _BINS = len(POINTS)
 _POINTS = np.array(POINTS)
 #: Which points lie in each tenth of probability, for the reliability table.
 _TENTHS = [np.minimum(np.floor(_POINTS * 10 + 1e-9), 9) == tenth for tenth in range(10)]
+
+
+def _values(loss: Callable[[Reals], Reals]) -> Reals:
+    """Return what each point stands for, so that a loss between points is right on average.
+
+    A row counts at one of the two points around it, on average where the straight line between their values is. The
+    line that lies closest to the loss is not the one through its values at the points: those of a hollow curve are all
+    too high. Weighted by the probability, as the rows of a class are when probabilities are honest.
+    """
+    found = []
+    for points in (np.array(LOWER), np.array(UPPER)):
+        inside = np.concatenate([np.linspace(one, other, 50) for one, other in pairwise(points)])
+        hats = np.stack([np.interp(inside, points, hat) for hat in np.eye(len(points))], axis=1)
+        weight = np.sqrt(inside)[:, None]
+        found.append(np.linalg.lstsq(hats * weight, loss(inside) * weight[:, 0])[0])
+    return np.concatenate(found)
+
+
+#: What the points stand for where the class whose probability they are is the true one.
+_LOG_LOSS = _values(lambda share: -np.log(share))
+_SQUARE = _values(lambda share: (1 - share) ** 2)
 #: Standard deviations to each side of a figure: 95 % of a normal distribution.
 REACH = 1.96
 #: A denominator must be so many standard deviations of its noise above 0.
@@ -75,7 +98,8 @@ def figures(noisy_counts: NDArray[np.int64], classes: int, scale: float) -> Nois
 def ratio(counts: Reals, tops: Reals, bottoms: Reals, variance: float, *, most: float = 1.0) -> Estimate:
     """Return the mean of the ratios (tops @ counts) / (bottoms @ counts) that have a clear denominator.
 
-    `tops` and `bottoms` are ratios × cells; figures are from 0 to `most`.
+    `tops` and `bottoms` are ratios × cells; figures are from 0 to `most`. A ratio without a clear denominator may be
+    anything or not there at all, and the interval reaches as far as that takes the mean.
     """
     below = bottoms @ counts
     clear = below > CLEAR * np.sqrt(variance * (bottoms**2).sum(axis=1))
@@ -84,7 +108,11 @@ def ratio(counts: Reals, tops: Reals, bottoms: Reals, variance: float, *, most: 
     tops, bottoms, below = tops[clear], bottoms[clear], below[clear]
     values = (tops @ counts) / below
     slope = ((tops - values[:, None] * bottoms) / below[:, None]).mean(axis=0)
-    return _around(float(values.mean()), slope, counts, variance, most)
+    found = _around(float(values.mean()), slope, counts, variance, most)
+    if clear.all():
+        return found
+    share = float(clear.mean())
+    return Estimate(found.value, found.low * share, found.high * share + most * (1 - share))
 
 
 def auc(positives: Reals, negatives: Reals, variance: float) -> Estimate:
@@ -101,7 +129,7 @@ def auc(positives: Reals, negatives: Reals, variance: float) -> Estimate:
 
 def _two(counts: Reals, variance: float) -> NoisyFigures:
     """Return the figures of two classes: true class × point of the second one's probability."""
-    flat, centre = counts.ravel(), _POINTS
+    flat = counts.ravel()
     upper = np.arange(_BINS) >= len(LOWER)
     named = np.stack([~upper, upper]).astype(float)
     confusion = counts @ named.T
@@ -109,8 +137,8 @@ def _two(counts: Reals, variance: float) -> NoisyFigures:
     for true in range(2):
         for predicted in range(2):
             cells[true, predicted, true * _BINS : (true + 1) * _BINS] = named[predicted]
-    losses = np.concatenate([-np.log(1 - centre), -np.log(centre)])
-    squares = np.concatenate([centre**2, (1 - centre) ** 2])
+    losses = np.concatenate([_LOG_LOSS[::-1], _LOG_LOSS])
+    squares = np.concatenate([_SQUARE[::-1], _SQUARE])
     everything = np.ones((1, 2 * _BINS))
     found = _of_confusion(flat, cells, variance) | {
         "auc": auc(counts[1], counts[0], variance),

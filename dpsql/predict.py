@@ -98,8 +98,8 @@ def scoring_query(
     )
 
 
-def public_table(database: Database, name: str) -> TableInfo:
-    """Return a table's catalog entry, unless it is unknown or shows rows of a registered one."""
+def public_table(database: Database, name: str, *, hint: str = "score or evaluate a table of new rows") -> TableInfo:
+    """Return a table's catalog entry, unless it is unknown or shows rows of a registered one; `hint` says what next."""
     info = database.engine.table(name)
     if info is None:
         raise UnknownName("table", name, database.engine.tables())
@@ -107,7 +107,7 @@ def public_table(database: Database, name: str) -> TableInfo:
     if private is not None:
         raise BudgetError(
             f'"{info.name}" holds rows of the registered private table "{private}": they cannot be read for free.',
-            hint="score or evaluate a table of new rows",
+            hint=hint,
         )
     return info
 

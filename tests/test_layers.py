@@ -26,7 +26,7 @@ LAYERS: list[set[str]] = [
     {"model", "draft"},
     {"shelf", "modelsql", "predict", "explain", "register", "census"},
     {"evaluate", "train"},
-    {"update", "party", "evaluate_private"},
+    {"update", "party", "evaluate_private", "plots"},
     {"database"},
     {"attach", "classifier", "demo"},
     {"shell", "bench"},

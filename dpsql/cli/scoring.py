@@ -1,4 +1,4 @@
-"""Commands on released models: list, show, predict, evaluate, SQL, export, import. All free of charge."""
+"""Commands on released models: list, show, predict, SQL, export, import. All free of charge."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from dpsql.cli.options import Target, as_json, database
 from dpsql.cli.output import check_new, note, print_json, print_table, say, say_exact, working, write_new
 from dpsql.database import Database
 from dpsql.errors import ParameterError, UsageError
-from dpsql.evaluate import NumericEvaluation
 from dpsql.kernel.dataset import fit_features
 from dpsql.model import Model
 from dpsql.modelsql import FORMS, default_name
@@ -139,35 +138,6 @@ def predict(
             print_json({"model": model, "to": to, "rows": len(scored)})
         return
     _print_predictions(scored, as_json=as_json)
-
-
-@click.command()
-@database
-@click.option("--model", required=True, help="The model's name.")
-@click.option("--table", required=True, help="A public table with the label column.")
-@as_json
-def evaluate(target: Target, model: str, table: str, as_json: bool) -> None:
-    """Measure a model on a public table.
-
-    \b
-    Example:
-      dpsql evaluate --db data.duckdb --model adult_1 --table adult_test
-
-    Free of charge. A registered private table is refused: its rows are not public.
-    """
-    with target.open() as db, working(f"evaluating on {table}"):
-        found = db.evaluate(model, table)
-    if as_json:
-        print_json(found.to_dict())
-        return
-    say(str(found))
-    if isinstance(found, NumericEvaluation):
-        return
-    rows = [
-        [true, *(int(v) for v in row)]
-        for true, row in zip(found.confusion.index, found.confusion.to_numpy(), strict=True)
-    ]
-    print_table(None, ("true class", *(f"predicted {name}" for name in found.confusion.columns)), rows)
 
 
 @click.command()
