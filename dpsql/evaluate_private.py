@@ -56,7 +56,7 @@ def evaluate_private(
     charge = charge_for(asked.dataset, asked.plan, who=who, request_id=request_id or secrets.token_hex(16))
     if ledger.find_request(charge.request_id) is not None:
         return _stored(engine, asked, ledger.reserve(charge))
-    _install(engine)
+    _install(engine, ledger)
     released: list[NDArray[np.int64]] = []
 
     def store(transaction: Transaction, noisy_counts: NDArray[np.int64], entry: Entry) -> None:
@@ -167,13 +167,13 @@ def _stored(engine: Engine, asked: Asked, entry: Entry) -> Evaluation:
     return _evaluation(asked, np.array(json.loads(found[0]["noisy_counts"]), np.int64), entry)
 
 
-def _install(engine: Engine) -> None:
+def _install(engine: Engine, ledger: Ledger) -> None:
     """Create the table of evaluations, unless it is there."""
     with engine.transaction() as transaction:
         if transaction.rows(_INSTALLED):
             return
-        for statement in sqlfiles.statements("evaluation.sql"):
-            transaction.run(statement)
+    statements = sqlfiles.statements("evaluation.sql")
+    ledger.write(lambda into: [into.run(statement) for statement in statements])
 
 
 _INSTALLED = "SELECT 1 FROM information_schema.tables WHERE table_schema = 'dpsql' AND table_name = 'evaluation'"

@@ -124,7 +124,9 @@ def auc(positives: Reals, negatives: Reals, variance: float) -> Estimate:
     above = positives.sum() - np.cumsum(positives) + positives / 2
     value = float(positives @ below) / float(totals.prod())
     slope = np.concatenate([below / totals.prod() - value / totals[0], above / totals.prod() - value / totals[1]])
-    return _around(value, slope, np.concatenate([positives, negatives]), variance, 1.0)
+    pairs = len(positives) * (len(positives) - 1) / 2 + len(positives) / 4
+    both = pairs * (variance / float(totals.prod())) ** 2  # noise times noise, which the slope does not see
+    return _around(value, slope, np.concatenate([positives, negatives]), variance, 1.0, more=both)
 
 
 def _two(counts: Reals, variance: float) -> NoisyFigures:
@@ -218,7 +220,7 @@ def _error(hits: Reals, misses: Reals, variance: float) -> float:
     return float(np.sqrt(np.maximum(squares, 0)).sum() / rows)
 
 
-def _around(value: float, slope: Reals, counts: Reals, variance: float, most: float) -> Estimate:
-    spread = float(np.sqrt((slope**2 * (np.maximum(counts, 0) + variance)).sum()))
+def _around(value: float, slope: Reals, counts: Reals, variance: float, most: float, *, more: float = 0.0) -> Estimate:
+    spread = float(np.sqrt((slope**2 * (np.maximum(counts, 0) + variance)).sum() + more))
     low, high = (min(max(value + side * REACH * spread, 0.0), most) for side in (-1, 1))
     return Estimate(min(max(value, 0.0), most), low, high)
