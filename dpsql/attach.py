@@ -34,7 +34,15 @@ _STEPS = (
 _TEXT = "VARCHAR"
 _ROW = "MAP(VARCHAR, VARCHAR)"
 _SHARES = "MAP(VARCHAR, DOUBLE)"
-_CALLS = ("dpsql_train_call", "dpsql_plan_call", "dpsql_predict_call", "dpsql_proba_call", "dpsql_score_call")
+_FIGURES = "STRUCT(figure VARCHAR, value DOUBLE, low DOUBLE, high DOUBLE)[]"
+_CALLS = (
+    "dpsql_train_call",
+    "dpsql_plan_call",
+    "dpsql_predict_call",
+    "dpsql_proba_call",
+    "dpsql_score_call",
+    "dpsql_evaluate_call",
+)
 #: The connections that carry the functions; DuckDB shares functions between the connections to one database.
 _ATTACHED: weakref.WeakSet[Connection] = weakref.WeakSet()
 
@@ -49,12 +57,13 @@ def attach(connection: Connection, *, who: str | None = None) -> Database:
     shelf.install(database.engine)
     _make_room(connection, database)
     calls = _Calls(connection, database.who)
-    train, plan, predict, proba, score = _CALLS
+    train, plan, predict, proba, score, evaluate = _CALLS
     define(connection, train, _sealed(calls.train), [*[_TEXT] * 8, _ROW], _TRAINED, changes=True)
     define(connection, plan, _sealed(calls.plan), [*[_TEXT] * 6, _ROW], _STEPS)
     define(connection, predict, _sealed(calls.predict), [_TEXT, _ROW], _TEXT)
     define(connection, proba, _sealed(calls.predict_proba), [_TEXT, _ROW], _SHARES)
     define(connection, score, _sealed(calls.score), [_TEXT, _TEXT, _TEXT], _TEXT)
+    define(connection, evaluate, _sealed(calls.evaluate), [_TEXT] * 4, _FIGURES, changes=True)
     _ATTACHED.add(connection)
     for statement in sqlfiles.statements("duckdb/macros.sql"):
         connection.execute(statement)
@@ -152,6 +161,21 @@ class _Calls:
         if shown:
             model.check_classes()
         return scoring_query(model, info, key=None, into="", probabilities=shown).sql(model.database.engine.dialect)
+
+    def evaluate(
+        self, name: str | None, table: str | None, epsilon: str | None, request_id: str | None
+    ) -> list[dict[str, Any]]:
+        """Measure a model and give one row for each figure, with its interval where the rows are private."""
+        name, table = _named(name, "model"), _named(table, "table")
+        found = self._database().evaluate(name, table, epsilon=epsilon, request_id=request_id).to_dict()
+        figures = found | {f"f1 of {label}": value for label, value in found.get("class_f1", {}).items()}
+        bounds = found.get("intervals", {})
+        return [
+            {"figure": figure, "value": value, "low": low, "high": high}
+            for figure, value in figures.items()
+            if isinstance(value, int | float) and figure != "ledger_entry"
+            for low, high in [bounds.get(figure, (None, None))]
+        ]
 
     def _model(self, name: str) -> Model:
         db = self._database()

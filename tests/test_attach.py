@@ -298,3 +298,32 @@ def test_the_interpreter_ends_without_a_word(tmp_path: Path) -> None:
     ran = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, env=environment)
     assert ran.stderr == ""
     assert ran.stdout.split()[1:] == ["refused"]
+
+
+def test_evaluate_gives_a_row_for_each_figure(con: Connection, db: Database, model: dpsql.Model) -> None:
+    """`FROM dpsql_evaluate(...)` is free on public rows and gives what Python gives."""
+    found = {row["figure"]: row["value"] for row in rows(con, "FROM dpsql_evaluate('m', 'fresh')")}
+    wanted = db.evaluate(model, "fresh").to_dict()
+    assert found["accuracy"] == pytest.approx(wanted["accuracy"])
+    assert found["auc"] == pytest.approx(wanted["auc"])
+    assert found["f1 of no"] == pytest.approx(wanted["class_f1"]["no"])
+
+
+def test_evaluate_on_private_rows_is_charged_once_per_request(
+    con: Connection, db: Database, model: dpsql.Model
+) -> None:
+    """With epsilon a registered table is measured, with intervals; asked again, the same figures for nothing."""
+    query = "FROM dpsql_evaluate('m', 'people', epsilon := 2, request_id := 'r')"
+    found = rows(con, query)
+    assert db.budget("people").spent_text == "2.5"
+    [accuracy] = [row for row in found if row["figure"] == "accuracy"]
+    assert accuracy["value"] is None or accuracy["low"] <= accuracy["value"] <= accuracy["high"]
+    assert rows(con, query) == found
+    assert db.budget("people").spent_text == "2.5"
+
+
+def test_evaluate_on_private_rows_without_epsilon_is_refused(con: Connection, db: Database, model: dpsql.Model) -> None:
+    """The refusal names what is missing."""
+    with pytest.raises(duckdb.Error, match="cannot be read for free"):
+        con.execute("FROM dpsql_evaluate('m', 'people')").fetchall()
+    assert db.budget("people").spent_text == "0.5"

@@ -37,6 +37,13 @@ FROM query(dpsql_score_call(
     CAST(model AS VARCHAR), CAST(table_name AS VARCHAR), CAST(CAST(probabilities AS BOOLEAN) AS VARCHAR)
 ));
 
+-- FROM dpsql_evaluate('adult_1', 'adult_test'): one row per figure. On a private registered table epsilon is charged, and
+-- low and high hold the figure 95 times in 100.
+CREATE OR REPLACE TEMP MACRO dpsql_evaluate(model, table_name, epsilon := NULL, request_id := NULL) AS TABLE
+SELECT unnest(dpsql_evaluate_call(
+    CAST(model AS VARCHAR), CAST(table_name AS VARCHAR), CAST(epsilon AS VARCHAR), CAST(request_id AS VARCHAR)
+), recursive := true);
+
 -- FROM dpsql_budget('adult'): what the cap is, what is spent, what is left.
 CREATE OR REPLACE TEMP MACRO dpsql_budget(for_table) AS TABLE
 SELECT
