@@ -173,7 +173,7 @@ class _Calls:
         return [
             {"figure": figure, "value": value, "low": low, "high": high}
             for figure, value in figures.items()
-            if isinstance(value, int | float) and figure != "ledger_entry"
+            if isinstance(value, int | float | None) and figure != "ledger_entry"
             for low, high in [bounds.get(figure, (None, None))]
         ]
 

@@ -38,8 +38,8 @@ class Evaluation:
     each against the rest. `reliability` compares, in bins of predicted probability (of the second of two classes, else
     of the predicted class), what was predicted with what was observed; `calibration_error` is how far they are apart.
     What has no value (no rows, a class that does not occur) is None. On private rows figures come from noisy counts,
-    `intervals` hold them 95 times in 100, `epsilon` is what it cost and `entry` where the ledger has it; accuracy is
-    NaN there when noise drowns the rows.
+    `intervals` hold them 95 times in 100, `epsilon` is what it cost and `entry` where the ledger has it; accuracy and
+    `majority` are NaN there when noise drowns the rows.
     """
 
     model: str
@@ -67,7 +67,7 @@ class Evaluation:
             "table": self.table,
             "rows": self.rows,
             "accuracy": known(self.accuracy),
-            "majority_class_share": self.majority,
+            "majority_class_share": known(self.majority),
             "balanced_accuracy": self.balanced_accuracy,
             "f1": self.f1,
             "class_f1": dict(self.class_f1),
@@ -89,10 +89,8 @@ class Evaluation:
         bounds = self.intervals.get("accuracy")
         sure = "" if bounds is None else f" ({bounds[0]:.1%} to {bounds[1]:.1%})"
         about = "" if self.epsilon is None else "about "
-        return (
-            f"{self.model} on {self.table}: accuracy {self.accuracy:.1%}{sure} on {about}{self.rows} rows "
-            f"(always the largest class: {self.majority:.1%})"
-        )
+        largest = "" if np.isnan(self.majority) else f" (always the largest class: {self.majority:.1%})"
+        return f"{self.model} on {self.table}: accuracy {self.accuracy:.1%}{sure} on {about}{self.rows} rows{largest}"
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,7 @@ def _evaluation(asked: Asked, noisy_counts: NDArray[np.int64], entry: Entry) -> 
         table=asked.dataset.table,
         rows=max(round(found.estimates["rows"].value), 0),
         accuracy=found.estimates["accuracy"].value,
-        majority=values["majority_class_share"] or 0.0,
+        majority=found.estimates["majority_class_share"].value,
         confusion=pd.DataFrame(confusion, index=list(model.classes), columns=list(model.classes)),
         class_f1={name: known(one.value) for name, one in zip(model.classes, found.class_f1, strict=True)},
         calibration_error=known(found.calibration_error),

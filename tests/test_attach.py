@@ -317,6 +317,7 @@ def test_evaluate_on_private_rows_is_charged_once_per_request(
     found = rows(con, query)
     assert db.budget("people").spent_text == "2.5"
     [accuracy] = [row for row in found if row["figure"] == "accuracy"]
+    assert [row["value"] for row in found if row["figure"] == "auc"] == [None]
     assert accuracy["value"] is None or accuracy["low"] <= accuracy["value"] <= accuracy["high"]
     assert rows(con, query) == found
     assert db.budget("people").spent_text == "2.5"
