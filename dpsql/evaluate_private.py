@@ -61,7 +61,7 @@ def evaluate_private(
 
     def store(transaction: Transaction, noisy_counts: NDArray[np.int64], entry: Entry) -> None:
         text = json.dumps(noisy_counts.tolist())
-        values = (entry.entry_id, model.name, model.certificate["digest"], asked.dataset.table, text)
+        values = (entry.entry_id, model.name, model.released.digest(), asked.dataset.table, text)
         transaction.run("INSERT INTO dpsql.evaluation VALUES (?, ?, ?, ?, ?)", values)
         released[:] = [noisy_counts]
 
@@ -86,7 +86,7 @@ def _asked(engine: Engine, ledger: Ledger, model: Model, table: str, epsilon: ob
         classes=grid.classes,
         note="counts rows by true class, named class and probability; every figure comes from these counts",
     )
-    parameters = {"model": model.name, "model_digest": model.certificate["digest"]}
+    parameters = {"model": model.name, "model_digest": model.released.digest()}
     return Asked(model, dataset, Plan(METHOD, step, dataset.schema.unit, parameters))
 
 

@@ -116,7 +116,7 @@ def _place(value: exp.Expr, points: Sequence[float]) -> exp.Expr:
     """Return the number of one of the two points around a value: of the nearer one more often, right on average."""
     case = exp.Case()
     for number, (point, following) in enumerate(pairwise(points)):
-        width = exp.Mul(this=exp.column("chance"), expression=double(following - point))
+        width = exp.Mul(this=exp.column("chance"), expression=double(round(following - point, 9)))
         edge = exp.Add(this=double(point), expression=width)
         case = case.when(exp.LT(this=value.copy(), expression=paren(edge)), whole(number))
     return case.else_(whole(len(points) - 1))
