@@ -34,7 +34,17 @@ _STEPS = (
 _IMPORTANCE = "STRUCT(feature VARCHAR, importance DOUBLE, note VARCHAR)[]"
 _TEXT = "VARCHAR"
 _ROW = "MAP(VARCHAR, VARCHAR)"
-_CALLS = ("dpsql_train_call", "dpsql_plan_call", "dpsql_predict_call", "dpsql_score_call", "dpsql_explain_call")
+_SHARES = "MAP(VARCHAR, DOUBLE)"
+_FIGURES = "STRUCT(figure VARCHAR, value DOUBLE, low DOUBLE, high DOUBLE)[]"
+_CALLS = (
+    "dpsql_train_call",
+    "dpsql_plan_call",
+    "dpsql_predict_call",
+    "dpsql_proba_call",
+    "dpsql_score_call",
+    "dpsql_evaluate_call",
+    "dpsql_explain_call",
+)
 #: The connections that carry the functions; DuckDB shares functions between the connections to one database.
 _ATTACHED: weakref.WeakSet[Connection] = weakref.WeakSet()
 
@@ -49,11 +59,13 @@ def attach(connection: Connection, *, who: str | None = None) -> Database:
     shelf.install(database.engine)
     _make_room(connection, database)
     calls = _Calls(connection, database.who)
-    train, plan, predict, score, explain = _CALLS
+    train, plan, predict, proba, score, evaluate, explain = _CALLS
     define(connection, train, _sealed(calls.train), [*[_TEXT] * 8, _ROW], _TRAINED, changes=True)
     define(connection, plan, _sealed(calls.plan), [*[_TEXT] * 6, _ROW], _STEPS)
     define(connection, predict, _sealed(calls.predict), [_TEXT, _ROW], _TEXT)
-    define(connection, score, _sealed(calls.score), [_TEXT, _TEXT], _TEXT)
+    define(connection, proba, _sealed(calls.predict_proba), [_TEXT, _ROW], _SHARES)
+    define(connection, score, _sealed(calls.score), [_TEXT, _TEXT, _TEXT], _TEXT)
+    define(connection, evaluate, _sealed(calls.evaluate), [_TEXT] * 4, _FIGURES, changes=True)
     define(connection, explain, _sealed(calls.explain), [_TEXT], _IMPORTANCE)
     _ATTACHED.add(connection)
     for statement in sqlfiles.statements("duckdb/macros.sql"):
@@ -136,23 +148,37 @@ class _Calls:
     def predict(self, name: str | None, row: dict[str, str | None] | None) -> str | None:
         """Return the label of one row, given as texts by column name; NULL where there is no row."""
         model = self._model(_named(name, "model"))
-        if row is None:
-            return None
-        columns: dict[str, Any] = {}
-        lowered = {key.lower(): value for key, value in row.items()}
-        for feature in model.schema.features:
-            if feature.name.lower() not in lowered:
-                raise UnknownName("column in the row called", feature.name, row)
-            text = lowered[feature.name.lower()]
-            columns[feature.name] = [_number(text) if isinstance(feature, Numeric) else text]
-        return model.label(columns)
+        return None if row is None else model.label(_columns(model, row))
 
-    def score(self, name: str | None, table: str | None) -> str:
+    def predict_proba(self, name: str | None, row: dict[str, str | None] | None) -> dict[str, float] | None:
+        """Return the probability of each class for one row, given as texts by column name; NULL where there is none."""
+        model = self._model(_named(name, "model"))
+        return None if row is None else model.probabilities(_columns(model, row))
+
+    def score(self, name: str | None, table: str | None, probabilities: str | None) -> str:
         """Return the SQL that scores a whole table."""
         model = self._model(_named(name, "model"))
         assert model.database is not None
         info = public_table(model.database, _named(table, "table"))
-        return scoring_query(model, info, key=None, into="").sql(model.database.engine.dialect)
+        shown = probabilities == "true"
+        if shown:
+            model.check_classes()
+        return scoring_query(model, info, key=None, into="", probabilities=shown).sql(model.database.engine.dialect)
+
+    def evaluate(
+        self, name: str | None, table: str | None, epsilon: str | None, request_id: str | None
+    ) -> list[dict[str, Any]]:
+        """Measure a model and give one row for each figure, with its interval where the rows are private."""
+        name, table = _named(name, "model"), _named(table, "table")
+        found = self._database().evaluate(name, table, epsilon=epsilon, request_id=request_id).to_dict()
+        figures = found | {f"f1 of {label}": value for label, value in found.get("class_f1", {}).items()}
+        bounds = found.get("intervals", {})
+        return [
+            {"figure": figure, "value": value, "low": low, "high": high}
+            for figure, value in figures.items()
+            if isinstance(value, int | float | None) and figure != "ledger_entry"
+            for low, high in [bounds.get(figure, (None, None))]
+        ]
 
     def explain(self, name: str | None) -> list[dict[str, Any]]:
         """Return how much the predictions depend on each feature, one row each, the most important first."""
@@ -187,6 +213,18 @@ def _sealed(call: Callable[..., _Result]) -> Callable[..., _Result]:
         raise problem
 
     return sealed
+
+
+def _columns(model: Model, row: dict[str, str | None]) -> dict[str, Any]:
+    """Return the features of one row as columns of one value."""
+    columns: dict[str, Any] = {}
+    lowered = {key.lower(): value for key, value in row.items()}
+    for feature in model.schema.features:
+        if feature.name.lower() not in lowered:
+            raise UnknownName("column in the row called", feature.name, row)
+        text = lowered[feature.name.lower()]
+        columns[feature.name] = [_number(text) if isinstance(feature, Numeric) else text]
+    return columns
 
 
 def _named(name: str | None, what: str) -> str:

@@ -81,7 +81,7 @@ class DPForestClassifier(_Forest):
         return self._fitted().labels(frame)
 
     def predict_proba(self, frame: pd.DataFrame) -> NDArray[np.float64]:
-        """Return each class's share of the votes, a column per class in the order of `classes_`."""
+        """Return each class's probability, a column per class in the order of `classes_`."""
         return self._fitted().predict_proba(frame).to_numpy()
 
     def score(self, frame: pd.DataFrame, labels: Any) -> float:

@@ -18,10 +18,11 @@ from dpsql import train as training
 from dpsql.draft import draft
 from dpsql.engines.base import Engine
 from dpsql.engines.duckdb import Connection, adopt, open_file
-from dpsql.errors import NotPrivate, ParameterError
+from dpsql.errors import NotPrivate, ParameterError, UsageError
 from dpsql.evaluate import evaluate
+from dpsql.evaluate_private import evaluate_private, plan_evaluation
 from dpsql.explain import Explanation, explain
-from dpsql.kernel.dataset import Dataset, find, registered, scope
+from dpsql.kernel.dataset import Dataset, exposed, find, registered, scope
 from dpsql.kernel.ids import add_row_ids
 from dpsql.kernel.plan import Plan
 from dpsql.ledger import Budget, Ledger, parse_epsilon
@@ -245,13 +246,44 @@ class Database:
         found = model if isinstance(model, Model) else Model.from_json(model)
         return shelf.add(self.engine, replace(found, name=name or found.name)).within(self)
 
-    def evaluate(self, model: str | Model, data: str | pd.DataFrame) -> Any:
-        """Measure a model on a public table or a DataFrame, for free.
+    def evaluate(
+        self,
+        model: str | Model,
+        data: str | pd.DataFrame,
+        *,
+        epsilon: object | None = None,
+        request_id: str | None = None,
+    ) -> Any:
+        """Measure a model on a public table or a DataFrame, for free; on a private registered table for `epsilon`.
 
-        Returns an `Evaluation`, or a `NumericEvaluation` where the label is a number.
+        Returns an `Evaluation`, or a `NumericEvaluation` where the label is a number. On private rows figures come
+        from noisy counts and have `intervals`. A repeated `request_id` gives the same figures and charges nothing.
         """
         found = self.model(model) if isinstance(model, str) else model.within(self)
-        return evaluate(found, data)
+        if epsilon is None:
+            if request_id is not None:
+                raise ParameterError("request_id", allowed="given only with epsilon", given=request_id)
+            return evaluate(found, data)
+        if request_id == "":
+            raise ParameterError("request_id", allowed="text, not empty", given=request_id)
+        table = self._charged_table(data)
+        return evaluate_private(
+            self.engine, self.book, found, table, epsilon=epsilon, who=self.who, request_id=request_id
+        )
+
+    def plan_evaluation(self, model: str | Model, table: str, *, epsilon: object) -> Plan:
+        """Return what an evaluation on a private registered table would ask and cost. Reads no row, charges nothing."""
+        found = self.model(model) if isinstance(model, str) else model.within(self)
+        return plan_evaluation(self.engine, self.book, found, self._charged_table(table), epsilon=epsilon)
+
+    def _charged_table(self, data: object) -> str:
+        """Return the name of a table that epsilon is asked for; a DataFrame or a public table needs none."""
+        if not isinstance(data, str):
+            raise ParameterError("epsilon", allowed="given only with a private registered table", given="a DataFrame")
+        info = self.engine.table(data)
+        if info is not None and exposed(self.engine, self.book, info) is None:
+            raise UsageError(f'"{info.name}" is not a registered private table.', hint="leave out epsilon: it is free")
+        return data
 
     # The ledger.
 

@@ -16,6 +16,7 @@ from dpsql.errors import ParameterError, SchemaError, UnknownName, UsageError
 from dpsql.schema import Feature, Numeric, Schema
 from dpsql.trees import grid
 from dpsql.trees.grid import Cells
+from dpsql.trees.decide import most_probable, past_threshold
 from dpsql.trees.means import predictions
 from dpsql.trees.show import draw
 from dpsql.trees.store import from_json, to_json
@@ -63,12 +64,18 @@ class Model:
         return replace(self, database=database)
 
     def predict(
-        self, data: pd.DataFrame | str | Path, *, into: str | None = None, key: str | None = None
+        self,
+        data: pd.DataFrame | str | Path,
+        *,
+        into: str | None = None,
+        key: str | None = None,
+        threshold: Mapping[str, float] | None = None,
     ) -> pd.Series | pd.DataFrame | None:
         """Return labels (or numbers) for a DataFrame, or for a table or file of new rows.
 
         A DataFrame gives a Series of labels with the same index. A table's name gives a DataFrame of key and label;
-        `into` leaves the scored rows in the database as a new table and returns None.
+        `into` leaves the scored rows in the database as a new table and returns None. With `threshold={"yes": 0.3}`
+        that class is named where its probability is at least 0.3, else the most probable of the others.
         """
         from dpsql.predict import predict_table
 
@@ -76,30 +83,81 @@ class Model:
             if into is not None:
                 raise ParameterError("into", allowed="given only with a table or file to score", given=into)
             kind = object if self.schema.target is None else float
-            return pd.Series(self.labels(data), index=data.index, name=self.schema.label, dtype=kind)
-        return predict_table(self, data, into=into, key=key)
+            labels = self.labels(data, threshold=threshold)
+            return pd.Series(labels, index=data.index, name=self.schema.label, dtype=kind)
+        return predict_table(self, data, into=into, key=key, threshold=threshold)
 
     def predict_proba(self, data: pd.DataFrame | str | Path, *, key: str | None = None) -> pd.DataFrame:
-        """Return each class's share of the (positive) votes: a DataFrame with one column per class."""
+        """Return each class's probability: a DataFrame with one column per class (`p_<class>` for a table or file).
+
+        They are shares of the votes, or the probabilities that log-scores stand for, as the method has it.
+        """
         from dpsql.predict import predict_table
 
-        if self.schema.target is not None:
-            raise UsageError(f'model "{self.name}" predicts a number: it has no classes to share votes.')
+        self.check_classes()
         if not isinstance(data, pd.DataFrame):
-            scored = predict_table(self, data, into=None, key=key, probabilities=True)
-            if scored is None:
-                raise ParameterError("data", allowed="a DataFrame, table or file", given=data)
-            return scored
+            return _frame(predict_table(self, data, into=None, key=key, probabilities=True), data)
         shares = self.released.shares(self.scores(data))
         return pd.DataFrame(shares, index=data.index, columns=list(self.classes))
 
-    def labels(self, frame: pd.DataFrame) -> NDArray[Any]:
+    def predict_top(self, data: pd.DataFrame | str | Path, top: int, *, key: str | None = None) -> pd.DataFrame:
+        """Return the `top` most probable classes of each row: `class_1`, `probability_1`, `class_2`, …"""
+        from dpsql.predict import predict_table
+
+        self.check_classes()
+        if isinstance(top, bool) or not isinstance(top, int) or not 1 <= top <= len(self.classes):
+            raise ParameterError("top", allowed=f"a whole number from 1 to {len(self.classes)}, the classes", given=top)
+        if not isinstance(data, pd.DataFrame):
+            return _frame(predict_table(self, data, into=None, key=key, top=top), data)
+        scores = self.scores(data)
+        found = self.ranked(self.released.shares(scores), np.argmax(scores, axis=1), top)
+        return pd.DataFrame(found, index=data.index)
+
+    def ranked(self, shares: NDArray[np.float64], best: NDArray[np.int64], top: int) -> dict[str, NDArray[Any]]:
+        """Return columns with the most probable classes and their probabilities, from all probabilities."""
+        order = most_probable(shares, best, top)
+        held = np.take_along_axis(shares, order, axis=1)
+        names = np.array(self.classes, dtype=object)[order]
+        columns: dict[str, NDArray[Any]] = {}
+        for place in range(top):
+            columns |= {f"class_{place + 1}": names[:, place], f"probability_{place + 1}": held[:, place]}
+        return columns
+
+    def check_classes(self) -> None:
+        """Raise UsageError where the model predicts a number: it has no classes, so no probabilities."""
+        if self.schema.target is not None:
+            raise UsageError(f'model "{self.name}" predicts a number: it has no classes to share votes.')
+
+    def labels(self, frame: pd.DataFrame, *, threshold: Mapping[str, float] | None = None) -> NDArray[Any]:
         """Return the predicted label of each row of a DataFrame: texts, or floats where the target is a number."""
-        return self._named(self.scores(frame))
+        scores = self.scores(frame)
+        if threshold is None:
+            return self._named(scores)
+        number, least = self.threshold(threshold)
+        found = past_threshold(scores, self.released.shares(scores), number, least)
+        return np.array(self.classes, dtype=object)[found]
+
+    def threshold(self, given: Mapping[str, float]) -> tuple[int, float]:
+        """Return a threshold as the number of its class and a probability, or say what is wrong with it."""
+        self.check_classes()
+        if not isinstance(given, Mapping) or len(given) != 1:
+            raise ParameterError("threshold", allowed="one class and its probability, as in yes=0.3", given=str(given))
+        ((name, least),) = given.items()
+        if name not in self.classes:
+            raise UnknownName("class", str(name), self.classes)
+        if isinstance(least, bool) or not isinstance(least, int | float) or not 0 <= least <= 1:
+            raise ParameterError("threshold", allowed="a probability from 0 to 1", given=least)
+        return self.classes.index(name), float(least)
 
     def label(self, columns: Mapping[str, Any]) -> str:
         """Return the label of a single row, given as columns of one value, as text."""
         return str(self._named(self.released.scores(grid.cells(self.schema, columns)))[0])
+
+    def probabilities(self, columns: Mapping[str, Any]) -> dict[str, float]:
+        """Return the probability of each class for a single row, given as columns of one value."""
+        self.check_classes()
+        shares = self.released.shares(self.released.scores(grid.cells(self.schema, columns)))
+        return dict(zip(self.classes, shares[0].tolist(), strict=True))
 
     def _named(self, scores: NDArray[np.int64]) -> NDArray[Any]:
         if self.schema.target is not None:
@@ -119,11 +177,16 @@ class Model:
             columns[feature.name] = _plain(feature, frame[feature.name])
         return grid.cells(self.schema, columns)
 
-    def sql(self, form: str = "select", *, table: str = "new_rows", name: str | None = None) -> str:
-        """Return SQL that predicts: "select", "view", "table_macro" or "macro" (see `dpsql/modelsql.py`)."""
+    def sql(
+        self, form: str = "select", *, table: str = "new_rows", name: str | None = None, probabilities: bool = False
+    ) -> str:
+        """Return SQL that predicts: "select", "view", "table_macro" or "macro" (see `dpsql/modelsql.py`).
+
+        With `probabilities` each class's follows the label, as `p_<class>`; a scalar macro has no place for them.
+        """
         from dpsql.modelsql import render
 
-        return render(self, form, table=table, name=name)
+        return render(self, form, table=table, name=name, probabilities=probabilities)
 
     def update(self, batch: str, *, epsilon: object | None = None, name: str | None = None) -> Model:
         """Return a new model that has counted one more batch, charged on that batch alone."""
@@ -187,6 +250,12 @@ class Model:
         if digest != released.digest():
             raise SchemaError("the model file was changed: its digest does not match its certificate.")
         return cls(name or found, method, table, schema, released, certificate)
+
+
+def _frame(scored: pd.DataFrame | None, data: object) -> pd.DataFrame:
+    if scored is None:
+        raise ParameterError("data", allowed="a DataFrame, table or file", given=data)
+    return scored
 
 
 def _plain(feature: Feature, column: pd.Series) -> pd.Series:

@@ -49,7 +49,7 @@ _RESERVED = frozenset(
 _NUMBERED = re.compile("(word|plane|depth)_[0-9]+")
 
 
-def render(model: Model, form: str, *, table: str, name: str | None = None) -> str:
+def render(model: Model, form: str, *, table: str, name: str | None = None, probabilities: bool = False) -> str:
     """Return pretty-printed SQL of one form, in the dialect of the model's database."""
     if form not in FORMS:
         raise ParameterError("form", allowed=f"one of {', '.join(FORMS)}", given=form)
@@ -57,10 +57,13 @@ def render(model: Model, form: str, *, table: str, name: str | None = None) -> s
         raise ParameterError(
             "model", allowed="stored in a database", given=model.name, hint="dpsql import --from FILE, then dpsql sql"
         )
+    if probabilities and (form == "macro" or model.schema.target is not None):
+        raise ParameterError(
+            "probabilities", allowed="asked of a form that gives rows, of a model of classes", given=form
+        )
     vocabulary = model.database.engine.vocabulary
-    return statement(model, form, table, name or default_name(model, form), vocabulary).sql(
-        vocabulary.dialect, pretty=True
-    )
+    made = statement(model, form, table, name or default_name(model, form), vocabulary, probabilities=probabilities)
+    return made.sql(vocabulary.dialect, pretty=True)
 
 
 def default_name(model: Model, form: str) -> str:
@@ -68,7 +71,9 @@ def default_name(model: Model, form: str) -> str:
     return {"view": f"{model.name}_scored", "table_macro": f"{model.name}_score"}.get(form, f"{model.name}_predict")
 
 
-def statement(model: Model, form: str, table: str, name: str, vocabulary: Vocabulary) -> exp.Expr:
+def statement(
+    model: Model, form: str, table: str, name: str, vocabulary: Vocabulary, *, probabilities: bool = False
+) -> exp.Expr:
     """Return the statement of one form as an expression."""
     forest = model.released.forest
     parts = stored_parts(int(model.model_id or 0), forest)
@@ -85,6 +90,8 @@ def statement(model: Model, form: str, table: str, name: str, vocabulary: Vocabu
         vocabulary,
         keys=None,
         result="prediction",
+        nat=model.released.nat,
+        probabilities=probabilities,
         relation=relation,
     )
     if form == "select":

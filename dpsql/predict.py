@@ -6,9 +6,11 @@ at its rows, and no budget pays for that.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 from sqlglot import exp
 
@@ -31,23 +33,52 @@ _MOST_ROWS = 10_000
 
 
 def predict_table(
-    model: Model, data: str | Path, *, into: str | None, key: str | None, probabilities: bool = False
+    model: Model,
+    data: str | Path,
+    *,
+    into: str | None,
+    key: str | None,
+    probabilities: bool = False,
+    threshold: Mapping[str, float] | None = None,
+    top: int = 0,
 ) -> pd.DataFrame | None:
-    """Score a table of the model's database, or a CSV or Parquet file; `into` keeps the result in the database."""
+    """Score a table of the model's database, or a CSV or Parquet file; `into` keeps the result in the database.
+
+    `threshold` is as in `Model.predict`; with `top` the most probable classes stand in place of the label.
+    """
+    shown = probabilities or top > 0
     if is_file(data) and not _is_table(model, data):
-        return _score_file(model, Path(data), into=into, key=key, probabilities=probabilities)
+        found = _score_file(model, Path(data), into=into, key=key, probabilities=shown, threshold=threshold)
+        return found if found is None or not top else _top(model, found, top)
     database = _database(model)
     info = public_table(database, str(data))
-    query = scoring_query(model, info, key=key, into=into, probabilities=probabilities)
+    query = scoring_query(model, info, key=key, into=into, probabilities=shown, threshold=threshold)
     if into is None:
-        return database.engine.frame(query)
+        scored = database.engine.frame(query)
+        return _top(model, scored, top) if top else scored
     _check_new(database, into)
     database.engine.create(into, query)
     return None
 
 
+def _top(model: Model, scored: pd.DataFrame, top: int) -> pd.DataFrame:
+    """Return the most probable classes in place of the label and all probabilities, which are the last columns."""
+    count = len(model.classes)
+    shares = scored.iloc[:, -count:].to_numpy(float)
+    best = scored[PREDICTION].map(list(model.classes).index).to_numpy(np.int64)
+    keys = scored.iloc[:, : -count - 1]
+    return keys.join(pd.DataFrame(model.ranked(shares, best, top), index=scored.index))
+
+
 def scoring_query(
-    model: Model, info: TableInfo, *, key: str | None, into: str | None = None, probabilities: bool = False
+    model: Model,
+    info: TableInfo,
+    *,
+    key: str | None,
+    into: str | None = None,
+    probabilities: bool = False,
+    threshold: Mapping[str, float] | None = None,
+    ordered: bool = True,
 ) -> exp.Select:
     """Return the query that scores a table: its key (all columns with `into`), the label, the shares if asked."""
     database = _database(model)
@@ -63,13 +94,15 @@ def scoring_query(
         database.engine.vocabulary,
         keys=None if into is not None else _keys(model, info, key),
         result=PREDICTION,
+        nat=model.released.nat,
         probabilities=probabilities,
-        ordered=into is None,
+        threshold=None if threshold is None else model.threshold(threshold),
+        ordered=ordered and into is None,
     )
 
 
-def public_table(database: Database, name: str) -> TableInfo:
-    """Return a table's catalog entry, unless it is unknown or shows rows of a registered one."""
+def public_table(database: Database, name: str, *, hint: str = "score or evaluate a table of new rows") -> TableInfo:
+    """Return a table's catalog entry, unless it is unknown or shows rows of a registered one; `hint` says what next."""
     info = database.engine.table(name)
     if info is None:
         raise UnknownName("table", name, database.engine.tables())
@@ -77,7 +110,7 @@ def public_table(database: Database, name: str) -> TableInfo:
     if private is not None:
         raise BudgetError(
             f'"{info.name}" holds rows of the registered private table "{private}": they cannot be read for free.',
-            hint="score or evaluate a table of new rows",
+            hint=hint,
         )
     return info
 
@@ -99,7 +132,13 @@ def public_rows(model: Model, name: str) -> pd.DataFrame:
 
 
 def _score_file(
-    model: Model, path: Path, *, into: str | None, key: str | None, probabilities: bool
+    model: Model,
+    path: Path,
+    *,
+    into: str | None,
+    key: str | None,
+    probabilities: bool,
+    threshold: Mapping[str, float] | None,
 ) -> pd.DataFrame | None:
     frame = read_rows(path, [feature.name for feature in model.schema.numeric])
     keys = [key] if key else [name for name in frame.columns if model.schema.feature(str(name)) is None]
@@ -110,11 +149,11 @@ def _score_file(
     if into is not None:
         database = _database(model)
         _check_new(database, into)
-        scored = frame.assign(**{PREDICTION: model.labels(frame)})
+        scored = frame.assign(**{PREDICTION: model.labels(frame, threshold=threshold)})
         database.engine.create(into, exp.select("*").from_("dpsql_scored"), {"dpsql_scored": scored})
         return None
     result = frame[keys].copy() if keys else pd.DataFrame({"row": range(1, len(frame) + 1)})
-    result[PREDICTION] = model.labels(frame)
+    result[PREDICTION] = model.labels(frame, threshold=threshold)
     if probabilities:
         shares = model.predict_proba(frame)
         result = result.join(shares.add_prefix("p_"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ def install(engine: Engine) -> None:
 def save(transaction: Transaction, model: Model, *, entry_id: int | None) -> Model:
     """Store a released model in an open transaction and return it with its number."""
     found = transaction.rows("SELECT coalesce(max(model_id), 0) + 1 AS next FROM dpsql.model")
-    stored = model.numbered(int(found[0]["next"]))
+    stored = _with_nat(model.numbered(int(found[0]["next"])))
     forest = stored.released.forest
     transaction.run(
         _INSERT,
@@ -132,16 +133,23 @@ def _load(engine: Engine, name: str) -> Model:
         nodes = transaction.arrays(_NODES, (row["model_id"],))
         leaves = transaction.arrays(_LEAVES, (row["model_id"],))
     schema = Schema.from_dict(json.loads(row["schema"]))
-    released = from_columns(schema, row["trees"], nodes, leaves)
+    certificate = dict(json.loads(row["certificate"]))
+    released = from_columns(schema, row["trees"], nodes, leaves, nat=certificate.get("nat", 0))
     return Model(
         name=row["name"],
         method=row["method"],
         table=row["table_name"],
         schema=schema,
         released=released,
-        certificate=dict(json.loads(row["certificate"])),
+        certificate=certificate,
         model_id=row["model_id"],
     )
+
+
+def _with_nat(model: Model) -> Model:
+    """Return the model with its points per natural-log unit in the certificate, where the tables have no place."""
+    nat = model.released.nat
+    return replace(model, certificate={**model.certificate, "nat": nat}) if nat else model
 
 
 def _storable(name: str) -> bool:

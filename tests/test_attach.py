@@ -308,3 +308,33 @@ def test_explain_gives_a_row_for_each_feature(con: Connection, db: Database, mod
     assert [row["importance"] for row in found] == sorted((row["importance"] for row in found), reverse=True)
     assert {row["note"] for row in found} <= {"", "read by no tree", "drowned in noise"}
     assert db.budget("people").spent == spent
+
+
+def test_evaluate_gives_a_row_for_each_figure(con: Connection, db: Database, model: dpsql.Model) -> None:
+    """`FROM dpsql_evaluate(...)` is free on public rows and gives what Python gives."""
+    found = {row["figure"]: row["value"] for row in rows(con, "FROM dpsql_evaluate('m', 'fresh')")}
+    wanted = db.evaluate(model, "fresh").to_dict()
+    assert found["accuracy"] == pytest.approx(wanted["accuracy"])
+    assert found["auc"] == pytest.approx(wanted["auc"])
+    assert found["f1 of no"] == pytest.approx(wanted["class_f1"]["no"])
+
+
+def test_evaluate_on_private_rows_is_charged_once_per_request(
+    con: Connection, db: Database, model: dpsql.Model
+) -> None:
+    """With epsilon a registered table is measured, with intervals; asked again, the same figures for nothing."""
+    query = "FROM dpsql_evaluate('m', 'people', epsilon := 2, request_id := 'r')"
+    found = rows(con, query)
+    assert db.budget("people").spent_text == "2.5"
+    [accuracy] = [row for row in found if row["figure"] == "accuracy"]
+    assert [row["value"] for row in found if row["figure"] == "auc"] == [None]
+    assert accuracy["value"] is None or accuracy["low"] <= accuracy["value"] <= accuracy["high"]
+    assert rows(con, query) == found
+    assert db.budget("people").spent_text == "2.5"
+
+
+def test_evaluate_on_private_rows_without_epsilon_is_refused(con: Connection, db: Database, model: dpsql.Model) -> None:
+    """The refusal names what is missing."""
+    with pytest.raises(duckdb.Error, match="cannot be read for free"):
+        con.execute("FROM dpsql_evaluate('m', 'people')").fetchall()
+    assert db.budget("people").spent_text == "0.5"

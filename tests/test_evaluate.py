@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -11,7 +14,7 @@ import pytest
 from dpsql.database import Database
 from dpsql.errors import UnknownName
 from dpsql.model import Model
-from tests.tables import SCHEMA, Row, fill, frame_of, memory, model_of, plain, run, small_forest, voting
+from tests.tables import SCHEMA, TYPES, Row, fill, frame_of, memory, model_of, plain, run, small_forest, voting
 
 
 @pytest.fixture(scope="module")
@@ -83,8 +86,6 @@ def test_missing_labels_of_all_kinds_do_not_count(database: Database, model: Mod
 
 def test_the_figures_are_plain_values(database: Database, model: Model) -> None:
     """The dictionary survives JSON."""
-    import json
-
     found = database.evaluate(model, frame_of(CASES["all classes"]))
     assert plain(json.dumps(found.to_dict())) == found.to_dict()
     assert f"on {found.rows} rows" in str(found)
@@ -118,3 +119,68 @@ def test_labels_that_are_no_text_are_compared_as_text(database: Database, kind: 
     assert database.evaluate(model, "plain").rows == 8
     values = [0.0, 1.0, float("nan")] if kind == "INTEGER" else [False, True, None]
     assert database.evaluate(model, pd.DataFrame({"x": [1.0] * 3, "y": values})).rows == 2
+
+
+MODELS = {
+    "votes": lambda classes: voting(small_forest(), classes, seed=5, most=9),
+    "log-scores": lambda classes: replace(voting(small_forest(), classes, seed=5, most=900), nat=300),
+}
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("table", CASES.values(), ids=CASES)
+def test_a_table_and_a_frame_give_the_same_figures(
+    database: Database, table: list[Row], kind: str, classes: int
+) -> None:
+    """Every figure comes out of SQL as out of memory, for votes and log-scores, two classes and more."""
+    schema = replace(SCHEMA, classes=SCHEMA.classes[:classes])
+    name = f"{kind} {classes}"
+    known = name in database.models()["name"].tolist()
+    model = database.model(name) if known else database.add(model_of(MODELS[kind](classes), schema, name))
+    fill(database.engine, "test", table)
+    here, there = database.evaluate(model, frame_of(table)).to_dict(), database.evaluate(model, "test").to_dict()
+    assert here.pop("table") != there.pop("table")
+    assert flat(there) == pytest.approx(flat(here), abs=1e-9)
+    json.dumps(there, allow_nan=False)
+
+
+def flat(value: Any, name: str = "") -> dict[str, Any]:
+    """Return nested figures as one dictionary; None, where a figure has no value, is a text."""
+    if isinstance(value, dict):
+        return {key: one for inner in value for key, one in flat(value[inner], f"{name}.{inner}").items()}
+    if isinstance(value, list):
+        return flat(dict(enumerate(value)), name)
+    return {name: -1.0 if value is None else value} if not isinstance(value, str) else {}
+
+
+def test_figures_are_those_of_scikit_learn(database: Database) -> None:
+    """AUC, F1, log loss and Brier score of a table, computed in the database, equal the library's."""
+    from sklearn import metrics as oracle
+
+    schema = replace(SCHEMA, classes=("no", "yes"))
+    model = database.add(model_of(MODELS["log-scores"](2), schema, "against the library"))
+    table = rows(300, 8, ["no", "yes"])
+    fill(database.engine, "test", table)
+    found = database.evaluate(model, "test")
+    frame = frame_of(table)
+    truth, shares = (frame["y"] == "yes").to_numpy(int), model.predict_proba(frame)["yes"].to_numpy()
+    labels = (model.labels(frame) == "yes").astype(int)
+    assert found.auc == pytest.approx(oracle.roc_auc_score(truth, shares))
+    assert found.log_loss == pytest.approx(oracle.log_loss(truth, shares))
+    assert found.brier == pytest.approx(oracle.brier_score_loss(truth, shares))
+    assert found.f1 == pytest.approx(oracle.f1_score(truth, labels, average="macro"))
+    assert found.class_f1["yes"] == pytest.approx(oracle.f1_score(truth, labels))
+    assert found.balanced_accuracy == pytest.approx(oracle.balanced_accuracy_score(truth, labels))
+
+
+def test_columns_may_be_named_like_probabilities(database: Database) -> None:
+    """A label that is called like a column of the statement changes no figure."""
+    for label in ("p_no", "p_0", "truth", "rows", "what"):
+        schema = replace(SCHEMA, label=label)
+        model = database.add(model_of(voting(small_forest(), 3), schema, f"model of {label}"))
+        columns = {(label if name == "y" else name): kind for name, kind in TYPES.items()}
+        fill(database.engine, "test", CASES["all classes"], columns)
+        frame = frame_of(CASES["all classes"]).rename(columns={"y": label})
+        here, there = database.evaluate(model, frame).to_dict(), database.evaluate(model, "test").to_dict()
+        assert flat(here) == pytest.approx(flat(there), abs=1e-9)

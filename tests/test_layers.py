@@ -11,11 +11,12 @@ ROOT = Path(__file__).resolve().parent.parent / "dpsql"
 
 #: Lowest first. What stands on one line does not know each other, except inside a package.
 LAYERS: list[set[str]] = [
-    {"errors", "sqlfiles"},
+    {"errors", "sqlfiles", "metrics"},
     {"features"},
     {"schema"},
     {"schemaread"},
     {"schemafile", "trees"},
+    {"intervals"},
     {"compile"},
     {"engines"},
     {"mechanisms"},
@@ -25,7 +26,7 @@ LAYERS: list[set[str]] = [
     {"model", "draft"},
     {"shelf", "modelsql", "predict", "explain", "learned", "register", "census"},
     {"evaluate", "train"},
-    {"update", "party"},
+    {"update", "party", "evaluate_private", "plots"},
     {"database"},
     {"attach", "classifier", "demo"},
     {"shell", "bench"},

@@ -54,6 +54,7 @@ DATABASE = [
     "model",
     "models",
     "plan",
+    "plan_evaluation",
     "register",
     "set_cap",
     "spent_on",

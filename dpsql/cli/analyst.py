@@ -56,14 +56,14 @@ def train(
             return
         if dry_run:
             plan = db.plan(table, epsilon=epsilon, method=method, batch=batch, **chosen)
-            _print_plan(plan, db.budget(table, plan.kind), db.spent_on(table, batch, plan.kind), as_json=as_json)
+            print_plan(plan, db.budget(table, plan.kind), db.spent_on(table, batch, plan.kind), as_json=as_json)
             return
         with working(f'training on "{table}"'):
             ids = {"name": name, "request_id": request_id, "batch": batch}
             model = db.train(table, epsilon=epsilon, method=method, **ids, **chosen)
         left = db.budget(table, model.certificate.get("kind", "pure"))
     if as_json:
-        print_json({"model": model.name, "budget": _budget(left), "certificate": dict(model.certificate)})
+        print_json({"model": model.name, "budget": budget_values(left), "certificate": dict(model.certificate)})
         return
     forest = model.released.forest
     say(f'Model "{model.name}": {model.method}, {forest.trees} trees, depth {forest.depth}, {forest.leaves} leaves.')
@@ -74,13 +74,14 @@ def train(
     note(f"Next:  dpsql predict --db {target.db} --model {model.name} --table NEW_ROWS")
 
 
-def _print_plan(plan: Plan, budget: Budget, before: int, *, as_json: bool) -> None:
+def print_plan(plan: Plan, budget: Budget, before: int, *, as_json: bool) -> None:
+    """Print a plan and what it would leave of a budget; raise BudgetExceeded when it would be refused."""
     after = before + plan.nano_epsilon
     fits = budget.cap is None or after <= budget.cap
     described = plan.to_dict()
     if as_json:
         cost = format_epsilon(plan.nano_epsilon)
-        print_json({"plan": described, "epsilon": cost, "budget": _budget(budget), "fits": fits})
+        print_json({"plan": described, "epsilon": cost, "budget": budget_values(budget), "fits": fits})
     else:
         _print_steps(described, plan)
         say(f'\nBudget of "{budget.table}": {format_epsilon(before)} of {budget.cap_text} spent before.')
@@ -119,5 +120,6 @@ def _print_steps(described: dict[str, Any], plan: Plan) -> None:
     say("Parameters: " + ", ".join(f"{name} {value}" for name, value in plan.parameters.items() if value is not None))
 
 
-def _budget(budget: Budget) -> dict[str, Any]:
+def budget_values(budget: Budget) -> dict[str, Any]:
+    """Return a budget as plain values."""
     return {"table": budget.table, "cap": budget.cap_text, "spent": budget.spent_text, "left": budget.left_text}

@@ -12,7 +12,7 @@ from types import TracebackType
 import click
 
 from dpsql import __version__
-from dpsql.cli import analyst, books, explaining, owner, parties, scoring, start
+from dpsql.cli import analyst, books, explaining, measuring, owner, parties, scoring, start
 from dpsql.cli.output import note, report
 from dpsql.errors import DpsqlError
 
@@ -29,7 +29,7 @@ _COMMANDS = (
     scoring.models,
     scoring.show,
     scoring.predict,
-    scoring.evaluate,
+    measuring.evaluate,
     scoring.sql,
     scoring.export,
     scoring.import_,

@@ -1,4 +1,4 @@
-"""Commands on released models: list, show, predict, evaluate, SQL, export, import. All free of charge."""
+"""Commands on released models: list, show, predict, SQL, export, import. All free of charge."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from dpsql.cli.options import Target, as_json, database
 from dpsql.cli.output import check_new, note, print_json, print_table, say, say_exact, working, write_new
 from dpsql.database import Database
 from dpsql.errors import ParameterError, UsageError
-from dpsql.evaluate import NumericEvaluation
 from dpsql.kernel.dataset import fit_features
 from dpsql.model import Model
 from dpsql.modelsql import FORMS, default_name
@@ -87,7 +86,9 @@ def show(target: Target, model: str, tree: int, depth: int, as_json: bool) -> No
 @click.option("--file", "file", metavar="PATH", help="A CSV or Parquet file of new rows.")
 @click.option("--into", metavar="TABLE", help="Leave the scored rows in the database as a new table.")
 @click.option("--key", metavar="COLUMN", help="Which column names a row [default: all that are not features].")
-@click.option("--proba", is_flag=True, help="Add each class's share of the votes.")
+@click.option("--probabilities", "--proba", "proba", is_flag=True, help="Add each class's probability.")
+@click.option("--threshold", metavar="CLASS=P", help="Name this class where its probability is at least P.")
+@click.option("--top", type=int, metavar="K", help="The K most probable classes of each row, in place of the label.")
 @click.option("--to", metavar="PATH", help="Write all predictions to a new CSV file.")
 @as_json
 def predict(
@@ -98,6 +99,8 @@ def predict(
     into: str | None,
     key: str | None,
     proba: bool,
+    threshold: str | None,
+    top: int | None,
     to: str | None,
     as_json: bool,
 ) -> None:
@@ -107,22 +110,24 @@ def predict(
     Example:
       dpsql predict --db data.duckdb --model adult_1 --table new_rows --into scored
       dpsql predict --db data.duckdb --model adult_1 --file new_rows.csv --to labels.csv
+      dpsql predict --db data.duckdb --model adult_1 --table new_rows --threshold ">50K=0.3"
 
-    Free of charge, for ever. A registered private table is refused.
+    Free of charge, for ever. A registered private table is refused. With --threshold a class that is not probable
+    enough gives way to the most probable of the others.
     """
     if (table is None) == (file is None):
         raise UsageError("name the rows to score.", hint="--table TABLE or --file PATH")
-    for name, value in (("--to", to), ("--proba", proba), ("--key", key)):
+    for name, value in (("--to", to), ("--probabilities", proba), ("--top", top is not None), ("--key", key)):
         if into is not None and value:
             raise UsageError(f"{name} does not go with --into, which keeps every column.", hint=f"leave out {name}")
+    if sum((proba, top is not None, threshold is not None)) > 1:
+        raise UsageError("one thing at a time: --probabilities, --threshold or --top.", hint="leave out the others")
     check_new(to)
     data: str | Path = table if table is not None else Path(str(file))
     with target.open() as db:
         found = db.model(model)
         with working(f"scoring {data}"):
-            scored = (
-                found.predict_proba(data, key=key) if proba and not into else found.predict(data, into=into, key=key)
-            )
+            scored = _scored(found, data, into=into, key=key, proba=proba, threshold=threshold, top=top)
     if not isinstance(scored, pd.DataFrame):
         print_json({"model": model, "into": into}) if as_json else say(f'Scored rows are in table "{into}".')
         return
@@ -138,41 +143,22 @@ def predict(
 @click.command()
 @database
 @click.option("--model", required=True, help="The model's name.")
-@click.option("--table", required=True, help="A public table with the label column.")
-@as_json
-def evaluate(target: Target, model: str, table: str, as_json: bool) -> None:
-    """Measure a model on a public table.
-
-    \b
-    Example:
-      dpsql evaluate --db data.duckdb --model adult_1 --table adult_test
-
-    Free of charge. A registered private table is refused: its rows are not public.
-    """
-    with target.open() as db, working(f"evaluating on {table}"):
-        found = db.evaluate(model, table)
-    if as_json:
-        print_json(found.to_dict())
-        return
-    say(str(found))
-    if isinstance(found, NumericEvaluation):
-        return
-    rows = [
-        [true, *(int(v) for v in row)]
-        for true, row in zip(found.confusion.index, found.confusion.to_numpy(), strict=True)
-    ]
-    print_table(None, ("true class", *(f"predicted {name}" for name in found.confusion.columns)), rows)
-
-
-@click.command()
-@database
-@click.option("--model", required=True, help="The model's name.")
 @click.option("--form", type=click.Choice(FORMS), default="select", show_default=True, help="What to generate.")
 @click.option("--table", default="new_rows", show_default=True, help="The table to score (select, view).")
 @click.option("--name", help="Name of the view or macro.")
+@click.option("--probabilities", is_flag=True, help="Add each class's probability (select, view, table_macro).")
 @click.option("--create", is_flag=True, help="Also create the view or macro in the database.")
 @as_json
-def sql(target: Target, model: str, form: str, table: str, name: str | None, create: bool, as_json: bool) -> None:
+def sql(
+    target: Target,
+    model: str,
+    form: str,
+    table: str,
+    name: str | None,
+    probabilities: bool,
+    create: bool,
+    as_json: bool,
+) -> None:
     """Print SQL that predicts: a SELECT, a view, a table macro or a scalar macro.
 
     \b
@@ -183,7 +169,7 @@ def sql(target: Target, model: str, form: str, table: str, name: str | None, cre
         raise UsageError("a SELECT cannot be created.", hint="--form view, table_macro or macro")
     with target.open() as db:
         found = db.model(model)
-        text = found.sql(form, table=table, name=name)
+        text = found.sql(form, table=table, name=name, probabilities=probabilities)
         if create:
             _create(db, found, text, form, table=table, name=name or default_name(found, form))
     print_json({"model": model, "form": form, "created": create, "sql": text}) if as_json else say_exact(text)
@@ -226,6 +212,32 @@ def import_(target: Target, source: str, name: str | None, as_json: bool) -> Non
     with target.open() as db:
         found = db.add(Path(source), name=name)
     print_json({"model": found.name}) if as_json else say(f'Stored model "{found.name}".')
+
+
+def _scored(
+    model: Model,
+    data: str | Path,
+    *,
+    into: str | None,
+    key: str | None,
+    proba: bool,
+    threshold: str | None,
+    top: int | None,
+) -> pd.DataFrame | pd.Series | None:
+    if proba:
+        return model.predict_proba(data, key=key)
+    if top is not None:
+        return model.predict_top(data, top, key=key)
+    return model.predict(data, into=into, key=key, threshold=None if threshold is None else _threshold(threshold))
+
+
+def _threshold(text: str) -> dict[str, float]:
+    """Return CLASS=P as a class and a number; the last equals sign divides them."""
+    name, _, least = text.rpartition("=")
+    try:
+        return {name: float(least)}
+    except ValueError:
+        raise ParameterError("threshold", allowed="CLASS=P with a probability P, as in yes=0.3", given=text) from None
 
 
 def _create(db: Database, model: Model, text: str, form: str, *, table: str, name: str) -> None:

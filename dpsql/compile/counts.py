@@ -99,7 +99,7 @@ def row_count(source: Source, vocabulary: Vocabulary, tickets: Tickets, part: Pa
     """Return the statement that counts the rows that training would use."""
     query = exp.select(exp.Count(this=exp.Star()).as_("rows")).from_(PACKED)
     query = query.with_(PACKED, packed(source, vocabulary, tickets))
-    return Statement(_only_part(query, part), {})
+    return Statement(only_part(query, part), {})
 
 
 def at_nodes(
@@ -114,7 +114,7 @@ def at_nodes(
         tables[ROOTS] = root_table(forest.trees)
     else:
         start = _own_tree(forest.trees, trees)
-    query = query.with_(START, _only_part(start, part))
+    query = query.with_(START, only_part(start, part))
     query, last = walk(query, forest, start=START, carried=("class",))
     return query, last, tables
 
@@ -158,7 +158,8 @@ def _own_tree(count: int, trees: Slice) -> exp.Select:
     return start
 
 
-def _only_part(query: exp.Select, part: Part) -> exp.Select:
+def only_part(query: exp.Select, part: Part) -> exp.Select:
+    """Return the query for the rows of one part of the units: their ticket is among its columns."""
     if part.of == 1:
         return query
     upper = paren(exp.BitwiseRightShift(this=exp.column("ticket"), expression=whole(32)))

@@ -40,7 +40,7 @@ def labelled_rows(source: Source, teacher: VotingForest, vocabulary: Vocabulary,
     query = query.select(exp.alias_(exp.Literal.number(0), "node"), label, *held).from_(PACKED)
     query = query.join(WINNER, on=exp.column(ROW, WINNER).eq(exp.column(ROW, PACKED)))
     tables: Tables = node_tables(forest)
-    return Statement(query, tables | {ROOTS: root_table(forest.trees), LEAVES: _leaf_table(teacher)})
+    return Statement(query, tables | {ROOTS: root_table(forest.trees), LEAVES: leaf_table(teacher)})
 
 
 def counts(kept: str, forest: Forest) -> Statement:
@@ -52,7 +52,8 @@ def counts(kept: str, forest: Forest) -> Statement:
     return counting.counted(query, last, node_tables(forest) | {ROOTS: root_table(forest.trees)})
 
 
-def _leaf_table(teacher: VotingForest) -> dict[str, np.ndarray[Any, Any]]:
+def leaf_table(teacher: VotingForest) -> dict[str, np.ndarray[Any, Any]]:
+    """Return what each leaf of a released forest says of each class, zeros included."""
     leaves, classes = teacher.weights.shape
     return {
         "leaf": np.repeat(np.arange(leaves, dtype=np.int32), classes),

@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from dpsql.compile.counts import ROOTS, START
 from dpsql.compile.levels import walk
+from dpsql.compile.shares import TOTALS, best_class, share, with_totals
 from dpsql.compile.source import PACKED, Source, packed_words
 from dpsql.compile.vocabulary import Vocabulary, column, double, paren, whole
 from dpsql.schema import Schema, Target
@@ -61,14 +62,17 @@ def predictions(
     *,
     keys: Sequence[str] | None,
     result: str,
+    nat: int = 0,
     probabilities: bool = False,
+    threshold: tuple[int, float] | None = None,
     ordered: bool = False,
     relation: exp.Expr | None = None,
 ) -> exp.Select:
     """Return the query that gives each row's `keys` (all its columns when None) and its predicted label.
 
-    With `probabilities` the share of the score of each class follows, as `p_<class>`. `ordered` keeps the table's
-    own order; `relation` replaces the table (a table macro's argument).
+    With `probabilities` each class's probability follows, as `p_<class>`; `nat` says what scores mean. A `threshold`
+    is a class's number and the probability from which on it is named. `ordered` keeps the table's own order; `relation`
+    replaces the table (a table macro's argument).
     """
     read = exp.select(exp.alias_(_row_number(), ROW), "*").from_(
         relation if relation is not None else source.table.copy()
@@ -77,14 +81,19 @@ def predictions(
     words = packed_words(source, vocabulary)
     query = query.with_(PACKED, exp.select(exp.column(ROW), *words).from_(NUMBERED))
     query = scored(query, forest, parts, carried=(ROW,))
-    query = query.with_(WINNER, winner(source.schema, (ROW,)))
-    label = _label(source.schema)
+    schema = source.schema
+    query = query.with_(WINNER, winner(schema, (ROW,)))
+    if probabilities or threshold:
+        query = with_totals(query, len(schema.classes), nat, key=ROW)
+    label = _label(schema) if threshold is None else _past_threshold(schema, threshold)
     chosen = [exp.Column(this=exp.Star(except_=[exp.to_identifier(ROW)]), table=exp.to_identifier(NUMBERED))]
     columns = chosen if keys is None else [column(key, NUMBERED) for key in keys]
     query = query.select(*columns, exp.alias_(label, result, quoted=True))
     query = query.from_(NUMBERED).join(WINNER, on=exp.column(ROW, WINNER).eq(exp.column(ROW, NUMBERED)))
+    if probabilities or threshold:
+        query = query.join(TOTALS, on=exp.column(ROW, TOTALS).eq(exp.column(ROW, NUMBERED)))
     if probabilities:
-        query = _with_shares(query, source.schema)
+        query = _with_shares(query, schema)
     return query.order_by(exp.column(ROW, NUMBERED)) if ordered else query
 
 
@@ -173,21 +182,18 @@ def _number(target: Target) -> exp.Expr:
 
 
 def _with_shares(query: exp.Select, schema: Schema) -> exp.Select:
-    """Add each class's share of the positive scores; equal shares where no score is positive."""
-    positive = exp.func("GREATEST", exp.column("score"), whole(0))
-    total = exp.select(exp.column(ROW), exp.alias_(exp.Sum(this=positive), "total"))
-    for number in range(len(schema.classes)):
-        kept = exp.case().when(exp.column("class").eq(whole(number)), positive.copy()).else_(whole(0))
-        total = total.select(exp.alias_(exp.Sum(this=kept), f"score_{number}"))
-    query = query.with_("shares", total.from_(SCORES).group_by(ROW))
-    query = query.join("shares", on=exp.column(ROW, "shares").eq(exp.column(ROW, NUMBERED)))
-    whole_score = exp.column("total", "shares")
+    """Add each class's probability, as `p_<class>`."""
     for number, name in enumerate(schema.classes):
-        share = exp.Div(this=_real(exp.column(f"score_{number}", "shares")), expression=_real(whole_score.copy()))
-        equal = exp.Div(this=double(1), expression=double(len(schema.classes)))
-        known = exp.GT(this=whole_score.copy(), expression=whole(0))
-        query = query.select(exp.alias_(exp.case().when(known, share).else_(equal), f"p_{name}", quoted=True))
+        query = query.select(exp.alias_(share(number, len(schema.classes)), f"p_{name}", quoted=True))
     return query
+
+
+def _past_threshold(schema: Schema, threshold: tuple[int, float]) -> exp.Expr:
+    """Return one class where it is probable enough, else the best of the others."""
+    number, least = threshold
+    names: list[exp.Expr] = [exp.Literal.string(name) for name in schema.classes]
+    enough = exp.GTE(this=paren(share(number, len(names))), expression=double(least))
+    return exp.case().when(enough, names[number].copy()).else_(best_class(names, without=number))
 
 
 def _real(value: exp.Expr) -> exp.Expr:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from dpsql.compile import counts, pseudo, splits
+from dpsql.compile import counts, pseudo, scorecounts, splits
 from dpsql.compile.check import check, check_kept, check_unlabelled
 from dpsql.compile.counts import Part, Slice, Statement
 from dpsql.compile.levels import Tables
@@ -27,8 +27,9 @@ from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.plan import Step
 from dpsql.kernel.utility import utilities
 from dpsql.mechanisms.rng import random_key
-from dpsql.schema import CELLS
+from dpsql.schema import CELLS, Feature
 from dpsql.trees.forest import PASS, Forest
+from dpsql.trees.scoregrid import ScoreGrid
 from dpsql.trees.voting import VotingForest
 
 Counts = NDArray[np.int64]
@@ -144,6 +145,17 @@ class Rows:
         found = np.zeros((forest.leaves, self._classes), np.int64)
         groups = _on_grid(self._run(pseudo.counts("kept_guessed", forest)), "leaf", forest.leaves)
         found[groups["leaf"], groups["class"]] = groups["rows"]
+        return found
+
+    def score_counts(self, released: VotingForest, features: tuple[Feature, ...], part: Part) -> Counts:
+        """Return the exact count of every cell of every histogram of `ScoreGrid`, one after the other. One scan."""
+        grid = ScoreGrid(self._classes)
+        rows = self._of(part)
+        rows = replace(rows, schema=replace(rows.schema, features=features))
+        statement = scorecounts.score_counts(rows, released, self._engine.vocabulary, self._tickets, part)
+        groups = _on_grid(self._run(statement), "ask", len(grid.histograms))
+        found = np.zeros(grid.cells, np.int64)
+        found[np.array(list(grid.starts.values()))[groups["ask"]] + groups["cell"]] = groups["rows"]
         return found
 
     def _at_nodes(self, forest: Forest, part: Part, *, shared: bool) -> tuple[exp.Select, str, Tables]:

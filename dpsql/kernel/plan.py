@@ -18,7 +18,7 @@ from dpsql.kernel.utility import MOST, UTILITIES, width
 from dpsql.schema import Unit
 
 NANO = 10**9
-OPERATIONS = ("size", "leaf_counts", "leaf_sums", "leaf_labels", "histograms", "choose")
+OPERATIONS = ("size", "leaf_counts", "leaf_sums", "leaf_labels", "histograms", "choose", "score_counts")
 #: Operations that read public features alone. They cost nothing, and only a plan for labels may have them.
 FREE = ("public_size", "public_splits", "pseudo_counts")
 #: The two sides of a semi-supervised plan.

@@ -31,8 +31,10 @@ from dpsql.kernel.plan import FEATURES, UNLABELLED, Plan, Step
 from dpsql.kernel.utility import CLASSLESS
 from dpsql.mechanisms.choose import exponential, permute_and_flip
 from dpsql.mechanisms.noise import discrete_laplace
-from dpsql.schema import CELLS, Schema
+from dpsql.schema import CELLS, Feature, Schema
 from dpsql.trees.forest import Forest
+from dpsql.trees.grid import axes as axes_of
+from dpsql.trees.scoregrid import ScoreGrid
 from dpsql.trees.voting import VotingForest
 
 NoisyCounts = NDArray[np.int64]
@@ -153,6 +155,28 @@ class Session:
         )
         return chosen
 
+    def score_counts(self, name: str, released: VotingForest, features: tuple[Feature, ...]) -> NoisyCounts:
+        """Return noisy counts of rows by true class, named class and probability, as a released forest scores them.
+
+        The cells are those of `trees/scoregrid.py`, H histograms (1 for two classes, 4 for more) one after the other.
+        `features` are what the forest reads, each a registered feature, with the domains that it was trained for.
+
+        Proof: which cells a row falls into follows from that row, its unit's ticket and the released forest: scores are
+        sums of whole numbers, and probabilities are computed from them in a fixed order. So a row adds 1 to one cell of
+        each histogram, and all cells together change by at most c·H in L1; discrete Laplace noise of scale c·H/epsilon
+        on every cell, empty ones included, gives epsilon as in `leaf_counts`. Where labels alone are private another
+        label moves a count from one cell to another in each histogram, which is the factor 2 of `Unit.change`.
+        """
+        grid = ScoreGrid(len(self.schema.classes))
+        known = {feature.name: type(feature) for feature in self.schema.features}
+        if any(known.get(feature.name) is not type(feature) for feature in features):
+            raise AllowanceExceeded(f'step "{name}" reads features that are not registered.')
+        fits = released.forest.axes == axes_of(replace(self.schema, features=features))
+        if not fits or released.weights.shape[1] != grid.classes:
+            raise AllowanceExceeded(f'step "{name}" scores with a forest of another schema.')
+        step = self._take(name, "score_counts", axes=len(grid.histograms), cells=grid.cells)
+        return _noisy(self._rows.score_counts(released, features, _part(step)), step, self.plan)
+
     def public_size(self, name: str) -> int:
         """Return the number of labelled rows. Neighbours differ in labels alone, so it is the same for both."""
         step = self._take(name, "public_size")
@@ -232,7 +256,7 @@ class Session:
                     f'step "{step.name}" was declared for targets of {step.row_weight} steps, not {self.schema.steps}.'
                 )
             return
-        by_class = step.operation in ("leaf_counts", "leaf_labels") or cells == 0
+        by_class = step.operation in ("leaf_counts", "leaf_labels", "score_counts") or cells == 0
         by_class |= step.operation == "choose" and step.utility not in CLASSLESS
         if by_class and self.schema.target is not None:
             raise AllowanceExceeded(f'step "{step.name}" asks for classes, but the label is a number.')

@@ -26,7 +26,7 @@ def _joined(grid: tuple[Axis, ...], first: VotingForest, second: VotingForest, *
     pairs = zip(_padded(first.forest, depth, 0), _padded(second.forest, depth, offset), strict=True)
     levels = tuple(_beside(one, other) for one, other in pairs)
     forest = Forest(grid, first.forest.trees + second.forest.trees, levels)
-    return VotingForest(forest, np.concatenate([first.weights, second.weights]))
+    return VotingForest(forest, np.concatenate([first.weights, second.weights]), first.same_nat(second))
 
 
 def _padded(forest: Forest, depth: int, offset: int) -> list[Level]:

@@ -35,17 +35,18 @@ def leaf_columns(released: VotingForest) -> Columns:
     """Return what each leaf says as columns of `dpsql.model_leaf`.
 
     Where each leaf speaks for one class at most, only that is kept (a zero for the first class where it speaks for
-    none). Otherwise all weights are: a class of weight 0 must still win against one with a negative score.
+    none). Otherwise all weights are: a class of weight 0 must still win against one with a negative score, and has a
+    probability of its own where scores are logarithms.
     """
     weights = released.weights
     speaks = weights != 0
-    votes = weights.min(initial=0) >= 0 and speaks.sum(axis=1).max(initial=0) <= 1
+    votes = not released.nat and weights.min(initial=0) >= 0 and speaks.sum(axis=1).max(initial=0) <= 1
     silent = ~speaks.any(axis=1, keepdims=True) & (np.arange(weights.shape[1]) == 0)
     leaf, label = np.nonzero(speaks | silent if votes else np.ones_like(speaks))
     return {"leaf": leaf.astype(np.int32), "class": label.astype(np.int16), "weight": weights[leaf, label]}
 
 
-def from_columns(schema: Schema, trees: int, nodes: Columns, leaves: Columns) -> VotingForest:
+def from_columns(schema: Schema, trees: int, nodes: Columns, leaves: Columns, *, nat: int = 0) -> VotingForest:
     """Return the forest that `node_columns` and `leaf_columns` took apart. Nodes are in order of level and number."""
     levels = []
     depth = int(nodes["level"].max(initial=-1)) + 1 if nodes else 0
@@ -54,7 +55,7 @@ def from_columns(schema: Schema, trees: int, nodes: Columns, leaves: Columns) ->
         planes = np.stack([nodes[f"plane_{plane}"][rows] for plane in range(PLANES)]).astype(np.uint64)
         levels.append(Level(nodes["axis"][rows].astype(np.int16), nodes["arity"][rows].astype(np.uint8), _used(planes)))
     forest = Forest(axes(schema), trees, tuple(levels))
-    return _released(forest, schema.leaf_values, leaves)
+    return _released(forest, schema.leaf_values, leaves, nat)
 
 
 def to_json(released: VotingForest) -> dict[str, Any]:
@@ -68,23 +69,24 @@ def to_json(released: VotingForest) -> dict[str, Any]:
         for level in released.forest.levels
     ]
     leaves = {name: column.tolist() for name, column in leaf_columns(released).items()}
-    return {"trees": released.forest.trees, "levels": levels, "leaves": leaves}
+    nat = {"nat": released.nat} if released.nat else {}
+    return {"trees": released.forest.trees, **nat, "levels": levels, "leaves": leaves}
 
 
 def from_json(schema: Schema, stored: Mapping[str, Any]) -> VotingForest:
     """Return the forest that `to_json` wrote, or a SchemaError that says what is wrong with it."""
     try:
-        trees = int(stored["trees"])
+        trees, nat = int(stored["trees"]), stored.get("nat", 0)
         levels = tuple(_json_level(level) for level in stored["levels"])
         leaves = {name: _flat(stored["leaves"][name]) for name in ("leaf", "class", "weight")}
-    except (KeyError, TypeError, ValueError, OverflowError):
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         raise SchemaError("the model file is damaged: its forest cannot be read.") from None
     if not 1 <= trees <= 10**6 or len({len(column) for column in leaves.values()}) != 1:
         raise SchemaError("the model file is damaged: its forest has no sensible size.")
     forest = Forest(axes(schema), trees, levels)
     if forest.leaves * schema.leaf_values > LARGEST_GRID:
         raise SchemaError("the model file is damaged: its forest is larger than any that dpsql releases.")
-    return _released(forest, schema.leaf_values, leaves)
+    return _released(forest, schema.leaf_values, leaves, nat)
 
 
 def check(forest: Forest) -> None:
@@ -100,14 +102,14 @@ def check(forest: Forest) -> None:
         width = level.width
 
 
-def _released(forest: Forest, classes: int, leaves: Columns) -> VotingForest:
+def _released(forest: Forest, classes: int, leaves: Columns, nat: int) -> VotingForest:
     """Return a checked forest with the weights that its leaves' columns hold."""
     check(forest)
     _within("leaf", leaves["leaf"], forest.leaves)
     _within("class", leaves["class"], classes)
     weights = np.zeros((forest.leaves, classes), np.int64)
     weights[leaves["leaf"], leaves["class"]] = leaves["weight"]
-    return VotingForest(forest, weights)
+    return VotingForest(forest, weights, nat)
 
 
 def _total(level: Level) -> bool:

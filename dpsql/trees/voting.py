@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +30,13 @@ class VotingForest:
     """Trees whose leaves vote: `weights` is leaves × classes, whole numbers.
 
     A row's score for a class is the sum of the weights of the leaves it reaches. The class with the highest score
-    wins; of equal ones the first in the schema's order.
+    wins; of equal ones the first in the schema's order. With `nat` above 0 scores are logarithms, so many points to
+    the natural-log unit, and softmax(score / nat) are probabilities; with 0 they are votes.
     """
 
     forest: Forest
     weights: Weights
+    nat: int = 0
 
     def __post_init__(self) -> None:
         if self.weights.shape[0] != self.forest.leaves or self.weights.ndim != 2:
@@ -42,6 +44,8 @@ class VotingForest:
         largest = max(int(self.weights.max(initial=0)), -int(self.weights.min(initial=0)))
         if largest > largest_weight(self.forest.trees, self.weights.shape[1]):
             raise SchemaError("a model's weights are too large for its number of trees and classes.")
+        if isinstance(self.nat, bool) or not isinstance(self.nat, int) or not 0 <= self.nat <= LARGEST_WEIGHT:
+            raise SchemaError(f"a model's points per natural-log unit must be a whole number up to {LARGEST_WEIGHT}.")
 
     @classmethod
     def majority(cls, forest: Forest, labels: NDArray[np.int64], classes: int) -> VotingForest:
@@ -53,7 +57,13 @@ class VotingForest:
     def plus(self, other: VotingForest) -> VotingForest:
         """Return the same trees with the weights of both added up, within what a vote can hold."""
         most = largest_weight(self.forest.trees, self.weights.shape[1])
-        return VotingForest(self.forest, np.clip(self.weights + other.weights, -most, most))
+        return replace(self, weights=np.clip(self.weights + other.weights, -most, most), nat=self.same_nat(other))
+
+    def same_nat(self, other: VotingForest) -> int:
+        """Return the points per natural-log unit of both, or raise SchemaError: votes and log-scores do not add up."""
+        if self.nat != other.nat:
+            raise SchemaError("scores of these models mean different things: they cannot be added up.")
+        return self.nat
 
     def scores(self, cells: Cells) -> Weights:
         """Return each row's score for each class."""
@@ -65,7 +75,14 @@ class VotingForest:
         return total
 
     def shares(self, scores: Weights) -> NDArray[np.float64]:
-        """Return each class's share of a row's positive scores; equal shares where no score is positive."""
+        """Return each class's probability: its share of a row's votes, or softmax(score / nat) of log-scores.
+
+        Of votes, positive ones count; shares are equal where none is. Terms are added in the order of classes, as SQL
+        adds them.
+        """
+        if self.nat:
+            powers = np.exp((scores - scores.max(axis=1, keepdims=True)) / self.nat)
+            return np.asarray(powers / np.cumsum(powers, axis=1)[:, -1:])
         positive = np.maximum(scores, 0)
         total = positive.sum(axis=1, keepdims=True)
         return np.where(total > 0, positive / np.maximum(total, 1), 1 / scores.shape[1])
@@ -76,7 +93,8 @@ class VotingForest:
 
     def digest(self) -> str:
         """Return the SHA-256 of structure and weights: what the ledger and the certificate name."""
-        state = hashlib.sha256(f"dpsql model 1 {self.forest.trees} {self.weights.shape}".encode())
+        nat = f" nat {self.nat}" if self.nat else ""
+        state = hashlib.sha256(f"dpsql model 1 {self.forest.trees} {self.weights.shape}{nat}".encode())
         for level in self.forest.levels:
             state.update(np.ascontiguousarray(level.axis, "<i2").tobytes())
             state.update(np.ascontiguousarray(level.arity, "u1").tobytes())

@@ -26,9 +26,23 @@ SELECT unnest(dpsql_plan_call(
 CREATE OR REPLACE TEMP MACRO dpsql_predict(model, new_row) AS
     dpsql_predict_call(CAST(model AS VARCHAR), CAST(new_row AS MAP(VARCHAR, VARCHAR)));
 
+-- SELECT dpsql_predict_proba('adult_1', new_rows)['>50K'] FROM new_rows: the probability of each class, as a MAP.
+CREATE OR REPLACE TEMP MACRO dpsql_predict_proba(model, new_row) AS
+    dpsql_proba_call(CAST(model AS VARCHAR), CAST(new_row AS MAP(VARCHAR, VARCHAR)));
+
 -- FROM dpsql_score('adult_1', 'new_rows'): all columns of a table and the label, as one plain SQL query.
-CREATE OR REPLACE TEMP MACRO dpsql_score(model, table_name) AS TABLE
-FROM query(dpsql_score_call(CAST(model AS VARCHAR), CAST(table_name AS VARCHAR)));
+-- With probabilities := true the probability of each class too, as p_<class>.
+CREATE OR REPLACE TEMP MACRO dpsql_score(model, table_name, probabilities := false) AS TABLE
+FROM query(dpsql_score_call(
+    CAST(model AS VARCHAR), CAST(table_name AS VARCHAR), CAST(CAST(probabilities AS BOOLEAN) AS VARCHAR)
+));
+
+-- FROM dpsql_evaluate('adult_1', 'adult_test'): one row per figure. On a private registered table epsilon is charged, and
+-- low and high hold the figure 95 times in 100.
+CREATE OR REPLACE TEMP MACRO dpsql_evaluate(model, table_name, epsilon := NULL, request_id := NULL) AS TABLE
+SELECT unnest(dpsql_evaluate_call(
+    CAST(model AS VARCHAR), CAST(table_name AS VARCHAR), CAST(epsilon AS VARCHAR), CAST(request_id AS VARCHAR)
+), recursive := true);
 
 -- FROM dpsql_explain('adult_1'): how much predictions depend on each feature (all sum to 1), from released values. Free.
 CREATE OR REPLACE TEMP MACRO dpsql_explain(model) AS TABLE

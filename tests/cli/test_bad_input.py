@@ -80,7 +80,7 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     ((*SCORE, "--into", "fresh"), 2, "the name of a new table; this one exists"),
     ((*SCORE, "--into", " "), 2, "the name of a new table"),
     ((*SCORE, "--into", "s", "--to", "s.csv"), 2, "--to does not go with --into"),
-    ((*SCORE, "--into", "s", "--proba"), 2, "--proba does not go with --into"),
+    ((*SCORE, "--into", "s", "--proba"), 2, "--probabilities does not go with --into"),
     ((*SCORE, "--into", "s", "--key", "x"), 2, "--key does not go with --into"),
     (("evaluate", "--model", "m", "--table", "keyed"), 2, 'called "y"'),
     (("sql", "--model", "m", "--form", "vew"), 2, "vew"),

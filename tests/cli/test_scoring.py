@@ -206,3 +206,45 @@ def test_the_private_table_is_not_read_for_free(cli: Cli, path: Path, command: s
     assert ran.code == 3
     assert "cannot be read for free" in ran.err
     assert kept(path) == before
+
+
+def test_predict_decides_by_a_threshold(cli: Cli, path: Path) -> None:
+    """`--threshold CLASS=P` gives the labels of `predict(threshold=)`."""
+    found = cli("predict", "--model", "m", "--table", "fresh", "--threshold", "yes=0.3", "--json").json
+    with connect(path) as opened:
+        wanted = opened.model("m").predict("fresh", threshold={"yes": 0.3})["prediction"].tolist()
+        assert wanted != labels(opened)
+    assert [row["prediction"] for row in found] == wanted
+
+
+def test_predict_lists_the_top_classes(cli: Cli, path: Path) -> None:
+    """`--top 2` gives the columns of `predict_top`."""
+    found = cli("predict", "--model", "m", "--table", "fresh", "--top", "2", "--json").json
+    with connect(path) as opened:
+        wanted = opened.model("m").predict_top("fresh", 2)
+    assert [row["class_2"] for row in found] == wanted["class_2"].tolist()
+    assert [row["probability_1"] for row in found] == wanted["probability_1"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--threshold", "yes"], "CLASS=P"),
+        (["--threshold", "yes=much"], "CLASS=P"),
+        (["--threshold", "yes=2"], "from 0 to 1"),
+        (["--threshold", "yse=0.5"], 'Did you mean "yes"'),
+        (["--top", "9"], "from 1 to 3"),
+        (["--top", "1", "--probabilities"], "one thing at a time"),
+        (["--top", "1", "--into", "scored"], "does not go with --into"),
+    ],
+)
+def test_predict_refuses_broken_decisions(cli: Cli, words: list[str], said: str) -> None:
+    """A threshold or a top that makes no sense is a usage error that says what is allowed."""
+    ran = cli("predict", "--model", "m", "--table", "fresh", *words)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+
+
+def test_sql_with_probabilities_has_a_column_for_each_class(cli: Cli) -> None:
+    """`sql --probabilities` names them p_<class>."""
+    assert all(f'"p_{name}"' in cli("sql", "--model", "m", "--probabilities").out for name in tables.SCHEMA.classes)

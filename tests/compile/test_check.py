@@ -24,10 +24,17 @@ ALLOWED = {
     "one count": "SELECT COUNT(*) AS rows FROM main.people",
     "a filtered count": "SELECT COUNT(*) AS rows FROM main.people WHERE age < 30",
     "a sum of zeros and ones": "SELECT SUM(CASE WHEN age < 30 THEN 1 ELSE 0 END) AS rows FROM main.people",
+    "a power that cannot overflow": "SELECT COUNT(*) FROM main.people WHERE EXP(LEAST(x, 0)) < 0.5",
+    "a logarithm of what is above 0": "SELECT COUNT(*) FROM main.people WHERE LN(GREATEST(x, 0.001)) < 0.5",
     "a cast count": "SELECT CAST(COUNT(*) AS BIGINT) AS rows FROM main.people",
 }
 
 REFUSED = {
+    "a power that can overflow": "SELECT COUNT(*) FROM main.people WHERE EXP(x) < 0.5",
+    "a power up to 1": "SELECT COUNT(*) FROM main.people WHERE EXP(LEAST(x, 1)) < 0.5",
+    "a power up to a column": "SELECT COUNT(*) FROM main.people WHERE EXP(LEAST(x, y)) < 0.5",
+    "a logarithm of anything": "SELECT COUNT(*) FROM main.people WHERE LN(x) < 0.5",
+    "a logarithm of 0": "SELECT COUNT(*) FROM main.people WHERE LN(GREATEST(x, 0)) < 0.5",
     "raw rows": "SELECT age FROM main.people",
     "star": "SELECT * FROM main.people",
     "star beside a count": "SELECT *, COUNT(*) FROM main.people",

@@ -1,0 +1,98 @@
+"""Scores to probabilities in SQL: each row's scores side by side, what each weighs, and their sum.
+
+    shares  AS (score_0, score_1, … of each row, one after the other), topped AS (… and the highest of them),
+    powers  AS (… weight_0, weight_1, …), totals AS (… and their total)
+
+A weight is the positive part of a score, or EXP((score − highest) / nat) where scores are logarithms: never above 1, so
+it cannot overflow. Weights are added in the order of classes: a row's probabilities follow from that row alone, to the
+last bit, whatever other rows there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from dpsql.compile.vocabulary import double, paren, whole
+
+TOTALS = "totals"
+_SCORES = "scores"
+
+
+def with_totals(query: exp.Select, classes: int, nat: int, *, key: str) -> exp.Select:
+    """Return the query with CTEs that turn `scores` (key, class, score) into weights and their total, a row per key."""
+    numbers = range(classes)
+    wide = exp.select(exp.column(key))
+    for number in numbers:
+        kept = exp.case().when(exp.column("class").eq(whole(number)), exp.column("score")).else_(whole(0))
+        score = exp.cast(exp.Sum(this=kept), exp.DataType.Type.BIGINT)
+        wide = wide.select(exp.alias_(score, _score(number)))
+    query = query.with_("shares", wide.from_(_SCORES).group_by(key))
+    first, *others = [exp.column(_score(number)) for number in numbers]
+    top = exp.Greatest(this=first, expressions=others, ignore_nulls=True)
+    query = query.with_("topped", exp.select("*", exp.alias_(top, "top")).from_("shares"))
+    weights = [exp.alias_(_weight(exp.column(_score(number)), nat), _weight_name(number)) for number in numbers]
+    query = query.with_("powers", exp.select("*", *weights).from_("topped"))
+    total = _sum([exp.column(_weight_name(number)) for number in numbers])
+    return query.with_(TOTALS, exp.select("*", exp.alias_(total, "total")).from_("powers"))
+
+
+def share(number: int, classes: int) -> exp.Expr:
+    """Return a class's probability, from a row of `totals`; equal ones where no class has any weight."""
+    return _part_of(exp.column(_weight_name(number), TOTALS), classes)
+
+
+def share_of(number: exp.Expr, classes: int) -> exp.Expr:
+    """Return the probability of the class whose number an expression gives."""
+    held: exp.Expr = exp.column(_weight_name(classes - 1), TOTALS)
+    if classes > 1:
+        case = exp.Case(this=number)
+        for one in range(classes - 1):
+            case = case.when(whole(one), exp.column(_weight_name(one), TOTALS))
+        held = case.else_(held)
+    return _part_of(held, classes)
+
+
+def best_class(names: Sequence[exp.Expr], *, without: int | None = None) -> exp.Expr:
+    """Return the name of the class with the highest score, the first among equals; `without` leaves one class out."""
+    numbers = [number for number in range(len(names)) if number != without]
+    first, *others = [exp.column(_score(number), TOTALS) for number in numbers]
+    highest = exp.Greatest(this=first, expressions=others, ignore_nulls=True) if others else first
+    case = exp.Case(this=highest)
+    for number in numbers[:-1]:
+        case = case.when(exp.column(_score(number), TOTALS), names[number])
+    return case.else_(names[numbers[-1]]) if len(numbers) > 1 else names[numbers[0]]
+
+
+def _part_of(weight: exp.Expr, classes: int) -> exp.Expr:
+    part = exp.Div(this=_real(weight), expression=_real(exp.column("total", TOTALS)))
+    known = exp.GT(this=exp.column("total", TOTALS), expression=whole(0))
+    return exp.case().when(known, part).else_(exp.Div(this=double(1), expression=double(classes)))
+
+
+def _weight(score: exp.Expr, nat: int) -> exp.Expr:
+    if not nat:
+        return exp.Greatest(this=score, expressions=[whole(0)], ignore_nulls=True)
+    below = _real(paren(exp.Sub(this=score, expression=exp.column("top"))))
+    scaled = exp.Div(this=below, expression=double(nat))
+    return exp.Exp(this=exp.Least(this=scaled, expressions=[double(0)], ignore_nulls=True))
+
+
+def _sum(parts: Sequence[exp.Expr]) -> exp.Expr:
+    total = parts[0]
+    for part in parts[1:]:
+        total = exp.Add(this=total, expression=part)
+    return total
+
+
+def _real(value: exp.Expr) -> exp.Expr:
+    return exp.cast(value, exp.DataType.Type.DOUBLE)
+
+
+def _score(number: int) -> str:
+    return f"score_{number}"
+
+
+def _weight_name(number: int) -> str:
+    return f"weight_{number}"

@@ -1,0 +1,123 @@
+"""Figures of a classifier from counts: pure functions, checked against scikit-learn. A figure that has no value is NaN.
+
+A confusion table has a row for each true class and a column for each predicted one. Classes that do not occur are left
+out of means over classes; where nothing is left, the mean is NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Reals = NDArray[np.float64]
+#: How many bins of predicted probability a reliability table of public rows has.
+BINS = 10
+#: Probabilities below this count as this in the log loss: one impossible label must not make it infinite.
+LEAST = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """What is added up over rows with a known label: enough for every figure, whatever the number of rows.
+
+    `confusion` counts true × predicted classes, `log_loss` and `brier` are sums over rows. `ranks` has for each class
+    the Mann–Whitney sum of its probability, and the rows that are of the class and that are not. `bins` has the rows,
+    the sum of predicted probabilities and the hits of each bin.
+    """
+
+    confusion: Reals
+    log_loss: float
+    brier: float
+    ranks: Reals
+    bins: Reals
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return int(self.confusion.sum())
+
+
+def tally(truth: NDArray[np.int64], predicted: NDArray[np.int64], shares: Reals) -> Tally:
+    """Return what rows add up to: their true and predicted class numbers, and the probability of each class."""
+    classes = shares.shape[1]
+    confusion = np.zeros((classes, classes))
+    np.add.at(confusion, (truth, predicted), 1)
+    held = shares[np.arange(len(truth)), truth]
+    ranks = np.array([_ranks(shares[:, number], truth == number) for number in range(classes)])
+    score, hit = (shares[:, 1], truth == 1) if classes == 2 else (shares.max(axis=1), truth == predicted)
+    place = np.minimum(np.floor(score * BINS).astype(np.int64), BINS - 1)
+    columns = [np.bincount(place, weights, BINS) for weights in (np.ones(len(truth)), score, hit.astype(float))]
+    losses = (1 - 2 * held + (shares**2).sum(axis=1)) * (0.5 if classes == 2 else 1)
+    surprise = -np.log(np.maximum(held, LEAST))
+    return Tally(confusion, float(surprise.sum()), float(losses.sum()), ranks, np.stack(columns, axis=1))
+
+
+def accuracy(confusion: Reals) -> float:
+    """Return the share of rows that are named right.
+
+    >>> accuracy(np.array([[8.0, 2.0], [1.0, 9.0]]))
+    0.85
+    """
+    return _ratio(float(np.trace(confusion)), float(confusion.sum()))
+
+
+def recalls(confusion: Reals) -> Reals:
+    """Return the share of each class's rows that are named right; NaN for a class without rows."""
+    return _ratios(np.diag(confusion), confusion.sum(axis=1))
+
+
+def f1_scores(confusion: Reals) -> Reals:
+    """Return the F1 score of each class: 2·right / (rows of the class + rows named so); NaN where there are neither."""
+    return _ratios(2 * np.diag(confusion), confusion.sum(axis=1) + confusion.sum(axis=0))
+
+
+def auc(positives: Reals, negatives: Reals) -> float:
+    """Return the area under the ROC curve from counts in rising order of probability; rows of one bin are ties.
+
+    >>> auc(np.array([1.0, 2.0, 5.0]), np.array([6.0, 2.0, 0.0]))
+    0.890625
+    """
+    below = np.cumsum(negatives) - negatives / 2
+    return _ratio(float(positives @ below), float(positives.sum() * negatives.sum()))
+
+
+def mean_auc(ranks: Reals) -> float:
+    """Return the AUC of the second of two classes, or the mean of all classes, each against the rest."""
+    each = _ratios(ranks[:, 0], ranks[:, 1] * ranks[:, 2])
+    return float(each[1]) if len(each) == 2 else mean(each)
+
+
+def calibration_error(bins: Reals) -> float:
+    """Return the expected calibration error: how far predicted and observed shares are apart, weighted by rows.
+
+    >>> calibration_error(np.array([[10.0, 1.0, 2.0], [10.0, 9.0, 9.0]]))
+    0.05
+    """
+    return _ratio(float(np.abs(bins[:, 1] - bins[:, 2]).sum()), float(bins[:, 0].sum()))
+
+
+def mean(values: Reals | Sequence[float]) -> float:
+    """Return the mean of the values that are not NaN; NaN where none is."""
+    known = np.asarray(values, float)
+    known = known[~np.isnan(known)]
+    return float(known.mean()) if len(known) else float("nan")
+
+
+def _ranks(score: Reals, hit: NDArray[np.bool_]) -> tuple[float, float, float]:
+    """Return the Mann–Whitney sum (pairs in the right order, ties half), the hits and the others."""
+    values, place = np.unique(score, return_inverse=True)
+    positives = np.bincount(place, hit, len(values)).astype(float)
+    negatives = np.bincount(place, ~hit, len(values)).astype(float)
+    below = np.cumsum(negatives) - negatives / 2
+    return float(positives @ below), float(hit.sum()), float((~hit).sum())
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole else float("nan")
+
+
+def _ratios(parts: Reals, wholes: Reals) -> Reals:
+    return np.where(wholes > 0, parts / np.where(wholes > 0, wholes, 1), np.nan)

@@ -1,0 +1,12 @@
+-- What charged evaluations released: noisy counts, safe to publish. Asking again under one request id gives these.
+-- A statement ends with a semicolon at the end of its line; dpsql runs them one by one.
+
+CREATE SCHEMA IF NOT EXISTS dpsql;
+
+CREATE TABLE IF NOT EXISTS dpsql.evaluation (
+    entry_id     BIGINT  NOT NULL PRIMARY KEY,  -- the ledger entry
+    model        VARCHAR NOT NULL,
+    model_digest VARCHAR NOT NULL,
+    table_name   VARCHAR NOT NULL,
+    noisy_counts VARCHAR NOT NULL               -- JSON: the histograms of dpsql/trees/scoregrid.py, one after the other
+);
