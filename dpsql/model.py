@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from dpsql.errors import ParameterError, SchemaError, UnknownName, UsageError
 from dpsql.schema import Feature, Numeric, Schema
 from dpsql.trees import grid
-from dpsql.trees.grid import Cells
 from dpsql.trees.decide import most_probable, past_threshold
+from dpsql.trees.grid import Cells
 from dpsql.trees.means import predictions
 from dpsql.trees.show import draw
 from dpsql.trees.store import from_json, to_json

@@ -17,7 +17,7 @@ Where values go that are not what was declared:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dpsql.errors import SchemaError
@@ -178,6 +178,23 @@ class Schema:
     def categorical(self) -> tuple[Categorical, ...]:
         """The discrete features, booleans included."""
         return tuple(feature for feature in self.features if isinstance(feature, Categorical))
+
+    def narrowed(self, bounds: Mapping[str, tuple[float, float]]) -> Schema:
+        """Return the schema with narrower bounds of some numbers; none may reach past what is declared.
+
+        >>> Schema("y", ("a", "b"), (Numeric("x", 0, 64),)).narrowed({"x": (8, 16)}).features[0].upper
+        16.0
+        """
+        features: list[Feature] = []
+        for feature in self.features:
+            lower, upper = bounds.get(feature.name, (None, None))
+            if lower is not None and upper is not None:
+                if not isinstance(feature, Numeric) or not feature.lower <= lower < upper <= feature.upper:
+                    raise SchemaError(f'feature "{feature.name}" cannot be narrowed to {lower} … {upper}.')
+                features.append(replace(feature, lower=lower, upper=upper))
+            else:
+                features.append(feature)
+        return replace(self, features=tuple(features))
 
     def feature(self, name: str) -> Feature | None:
         """Return the feature of that name, or None."""

@@ -105,15 +105,21 @@ def carry_out(engine: Engine, ledger: Ledger, job: Job, *, ask: Callable[[Sessio
     if job.name is not None:
         shelf.check_free(engine, job.name)
     stored: list[Model] = []
+    learned: dict[str, Any] = {}
+
+    def asked(session: Session) -> VotingForest:
+        released = ask(session)
+        learned.update(schema=session.schema, facts=session.facts)
+        return released
 
     def store(transaction: Transaction, released: VotingForest, entry: Entry) -> None:
         model = Model(
             name=shelf.name_for(transaction, job.name, job.base),
             method=job.plan.method,
             table=job.dataset.table,
-            schema=job.dataset.schema,
+            schema=learned["schema"],
             released=released,
-            certificate=certificate(job, entry, released),
+            certificate=certificate(job, entry, released) | ({"facts": learned["facts"]} if learned["facts"] else {}),
         )
         stored[:] = [shelf.save(transaction, model, entry_id=entry.entry_id)]
 
@@ -123,7 +129,7 @@ def carry_out(engine: Engine, ledger: Ledger, job: Job, *, ask: Callable[[Sessio
         job.dataset,
         job.charge,
         job.plan,
-        ask=ask,
+        ask=asked,
         digest=VotingForest.digest,
         store=store,
         batch=job.batch,

@@ -50,6 +50,7 @@ _FUNCTIONS = frozenset(
         "if",
         "count",
         "sum",
+        "max",
         "row_number",
         "array",
         "mod",

@@ -149,11 +149,15 @@ def _target_votes() -> list[exp.Expr]:
 
 
 def _best_rank(classes: int) -> exp.Expr:
-    rank = exp.Add(
-        this=exp.Mul(this=exp.column("score"), expression=whole(classes)),
+    return exp.alias_(exp.Max(this=rank_of_class(exp.column("score"), classes)), "best")
+
+
+def rank_of_class(score: exp.Expr, classes: int) -> exp.Expr:
+    """Return score and class as one number whose largest wins: of equal scores the first class is ahead."""
+    return exp.Add(
+        this=exp.Mul(this=score, expression=whole(classes)),
         expression=paren(exp.Sub(this=whole(classes - 1), expression=exp.column("class"))),
     )
-    return exp.alias_(exp.Max(this=rank), "best")
 
 
 def _label(schema: Schema) -> exp.Expr:
@@ -165,9 +169,9 @@ def _label(schema: Schema) -> exp.Expr:
     return case.else_(exp.Literal.string(schema.classes[-1]))
 
 
-def class_of_rank(count: int) -> exp.Expr:
-    """Return the number of the class of a rank: the remainder is taken twice, because ranks may be negative."""
-    once = paren(exp.Mod(this=exp.column("best", WINNER), expression=whole(count)))
+def class_of_rank(count: int, rank: str = "best") -> exp.Expr:
+    """Return the number of the class of a winner's rank: the remainder is taken twice, as ranks may be negative."""
+    once = paren(exp.Mod(this=exp.column(rank, WINNER), expression=whole(count)))
     rest = exp.Mod(this=paren(exp.Add(this=once, expression=whole(count))), expression=whole(count))
     return exp.Sub(this=whole(count - 1), expression=paren(rest))
 

@@ -48,6 +48,12 @@ class Candidates:
         if len(self.splits.arity) != len(forest.axes):
             raise ParameterError("candidates", allowed="splits on axes of the schema", given=len(self.splits.arity))
 
+    def check_alike(self, forest: Forest) -> None:
+        """Raise ParameterError unless there is one tree, and all its leaves have the same candidates."""
+        alike = (self.axis == self.axis[0]).all() and (self.weights == self.weights[0]).all()
+        if forest.trees != 1 or not alike:
+            raise ParameterError("candidates", allowed="the same for all leaves of one tree", given="others")
+
     @property
     def asking(self) -> Ints:
         """The leaves that ask for a split."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from dpsql.compile import counts, pseudo, scorecounts, splits
+from dpsql.compile import counts, picks, pseudo, scorecounts, splits
 from dpsql.compile.check import check, check_kept, check_unlabelled
 from dpsql.compile.counts import Part, Slice, Statement
 from dpsql.compile.levels import Tables
@@ -27,8 +27,9 @@ from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.plan import Step
 from dpsql.kernel.utility import utilities
 from dpsql.mechanisms.rng import random_key
-from dpsql.schema import CELLS, Feature
+from dpsql.schema import CELLS, Feature, Schema
 from dpsql.trees.forest import PASS, Forest
+from dpsql.trees.mixtures import Mixtures
 from dpsql.trees.scoregrid import ScoreGrid
 from dpsql.trees.voting import VotingForest
 
@@ -55,6 +56,12 @@ class Rows:
 
     def __repr__(self) -> str:
         return "<private rows>"
+
+    def use(self, schema: Schema) -> None:
+        """Take this schema's cells from now on; rows that were kept with other cells are not used again."""
+        self._source = replace(self._source, schema=schema)
+        self._sides = {side: replace(source, schema=schema) for side, source in self._sides.items()}
+        self._kept = None
 
     def size(self, part: Part) -> int:
         """Return the exact number of rows that count. One scan."""
@@ -157,6 +164,12 @@ class Rows:
         found = np.zeros(grid.cells, np.int64)
         found[np.array(list(grid.starts.values()))[groups["ask"]] + groups["cell"]] = groups["rows"]
         return found
+
+    def right(self, mixtures: Mixtures, part: Part) -> Counts:
+        """Return how many rows each mixture of a released forest's trees labels as they are. One scan."""
+        statement = picks.right_rows(self._of(part), mixtures, self._engine.vocabulary, self._tickets, part)
+        found = self._run(statement)
+        return np.array([found[picks.right_name(number)][0] for number in range(len(mixtures.factors))], np.int64)
 
     def _at_nodes(self, forest: Forest, part: Part, *, shared: bool) -> tuple[exp.Select, str, Tables]:
         """Return an unfinished query that brings every row to its leaf: from scratch, or from where rows were kept."""

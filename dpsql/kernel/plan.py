@@ -18,7 +18,9 @@ from dpsql.kernel.utility import MOST, UTILITIES, width
 from dpsql.schema import Unit
 
 NANO = 10**9
-OPERATIONS = ("size", "leaf_counts", "leaf_sums", "leaf_labels", "histograms", "choose", "score_counts")
+OPERATIONS = (
+    "size", "leaf_counts", "leaf_sums", "leaf_labels", "histograms", "choose", "score_counts", "pick", "later",
+)  # fmt: skip
 #: Operations that read public features alone. They cost nothing, and only a plan for labels may have them.
 FREE = ("public_size", "public_splits", "pseudo_counts")
 #: The two sides of a semi-supervised plan.
@@ -37,7 +39,8 @@ class Step:
     `axes` is the number of histograms per tree. `cells` is the number of values that come out, `classes` of
     them per leaf, `row_weight` what one row adds to the values of a tree (1, or the steps of a target). `utility` names
     what `choose` maximises, `most` what it cuts counts off at, `published` an unproven variant. A step of several
-    `uses` may be asked that often; the uses share its epsilon, each naming its part.
+    `uses` may be asked that often; the uses share its epsilon, each naming its part. The operation "later" is an
+    allowance for steps that are planned once an earlier answer is known (`Session.later`).
     """
 
     name: str
@@ -130,6 +133,22 @@ class Parallel:
 
 
 @dataclass(frozen=True)
+class Sample:
+    """A step that looks at one of several equal parts of the units, separated by ticket; it costs what it says.
+
+    Enough rows for a choice, at a fraction of the work. That the others are not asked is not counted in their favour.
+    """
+
+    part: Step
+    of: int
+
+    @property
+    def cost(self) -> int:
+        """The nano-epsilon of the step: what the units of its part pay."""
+        return self.part.cost
+
+
+@dataclass(frozen=True)
 class Sides:
     """Rows that shape trees without their labels, and rows whose labels are counted.
 
@@ -148,7 +167,7 @@ class Sides:
         return max(costs) if self.apart else sum(costs)
 
 
-Composition = Step | Sequential | Parallel | Sides
+Composition = Step | Sequential | Parallel | Sample | Sides
 
 
 @dataclass(frozen=True)
@@ -166,7 +185,7 @@ class Plan:
         if not self.unit.labels and any(step.free for step in self.steps):
             raise ParameterError("plan", allowed="free steps only where labels alone are private", given=self.method)
         top = self.composition
-        if any(map(_has_sides, (top.unlabelled, top.labelled) if isinstance(top, Sides) else (top,))):
+        if any(map(has_sides, (top.unlabelled, top.labelled) if isinstance(top, Sides) else (top,))):
             raise ParameterError("plan", allowed="two sides at its top alone: each is charged apart", given=self.method)
         names = [step.name for step in self.steps]
         if len(set(names)) != len(names):
@@ -204,7 +223,7 @@ class Plan:
     @property
     def steps(self) -> tuple[Step, ...]:
         """All steps in order, each with the part of the units it looks at."""
-        return tuple(_placed(self.composition, 0, 1))
+        return placed(self.composition)
 
     def step(self, name: str) -> Step:
         """Return the step of that name."""
@@ -227,6 +246,11 @@ class Plan:
         }
 
 
+def placed(composition: Composition) -> tuple[Step, ...]:
+    """Return the steps of a composition in order, each with the part of the units it looks at."""
+    return tuple(_placed(composition, 0, 1))
+
+
 def _placed(composition: Composition, part: int, parts: int, side: str = "") -> Iterator[Step]:
     """Yield the steps, each with its share of the units and its side: the composition says both, never the step."""
     if isinstance(composition, Step):
@@ -234,6 +258,8 @@ def _placed(composition: Composition, part: int, parts: int, side: str = "") -> 
     elif isinstance(composition, Sequential):
         for inner in composition.parts:
             yield from _placed(inner, part, parts, side)
+    elif isinstance(composition, Sample):
+        yield from _placed(composition.part, part, parts * composition.of, side)
     elif isinstance(composition, Sides):
         yield from _placed(composition.unlabelled, part, parts, UNLABELLED)
         yield from _placed(composition.labelled, part, parts, LABELLED)
@@ -243,16 +269,18 @@ def _placed(composition: Composition, part: int, parts: int, side: str = "") -> 
             yield from _placed(inner, part + parts * index, parts * count, side)
 
 
-def _has_sides(composition: Composition) -> bool:
+def has_sides(composition: Composition) -> bool:
     """Whether two sides are part of a composition, itself included."""
     if isinstance(composition, Sequential | Parallel):
-        return any(_has_sides(part) for part in composition.parts)
+        return any(has_sides(part) for part in composition.parts)
     return isinstance(composition, Sides)
 
 
 def _shape(composition: Composition) -> Any:
     if isinstance(composition, Step):
         return composition.name
+    if isinstance(composition, Sample):
+        return {f"one part of {composition.of}": composition.part.name}
     if isinstance(composition, Sides):
         word = "sides, apart" if composition.apart else "sides, not apart"
         return {word: {UNLABELLED: _shape(composition.unlabelled), LABELLED: _shape(composition.labelled)}}

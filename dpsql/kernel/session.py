@@ -13,8 +13,10 @@ Each operation therefore runs at e = epsilon / (c·T·axes), which is `Step.row_
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +29,14 @@ from dpsql.errors import BudgetError
 from dpsql.kernel import published
 from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.exact import Counts, Rows
-from dpsql.kernel.plan import FEATURES, UNLABELLED, Plan, Step
+from dpsql.kernel.plan import FEATURES, UNLABELLED, Composition, Plan, Step, has_sides, placed
 from dpsql.kernel.utility import CLASSLESS
 from dpsql.mechanisms.choose import exponential, permute_and_flip
 from dpsql.mechanisms.noise import discrete_laplace
 from dpsql.schema import CELLS, Feature, Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes as axes_of
+from dpsql.trees.mixtures import Mixtures
 from dpsql.trees.scoregrid import ScoreGrid
 from dpsql.trees.voting import VotingForest
 
@@ -53,6 +56,9 @@ class Session:
         self.plan = plan
         self._rows = Rows(engine, source, sides or {})
         self._open = {step.name: step for step in plan.steps}
+        self._declared = dict(self._open)
+        #: What a method wants to be kept with its model, beyond the forest: public, for it saw noisy answers alone.
+        self.facts: dict[str, Any] = {}
 
     def __repr__(self) -> str:
         return f"<Session: {len(self._open)} of {len(self.plan.steps)} steps left>"
@@ -61,6 +67,41 @@ class Session:
         """End the session: what it kept inside the database is gone."""
         self._open.clear()
         self._rows.close()
+
+    def step(self, name: str) -> Step:
+        """Return a step as it was declared, in the plan or later."""
+        return self._declared[name]
+
+    def deviation(self, name: str) -> float:
+        """Return the standard deviation of the noise on each count of a step. Public: it follows from the plan."""
+        return math.sqrt(2) * float(self.step(name).scale(self.plan.unit))
+
+    def later(self, name: str, composition: Composition) -> None:
+        """Open the steps of a composition that was planned from earlier answers, on the allowance of one step.
+
+        Proof: the steps are a function of released values, and whatever they are, they cost no more than the allowance
+        that was charged (adaptive composition of pure epsilon: Rogers, Roth, Ullman & Vadhan 2016).
+        """
+        steps, allowance = placed(composition), self._open.get(name)
+        if allowance is None or allowance.operation != "later" or composition.cost > allowance.nano_epsilon:
+            raise AllowanceExceeded(f'step "{name}" is no allowance for steps of nano-epsilon {composition.cost}.')
+        names = [step.name for step in steps]
+        if has_sides(composition) or len(set(names)) < len(names) or set(names) & set(self._declared):
+            raise AllowanceExceeded(f'the later steps of "{name}" need new names, and no sides.')
+        if any(step.free or step.published or step.operation == "later" for step in steps):
+            raise AllowanceExceeded(f'the later steps of "{name}" must each have a cost and a proof.')
+        del self._open[name]
+        self._open.update((step.name, step) for step in steps)
+        self._declared.update((step.name, step) for step in steps)
+
+    def narrow(self, bounds: Mapping[str, tuple[float, float]]) -> None:
+        """From now on clamp numbers to these bounds, within the declared ones; `schema` says so, and the model's too.
+
+        Proof: the bounds are a function of the schema and of released values, so they are public. Rows outside are
+        clamped, not left out: every row still has one cell on each axis, and every step's sensitivity is as before.
+        """
+        self.schema = self.schema.narrowed(bounds)
+        self._rows.use(self.schema)
 
     def size(self, name: str) -> int:
         """Return the noisy number of rows that training would use.
@@ -132,12 +173,24 @@ class Session:
             noisy[:, place, forest.axes[axis].cells :] = 0
         return noisy
 
-    def choose(self, name: str, forest: Forest, candidates: Candidates, *, nano_epsilon: int | None = None) -> Labels:
+    def choose(
+        self,
+        name: str,
+        forest: Forest,
+        candidates: Candidates,
+        *,
+        nano_epsilon: int | None = None,
+        together: bool = False,
+    ) -> Labels:
         """Return one candidate split per leaf of a growing forest, by the exponential mechanism; −1 where none asked.
+
+        With `together` all leaves of the one tree choose the same split (an oblivious tree), and all must ask for the
+        same axes with the same weights: the utilities of the leaves are added up.
 
         Proof: adding a row moves the utilities of its leaf's candidates within an interval whose width is proved in
         `kernel/utility.py`; with rate e/width the exponential mechanism costs e per row (McSherry & Talwar 2007; Dwork
-        & Roth 2014, Theorem 3.10). A row is in one leaf per tree, so the other leaves' choices do not change.
+        & Roth 2014, Theorem 3.10). A row is in one leaf per tree, so the other leaves' choices do not change; and a sum
+        over the leaves of a tree moves as the term of the row's own leaf does, within the same interval.
         """
         candidates.check_fit(forest)
         step = self._take(name, "choose", forest=forest, cells=forest.leaves, nano_epsilon=nano_epsilon)
@@ -146,12 +199,16 @@ class Session:
         scores = self._rows.scores(forest, candidates, [_part(step)], step, by_class=step.utility not in CLASSLESS)
         chosen = np.full(forest.leaves, -1, np.int64)
         asking = candidates.asking
+        weights = candidates.weights[asking].reshape(scores.shape)
+        if together:
+            candidates.check_alike(forest)
+            scores, weights = scores.sum(axis=0, keepdims=True), weights[:1]
         chosen[asking] = exponential(
             scores,
             step.row_epsilon(self.plan.unit),
             sensitivity=step.width,
             monotone=True,
-            weights=candidates.weights[asking].reshape(scores.shape),
+            weights=weights,
         )
         return chosen
 
@@ -176,6 +233,18 @@ class Session:
             raise AllowanceExceeded(f'step "{name}" scores with a forest of another schema.')
         step = self._take(name, "score_counts", axes=len(grid.histograms), cells=grid.cells)
         return _noisy(self._rows.score_counts(released, features, _part(step)), step, self.plan)
+
+    def pick(self, name: str, mixtures: Mixtures) -> int:
+        """Return the number of one of several mixtures of a released forest's trees, by how many rows each gets right.
+
+        Proof: adding a row raises the number of right rows of each mixture by 0 or 1, so the exponential mechanism
+        at row epsilon e over monotone utilities of sensitivity 1 costs e per row (McSherry & Talwar 2007; Dwork &
+        Roth 2014, Theorem 3.10). The mixtures and their weights are public.
+        """
+        step = self._take(name, "pick", cells=len(mixtures.factors))
+        right = self._rows.right(mixtures, _part(step))
+        weights = mixtures.weights[None, :]
+        return int(exponential(right[None, :], step.row_epsilon(self.plan.unit), monotone=True, weights=weights)[0])
 
     def public_size(self, name: str) -> int:
         """Return the number of labelled rows. Neighbours differ in labels alone, so it is the same for both."""
@@ -256,7 +325,7 @@ class Session:
                     f'step "{step.name}" was declared for targets of {step.row_weight} steps, not {self.schema.steps}.'
                 )
             return
-        by_class = step.operation in ("leaf_counts", "leaf_labels", "score_counts") or cells == 0
+        by_class = step.operation in ("leaf_counts", "leaf_labels", "score_counts", "pick") or cells == 0
         by_class |= step.operation == "choose" and step.utility not in CLASSLESS
         if by_class and self.schema.target is not None:
             raise AllowanceExceeded(f'step "{step.name}" asks for classes, but the label is a number.')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dpsql.errors import UnknownName, UsageError
+from dpsql.methods.auto import Auto
 from dpsql.methods.base import Method, regression
 from dpsql.methods.fs import Fs
 from dpsql.methods.id3 import Id3
@@ -17,7 +18,8 @@ from dpsql.methods.ssrdt import SsRdt
 from dpsql.schema import Schema
 
 METHODS: dict[str, Method] = {
-    method.name: method for method in (Rosnam(), Rdt(), Id3(), Snr(), Spe(), Sspe(), Pte(), SsRdt(), Fs(), Maxtree())
+    method.name: method
+    for method in (Auto(), Rosnam(), Rdt(), Id3(), Snr(), Spe(), Sspe(), Pte(), SsRdt(), Fs(), Maxtree())
 }
 DEFAULT = "rosnam"
 #: The method for numeric targets that a front takes when none is named.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.trees.forest import Forest
+from dpsql.trees.forest import Forest, by_level
 from dpsql.trees.voting import Weights, largest_weight
 
 Shares = NDArray[np.float64]
@@ -23,8 +23,8 @@ def most_confident(forest: Forest, noisy_counts: NDArray[np.int64], scale: float
     confident nodes the one nearest the root, which has the most rows.
     """
     classes = noisy_counts.shape[1]
-    totals = _by_level(forest, noisy_counts.astype(np.float64))
-    leaves = _by_level(forest, np.ones(forest.leaves))
+    totals = by_level(forest, noisy_counts.astype(np.float64))
+    leaves = by_level(forest, np.ones(forest.leaves))
     best = _shares(totals[0])
     for level, counts, below in zip(forest.levels, totals[1:], leaves[1:], strict=True):
         best = np.repeat(best, level.arity, axis=0)
@@ -46,14 +46,6 @@ def votes(shares: Shares, trees: int) -> Weights:
     """
     most = largest_weight(trees, shares.shape[1])
     return np.minimum(np.rint(np.power(float(most), shares)), most).astype(np.int64)
-
-
-def _by_level(forest: Forest, of_leaves: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-    """Return the sums over the leaves below each node, one array per level, roots first, leaves last."""
-    found = [of_leaves]
-    for level in reversed(forest.levels):
-        found.append(np.add.reduceat(found[-1], level.child, axis=0))
-    return found[::-1]
 
 
 def _shares(counts: NDArray[np.float64]) -> Shares:

@@ -120,6 +120,14 @@ class Forest:
         return Forest(self.axes, count, tuple(levels))
 
 
+def by_level(forest: Forest, of_leaves: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    """Return the sums over the leaves below each node, one array per level, roots first, leaves last."""
+    found = [of_leaves]
+    for level in reversed(forest.levels):
+        found.append(np.add.reduceat(found[-1], level.child, axis=0))
+    return found[::-1]
+
+
 def bits(member: NDArray[np.bool_]) -> NDArray[np.uint64]:
     """Return rows of up to 64 flags as 64-bit words, flag 0 in the lowest bit.
 

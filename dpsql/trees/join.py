@@ -21,12 +21,20 @@ def together(first: VotingForest, second: VotingForest) -> VotingForest:
     return _joined(first.forest.axes, first, second, offset=0)
 
 
+def beside(first: Forest, second: Forest) -> Forest:
+    """Return the trees of both, over the features that both have."""
+    return _joined_trees(first.axes, first, second, offset=0)
+
+
 def _joined(grid: tuple[Axis, ...], first: VotingForest, second: VotingForest, *, offset: int) -> VotingForest:
-    depth = max(first.forest.depth, second.forest.depth)
-    pairs = zip(_padded(first.forest, depth, 0), _padded(second.forest, depth, offset), strict=True)
-    levels = tuple(_beside(one, other) for one, other in pairs)
-    forest = Forest(grid, first.forest.trees + second.forest.trees, levels)
+    forest = _joined_trees(grid, first.forest, second.forest, offset=offset)
     return VotingForest(forest, np.concatenate([first.weights, second.weights]), first.same_nat(second))
+
+
+def _joined_trees(grid: tuple[Axis, ...], first: Forest, second: Forest, *, offset: int) -> Forest:
+    depth = max(first.depth, second.depth)
+    pairs = zip(_padded(first, depth, 0), _padded(second, depth, offset), strict=True)
+    return Forest(grid, first.trees + second.trees, tuple(_beside(one, other) for one, other in pairs))
 
 
 def _padded(forest: Forest, depth: int, offset: int) -> list[Level]:

@@ -65,6 +65,15 @@ def many_way(axes: Sequence[Axis], branches: int) -> Splits:
     return _gathered([_thresholds(axis) if axis.ordered else _every_value(axis, branches) for axis in axes])
 
 
+def between_groups(group: Sequence[Ints]) -> Splits:
+    """Return every threshold between the ordered groups that the cells of each axis are in.
+
+    >>> between_groups([np.array([2, 0, 1])]).slots(0)[:, :3].tolist()
+    [[1, 0, 1], [1, 0, 0]]
+    """
+    return _gathered([_group_thresholds(cells) for cells in group])
+
+
 @dataclass(frozen=True, eq=False)
 class Held:
     """The cells of each axis that a row at each node may have, as bits: nodes × axes."""
@@ -135,6 +144,12 @@ def _draw(allowed: NDArray[np.bool_], generator: np.random.Generator) -> Ints:
 def _thresholds(axis: Axis) -> NDArray[np.int64]:
     first_right = np.arange(1, axis.cells)[:, None]
     return (np.arange(CELLS) >= first_right).astype(np.int64)
+
+
+def _group_thresholds(group: Ints) -> NDArray[np.int64]:
+    # Cells past the last do not occur; they go where the last one goes.
+    padded = np.concatenate([group, np.full(CELLS - len(group), group[-1])])
+    return (padded >= np.arange(1, int(group.max()) + 1)[:, None]).astype(np.int64)
 
 
 def _one_against_others(axis: Axis) -> NDArray[np.int64]:

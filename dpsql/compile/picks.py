@@ -1,0 +1,97 @@
+"""How many rows each of several mixtures of a forest's trees labels right: one scan, one row of counts.
+
+    WITH packed AS (…), numbered AS (rows with a number), start, depth_1, …,
+         scores AS (for each row and class, what each part of the trees says),
+         winner AS (for each row the best class of each mixture)
+    SELECT SUM(CASE WHEN the best class of mixture 0 is the row's THEN 1 ELSE 0 END) AS right_0, …
+
+The parts are added up once; a mixture is a few multiplications on top, so that many of them cost little.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sqlglot import exp
+
+from dpsql.compile.counts import ROOTS, START, Part, Statement, only_part, root_table
+from dpsql.compile.levels import node_tables, walk
+from dpsql.compile.source import PACKED, Source, Tickets, packed, word_name
+from dpsql.compile.vocabulary import Vocabulary, paren, whole
+from dpsql.compile.votes import NUMBERED, ROW, SCORES, WINNER, class_of_rank, rank_of_class
+from dpsql.trees.grid import words
+from dpsql.trees.mixtures import Mixtures
+
+LEAVES = "leaf_votes"
+TRUTH = "truth"
+
+
+def right_rows(source: Source, mixtures: Mixtures, vocabulary: Vocabulary, tickets: Tickets, part: Part) -> Statement:
+    """Return the statement that counts the rows which each mixture labels right, as `right_0`, `right_1`, …"""
+    forest = mixtures.released.forest
+    held = [word_name(number) for number in range(words(len(forest.axes)))]
+    query = exp.Select().with_(PACKED, packed(source, vocabulary, tickets))
+    label = exp.alias_(exp.column("class"), TRUTH)
+    numbered = exp.select(exp.alias_(exp.Window(this=exp.RowNumber()), ROW), label, *held).from_(PACKED)
+    query = query.with_(NUMBERED, only_part(numbered, part), materialized=True)
+    start = exp.select(exp.column("node", ROOTS), exp.column(exp.Star(), NUMBERED)).from_(NUMBERED)
+    query = query.with_(START, start.join(ROOTS, join_type="cross"))
+    query, last = walk(query, forest, start=START, carried=(ROW, TRUTH))
+    query = query.with_(SCORES, _scores(last, mixtures.factors.shape[1]))
+    query = query.with_(WINNER, _winners(mixtures, len(source.schema.classes)))
+    right = [_right(number, len(source.schema.classes)) for number in range(len(mixtures.factors))]
+    tables = node_tables(forest) | {ROOTS: root_table(forest.trees), LEAVES: _leaf_table(mixtures)}
+    return Statement(query.select(*right).from_(WINNER), tables)
+
+
+def right_name(number: int) -> str:
+    """Return the name of the column that counts a mixture's right rows."""
+    return f"right_{number}"
+
+
+def _scores(last: str, parts: int) -> exp.Select:
+    """Add up, for each row and class, what each part of the trees says."""
+    keys = [exp.column(ROW, last), exp.column(TRUTH, last), exp.column("class", LEAVES)]
+    sums = [
+        exp.alias_(exp.cast(exp.Sum(this=exp.column(f"part_{part}", LEAVES)), exp.DataType.Type.BIGINT), f"part_{part}")
+        for part in range(parts)
+    ]
+    query = exp.select(*keys, *sums).from_(last)
+    query = query.join(LEAVES, on=exp.column("leaf", LEAVES).eq(exp.column("node", last)))
+    return query.group_by(*(key.copy() for key in keys))
+
+
+def _winners(mixtures: Mixtures, classes: int) -> exp.Select:
+    keys = [exp.column(ROW), exp.column(TRUTH)]
+    best = [
+        exp.alias_(exp.Max(this=rank_of_class(_mixed(row), classes)), f"best_{number}")
+        for number, row in enumerate(mixtures.factors.tolist())
+    ]
+    return exp.select(*keys, *best).from_(SCORES).group_by(*(key.copy() for key in keys))
+
+
+def _mixed(factors: list[int]) -> exp.Expr:
+    total: exp.Expr = whole(0)
+    for part, factor in enumerate(factors):
+        if factor:
+            total = exp.Add(this=total, expression=exp.Mul(this=exp.column(f"part_{part}"), expression=whole(factor)))
+    return paren(total)
+
+
+def _right(number: int, classes: int) -> exp.Expr:
+    best = class_of_rank(classes, f"best_{number}")
+    same = exp.EQ(this=paren(best), expression=exp.column(TRUTH))
+    flag = exp.case().when(same, whole(1)).else_(whole(0))
+    return exp.alias_(exp.cast(exp.Sum(this=flag), exp.DataType.Type.BIGINT), right_name(number))
+
+
+def _leaf_table(mixtures: Mixtures) -> dict[str, np.ndarray[Any, Any]]:
+    leaves, classes = mixtures.released.weights.shape
+    part = np.repeat(mixtures.leaf_part, classes)
+    weight = mixtures.released.weights.reshape(-1).astype(np.int64)
+    table: dict[str, np.ndarray[Any, Any]] = {
+        "leaf": np.repeat(np.arange(leaves, dtype=np.int32), classes),
+        "class": np.tile(np.arange(classes, dtype=np.int32), leaves),
+    }
+    return table | {f"part_{n}": np.where(part == n, weight, 0) for n in range(mixtures.factors.shape[1])}

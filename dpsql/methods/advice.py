@@ -1,0 +1,104 @@
+"""How `auto` should spend epsilon, from public facts alone: the schema, a declared or bought size, and epsilon.
+
+Every rule weighs noise against rows, in units that do not depend on a table: `rows` is n·epsilon over the rows of a
+unit, so that noise of scale 1/epsilon on a count is one of these rows.
+
+- **Regime.** Below so many rows per class (times the root of the classes) marginals of all features drown, and *public*
+  trees, grown without data, are counted and nothing else. Numbers are split in the middle of what is left of their domain.
+- **Marginals** get what brings the noise on the rows of one bin, √(2C)·m/epsilon, down to a fortieth of all rows, but
+  never less than 40 % nor more than 80 % of what is left for them and the trees.
+- **Trees.** Five where each leaf can have as many rows as its noise at a depth of six and more, three or two otherwise:
+  one grown by choices on rows (`data`), the others from the marginals.
+- **Depth.** Leaves are as many as have half as many rows as the noise on them; path shrinkage needs no more.
+- **Zoom** pays where its own noise is far below the rows: 700 per number.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dpsql.schema import Numeric, Schema
+
+PUBLIC, GUIDED = "public", "guided"
+#: The kinds of the trees, most important first, by how many there are.
+DATA = "data"
+KINDS = {
+    2: ("likely", DATA),
+    3: ("likely", "quantile", DATA),
+    5: ("likely", "likely", "quantile", "quantile", DATA),
+}
+#: Shares of epsilon, in hundredths.
+ZOOM_SHARE, PICK_SHARE = 5, 8
+#: Of what the trees get, the hundredths that choose the splits of the data tree.
+SPLITS_SHARE = 20
+DEEPEST = 10
+_ZOOM_ROWS, _PICK_ROWS = 700, 500
+_LEAST, _LARGEST = 0.4, 0.8
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What to do with one epsilon: the regime, the trees and their depth, shares of epsilon."""
+
+    regime: str
+    rows: float
+    trees: int
+    depth: int
+    zoom: bool
+    pick: bool
+    marginals: float
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of the trees."""
+        return KINDS.get(self.trees, ())
+
+
+def advise(schema: Schema, rows: float, epsilon: float) -> Advice:
+    """Return the advice for a table of about so many rows.
+
+    >>> from dpsql.schema import Boolean
+    >>> schema = Schema("y", ("a", "b"), tuple(Boolean(f"x{n}") for n in range(10)))
+    >>> [advise(schema, n, 1.0).regime for n in (20, 20_000)]
+    ['public', 'guided']
+    """
+    classes, features = len(schema.classes), len(schema.features)
+    strength = max(0.0, rows) * epsilon / schema.unit.max_rows
+    numeric = len(schema.numeric)
+    if strength < classes**1.5 * (32 if 2 * numeric > features else 15):
+        trees = 1 if strength < 60 else 3 if strength < 120 else 10
+        depth = max(2, min(8, round(1 + math.log2(max(1.0, strength)) / 2)))
+        return Advice(PUBLIC, strength, trees, depth, zoom=False, pick=False, marginals=0.0)
+    needed = 40 * features * math.sqrt(2 * classes) / strength
+    marginals = max(_LEAST, min(_LARGEST, needed))
+    trees = next((one for one in (5, 3) if leaves(strength, marginals, one, classes) >= 64), 2)
+    return Advice(
+        GUIDED,
+        strength,
+        trees,
+        depth_for(leaves(strength, marginals, trees, classes)),
+        zoom=numeric > 0 and strength >= _ZOOM_ROWS * numeric,
+        pick=strength >= _PICK_ROWS,
+        marginals=marginals,
+    )
+
+
+def leaves(strength: float, marginals: float, trees: int, classes: int) -> float:
+    """Return how many leaves have as many rows as the noise on them, when so many trees share what marginals leave."""
+    share = (1 - marginals) * (1 - SPLITS_SHARE / 100)
+    return strength * share / (trees * math.sqrt(2 * classes))
+
+
+def depth_for(leaves_at_noise: float) -> int:
+    """Return the depth whose leaves have about half as many rows as the noise on them.
+
+    >>> depth_for(0.1), depth_for(32), depth_for(1e9)
+    (1, 6, 10)
+    """
+    return max(1, min(DEEPEST, math.floor(math.log2(max(1.0, 2 * leaves_at_noise)))))
+
+
+def numbers(schema: Schema) -> list[int]:
+    """Return the places of the numeric features."""
+    return [place for place, feature in enumerate(schema.features) if isinstance(feature, Numeric)]

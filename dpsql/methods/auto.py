@@ -1,0 +1,260 @@
+"""The default: marginals, then trees that they guide, then the reading of both that labels most rows right.
+
+Ours. Steps, all through the kernel (`methods/advice.py` says how much each gets, from public facts alone):
+
+1. `size`: the number of rows, where the owner did not declare it. 3 % of epsilon; the rest is planned from the answer.
+2. `zoom`: a histogram of each number without classes. Where nearly all rows lie in a part of the declared range, numbers
+   are clamped to that part from then on, so that the 64 cells of their grid lie where the rows are.
+3. `marginals`: noisy counts of every feature's bins by class, as the leaves of one-feature trees. From them follow, for
+   free, groups of bins, how each group lifts each class (a naive-Bayes reader), and how much each feature tells
+   (`trees/profile.py`).
+4. `splits`: one oblivious tree, each level of which makes the same split in all nodes: the split with which a
+   majority vote in the nodes gets most rows right, by the exponential mechanism. A sample of the rows is enough.
+5. `counts`: noisy counts of the leaves of that tree and of up to four more, grown from the profiles without looking at
+   rows (`trees/guided.py`). Every row is in every tree. Leaves are shrunk to the nodes above them (`trees/shrink.py`).
+6. `pick`: naive Bayes and trees add up in log shares, each with a factor. Of a short public list of factors the
+   exponential mechanism picks the one that labels most rows right.
+
+Where epsilon is too small for marginals, trees grown without data are counted instead, and their counts add up.
+
+Proof: each step is an operation of the kernel (`kernel/session.py`); what happens between them looks at released
+values alone. The steps are sequential, so their epsilons add up to the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.errors import ParameterError
+from dpsql.kernel.candidates import Candidates
+from dpsql.kernel.plan import Composition, Plan, Sample, Sequential, Step
+from dpsql.kernel.session import Session
+from dpsql.methods import advice as advising
+from dpsql.methods.advice import DATA, DEEPEST, PUBLIC, Advice
+from dpsql.methods.base import Parameter, Whole, resolved
+from dpsql.methods.counted import SIZE_SHARE, shared_counts
+from dpsql.methods.greedy import even_weights
+from dpsql.methods.reading import Reading, choices, read
+from dpsql.methods.tiny import public_trees, summed_votes
+from dpsql.methods.zooming import zoomed
+from dpsql.schema import CELLS, Schema
+from dpsql.trees.forest import PASS, Forest, Level
+from dpsql.trees.grid import Axis, axes
+from dpsql.trees.guided import Ladders, guided_forest
+from dpsql.trees.join import beside
+from dpsql.trees.profile import Marginal, Profile, class_shares, class_totals, profile
+from dpsql.trees.shrink import path_lifts
+from dpsql.trees.splits import Held, between_groups
+from dpsql.trees.stumps import cell_bins, digit, features_of, one_feature_trees
+from dpsql.trees.voting import VotingForest
+
+NANO = 10**9
+#: The most rows × axes that one level of the data tree looks at, and rows × trees × classes that `pick` does.
+SPLIT_WORK, PICK_WORK = 2**20, 2**21
+#: A sample never has fewer rows than this.
+LEAST_SAMPLE = 2**13
+_SMALLEST = 1000
+
+
+class Auto:
+    """Marginals, trees guided by them, and a private choice of how to read both."""
+
+    name = "auto"
+    summary = "marginals, guided trees and a private choice of reader: the default"
+    public_structure = False
+    parameters: Mapping[str, Parameter] = {
+        "depth": Whole(None, 1, DEEPEST, "depth of the trees; by default from rows and epsilon"),
+        "seed": Whole(0, 0, 2**63 - 1, "shapes the trees; never touches noise"),
+    }
+
+    def plan(self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any]) -> Plan:
+        """Return the plan: every step where the size is declared, else the size and an allowance for the rest."""
+        chosen = resolved(self, parameters)
+        if nano_epsilon < _SMALLEST:
+            raise ParameterError("epsilon", allowed="at least 0.000001", given=nano_epsilon / NANO)
+        if schema.rows is not None:
+            advice = advising.advise(schema, schema.rows, nano_epsilon / NANO)
+            facts = {"regime": advice.regime, "trees": advice.trees, "planned_depth": chosen["depth"] or advice.depth}
+            return Plan(self.name, steps(schema, advice, nano_epsilon, schema.rows), schema.unit, chosen | facts)
+        share = nano_epsilon * SIZE_SHARE // 100
+        size = Step("size", "size", share, note="the size is not declared; it decides how the rest is spent")
+        note = "planned from the bought size: 5 % zoom, 8 % pick, 40 to 80 % of the others marginals, the rest trees"
+        rest = Step("rest", "later", nano_epsilon - share, note=note)
+        return Plan(self.name, Sequential((size, rest)), schema.unit, chosen)
+
+    def structure(self, schema: Schema, plan: Plan) -> Forest:
+        """Return the one-feature trees: they are known before any row is read."""
+        return one_feature_trees(axes(schema), CELLS)
+
+    def train(self, session: Session) -> VotingForest:
+        """Return the forest that reads marginals and trees as the private choice says."""
+        plan, schema = session.plan, session.schema
+        rows: float = schema.rows or 0
+        epsilon = plan.nano_epsilon / NANO
+        advice = advising.advise(schema, rows, epsilon)
+        if schema.rows is None:
+            rows = max(1, session.size("size"))
+            advice = advising.advise(schema, rows, plan.step("rest").nano_epsilon / NANO)
+            session.later("rest", steps(schema, advice, plan.step("rest").nano_epsilon, rows))
+        if advice.regime == PUBLIC:
+            return summed_votes(session, public_trees(axes(schema), advice, plan.parameters["seed"]))
+        return _Run(session, advice, float(rows)).forest()
+
+
+def steps(schema: Schema, advice: Advice, nano_epsilon: int, rows: float) -> Composition:
+    """Return the steps of one run; they add up to epsilon exactly."""
+    classes, count = len(schema.classes), len(axes(schema))
+    if advice.regime == PUBLIC:
+        counts = shared_counts(nano_epsilon, advice.trees, schema, advice.trees * 2**advice.depth * classes)
+        return counts
+    zoom = nano_epsilon * advising.ZOOM_SHARE // 100 if advice.zoom else 0
+    pick = nano_epsilon * advising.PICK_SHARE // 100 if advice.pick else 0
+    left = nano_epsilon - zoom - pick
+    marginals = int(left * advice.marginals)
+    splits = (left - marginals) * advising.SPLITS_SHARE // 100
+    found: list[Composition] = []
+    if zoom:
+        numbers = len(advising.numbers(schema))
+        note = "where numbers lie, without classes: a range that is mostly empty is narrowed"
+        found.append(Step("zoom", "histograms", zoom, axes=numbers, cells=numbers * CELLS, note=note))
+    features = len(schema.features)
+    cells = sum(_most_bins(places, axes(schema)) for places in features_of(axes(schema))) * classes
+    note = "each feature's bins by class: a naive-Bayes reader, and what guides the trees"
+    marginal = shared_counts(marginals, features, schema, cells)
+    found.append(_renamed(marginal, "marginals", note))
+    note = f"one split for all nodes of a level, by rows that a majority vote gets right; up to {DEEPEST} levels"
+    choose = Step(
+        "splits", "choose", splits, cells=2**DEEPEST, scans=DEEPEST, utility="majority", uses=DEEPEST, note=note
+    )
+    found.append(_sampled(choose, rows, max(LEAST_SAMPLE, SPLIT_WORK // count)))
+    note = "the leaves of all trees by class; each row is in every tree, so the trees share epsilon"
+    counts = shared_counts(left - marginals - splits, advice.trees, schema, advice.trees * 2**DEEPEST * classes)
+    found.append(_renamed(counts, "counts", note))
+    if pick:
+        note = "which mixture of naive Bayes and trees labels most rows right"
+        readers = Step("pick", "pick", pick, cells=len(choices(advice.kinds)), note=note)
+        found.append(_sampled(readers, rows, max(LEAST_SAMPLE, PICK_WORK // ((features + advice.trees) * classes))))
+    return Sequential(tuple(found))
+
+
+def _renamed(step: Step, name: str, note: str) -> Step:
+    from dataclasses import replace
+
+    return replace(step, name=name, note=note)
+
+
+def _sampled(step: Step, rows: float, most: int) -> Composition:
+    parts = int(rows // most)
+    return Sample(step, parts) if parts > 1 else step
+
+
+def _most_bins(places: Sequence[int], grid: Sequence[Axis]) -> int:
+    product = 1
+    for place in places:
+        product *= grid[place].cells
+    return product
+
+
+class _Run:
+    """One run in the guided regime: the session, what was advised, and what the noisy answers told so far."""
+
+    def __init__(self, session: Session, advice: Advice, rows: float) -> None:
+        self.session, self.advice = session, advice
+        if advice.zoom:
+            zoomed(session, rows)
+        self.axes = axes(session.schema)
+        self.classes = len(session.schema.classes)
+        noise = session.deviation("marginals") * np.sqrt(self.classes)
+        self.bins = int(np.clip(rows / (2 * noise), 4, CELLS))
+        self.rows = rows
+        self.seed = int(session.plan.parameters["seed"])
+
+    def forest(self) -> VotingForest:
+        """Ask for marginals, splits, counts and the reader, in this order, and return the forest."""
+        stumps = one_feature_trees(self.axes, self.bins)
+        marginals = self._marginals(stumps)
+        totals = class_totals(marginals)
+        prior, profiles = class_shares(totals), [profile(one, totals) for one in marginals]
+        rungs = [self._axis_profile(place, marginals, profiles, totals) for place in range(len(self.axes))]
+        trees = self._trees(Ladders.of(self.axes, rungs, prior), rungs)
+        noisy_counts = self.session.leaf_counts("counts", trees)
+        lifts = path_lifts(trees, noisy_counts, prior, self.session.deviation("counts"))
+        spoken = np.concatenate([one.lifts[one.group] for one in profiles])
+        reading = Reading(np.log(prior), stumps, spoken, trees, lifts, self.advice.kinds)
+        self._note(profiles, totals, stumps)
+        return read(self.session, reading, ask=self.advice.pick, strength=self.advice.rows)
+
+    def _marginals(self, stumps: Forest) -> list[Marginal]:
+        counts = self.session.leaf_counts("marginals", stumps).astype(np.float64)
+        deviation = self.session.deviation("marginals")
+        parts = np.split(counts, stumps.first_leaf[1:-1])
+        kinds = [self.axes[places[0]].ordered for places in features_of(self.axes)]
+        return [Marginal(part, deviation, ordered) for part, ordered in zip(parts, kinds, strict=True)]
+
+    def _axis_profile(
+        self, place: int, marginals: Sequence[Marginal], profiles: Sequence[Profile], totals: NDArray[np.float64]
+    ) -> Profile:
+        """Return the profile of one axis, in which every cell is a bin of its own."""
+        axis = self.axes[place]
+        marginal, found = marginals[axis.feature], profiles[axis.feature]
+        if len(features_of(self.axes)[axis.feature]) > 1:
+            values = np.arange(len(marginal.counts))
+            counts = np.zeros((axis.cells, self.classes))
+            np.add.at(counts, digit(values, axis), marginal.counts)
+            wider = marginal.deviation * np.sqrt(len(values) / axis.cells)
+            return profile(Marginal(counts, float(wider), ordered=False), totals)
+        from dataclasses import replace
+
+        return replace(found, group=found.group[cell_bins(axis, self.bins)])
+
+    def _trees(self, ladders: Ladders, rungs: Sequence[Profile]) -> Forest:
+        noise = self.session.deviation("counts") * np.sqrt(self.classes)
+        depth = self.session.plan.parameters["depth"] or advising.depth_for(self.rows / noise)
+        blind = [kind for kind in self.advice.kinds if kind != DATA]
+        guided = guided_forest(self.axes, ladders, blind, depth=depth, seed=self.seed)
+        return beside(guided, self._data_tree(rungs, depth))
+
+    def _data_tree(self, rungs: Sequence[Profile], depth: int) -> Forest:
+        """Grow the oblivious tree: one private choice of a split for each level."""
+        step = self.session.step("splits")
+        splits = between_groups([one.group for one in rungs])
+        tree, held = Forest(self.axes, 1, ()), Held.roots(self.axes, 1)
+        allowed = splits.arity > 0
+        for _ in range(depth):
+            if not allowed.any():
+                break
+            weights = even_weights(self.axes, allowed[None])
+            axis = np.where(weights.any(axis=2), np.arange(len(self.axes)), PASS).astype(np.int16)
+            alike = Candidates(splits, np.repeat(axis, tree.leaves, axis=0), np.repeat(weights, tree.leaves, axis=0))
+            share = step.nano_epsilon // depth
+            chosen = self.session.choose("splits", tree, alike, nano_epsilon=share, together=True)
+            place, number = np.divmod(int(chosen[0]), splits.most)
+            allowed[place, number] = False
+            level = _where_open(alike.level(chosen), held.open_on(splits, np.full(tree.leaves, place))[:, number])
+            tree, held = Forest(self.axes, 1, (*tree.levels, level)), held.below(level)
+        return tree
+
+    def _note(self, profiles: Sequence[Profile], totals: NDArray[np.float64], stumps: Forest) -> None:
+        """Keep what was released along the way, for `explain`."""
+        schema, places = self.session.schema, features_of(self.axes)
+        features = {}
+        for feature, one, own in zip(schema.features, profiles, places, strict=True):
+            bins = cell_bins(self.axes[own[0]], self.bins) if len(own) == 1 else np.arange(len(one.group))
+            group = one.group[bins[: feature.cells]]
+            features[feature.name] = {
+                "groups": [np.flatnonzero(group == number).tolist() for number in range(one.groups)],
+                "counts": np.rint(one.counts).astype(int).tolist(),
+                "errors": [round(float(value), 3) for value in one.spread],
+            }
+        counted = dict(zip(schema.classes, np.rint(totals).astype(int).tolist(), strict=True))
+        self.session.facts |= {"classes": counted, "features": features}
+
+
+def _where_open(level: Level, parts: NDArray[np.bool_]) -> Level:
+    """Return the level in which nodes that a split does not part pass their rows on."""
+    axis = np.where(parts, level.axis, PASS).astype(np.int16)
+    return Level(axis, np.where(parts, level.arity, 1).astype(np.uint8), np.where(parts, level.planes, np.uint64(0)))

@@ -1,0 +1,57 @@
+"""Several readings of one released forest: in each, every part of its trees speaks with a factor of its own.
+
+The votes of a forest add up, so a reading that listens to one part of the trees more than to another is again a forest
+with whole-number weights. All readings are post-processing of the same release; which one labels rows best is for the
+kernel to say (`Session.pick`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.errors import ParameterError
+from dpsql.trees.forest import Ints
+from dpsql.trees.voting import VotingForest
+
+#: The largest factor: scores of any mixture must stay within what SQL adds up in 64 bits.
+LARGEST_FACTOR = 2**10
+
+
+@dataclass(frozen=True, eq=False)
+class Mixtures:
+    """A forest, the part that each tree belongs to, and for each mixture the factor of each part (mixtures × parts).
+
+    `weights` are public whole numbers: how much each mixture is preferred before any row is asked.
+    """
+
+    released: VotingForest
+    part: Ints
+    factors: Ints
+    weights: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        parts = self.factors.shape[1] if self.factors.ndim == 2 else 0
+        if (
+            len(self.part) != self.released.forest.trees
+            or not parts
+            or not 0 <= self.part.min() <= self.part.max() < parts
+        ):
+            raise ParameterError("mixtures", allowed="one known part for each tree", given=self.part.shape)
+        if self.weights.shape != (len(self.factors),) or self.weights.min() < 1:
+            raise ParameterError(
+                "weights", allowed="one whole number from 1 for each mixture", given=self.weights.shape
+            )
+        if self.factors.min() < 0 or self.factors.max() > LARGEST_FACTOR:
+            raise ParameterError("factors", allowed=f"from 0 to {LARGEST_FACTOR}", given=int(self.factors.max()))
+
+    @property
+    def leaf_part(self) -> Ints:
+        """The part that each leaf belongs to."""
+        return self.part[self.released.forest.leaf_tree]
+
+    def mixture(self, number: int) -> NDArray[np.int64]:
+        """Return the leaves' weights in one mixture."""
+        return self.released.weights * self.factors[number][self.leaf_part][:, None]

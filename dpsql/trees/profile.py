@@ -1,0 +1,181 @@
+"""What the noisy marginal of a feature tells: groups of its bins, how each group lifts each class, how much it tells.
+
+Looks at released counts alone. Neighbouring bins of a number are merged until a group has enough rows to stand out of
+the noise, then parted again where the classes on both sides differ by more than noise and chance can explain. The values
+of a category are put in an order first: along the direction in which their class shares differ most.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.trees.forest import Ints
+
+Floats = NDArray[np.float64]
+#: A number's group has at least one of so many parts of all rows; a category of more values is merged to about as many.
+GROUPS = 12
+#: The most groups that one feature may have.
+MOST_GROUPS = 20
+#: How many standard deviations above chance a difference of classes must be for a group to be parted.
+PARTED = 4.0
+
+
+@dataclass(frozen=True, eq=False)
+class Marginal:
+    """The noisy counts of a feature's bins by class, and the standard deviation of the noise on each of them."""
+
+    counts: Floats
+    deviation: float
+    ordered: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """A feature (or one of its axes) as noisy counts show it. Groups are numbered in an order that has a meaning.
+
+    `group` is the group of each bin; `counts` is groups × classes, `spread` the standard deviation of the noise on each
+    count of a group; `mass` the share of rows in each group; `lifts` what a group adds to the log of each class's share;
+    `information` how far it moves them on average.
+    """
+
+    group: Ints
+    counts: Floats
+    spread: Floats
+    mass: Floats
+    lifts: Floats
+    information: float
+
+    @property
+    def groups(self) -> int:
+        """The number of groups."""
+        return len(self.mass)
+
+    @property
+    def shares(self) -> Floats:
+        """The share of each group among the rows of each class (groups × classes), as the lifts have it."""
+        likely = np.maximum(self.mass[:, None] * np.exp(self.lifts), 1e-9)
+        return np.asarray(likely / likely.sum(axis=0))
+
+
+def class_totals(marginals: Sequence[Marginal]) -> Floats:
+    """Return the rows of each class: every marginal has them, the fewer bins the less noise."""
+    weights = np.array([1 / (len(one.counts) * one.deviation**2) for one in marginals])
+    totals = np.array([one.counts.sum(axis=0) for one in marginals])
+    return np.asarray((weights[:, None] * totals).sum(axis=0) / weights.sum())
+
+
+def class_shares(totals: Floats) -> Floats:
+    """Return the classes' shares; a class that noise has all but wiped out keeps a thousandth of the rows."""
+    rows = max(1.0, float(totals.sum()))
+    positive = np.maximum(totals, rows * 1e-3)
+    return np.asarray(positive / positive.sum())
+
+
+def profile(marginal: Marginal, totals: Floats) -> Profile:
+    """Return the profile of a feature from its marginal and the rows of each class."""
+    prior, rows = class_shares(totals), max(1.0, float(totals.sum()))
+    parts = _number_groups(marginal, rows) if marginal.ordered else _category_groups(marginal, prior, rows)
+    group = np.empty(len(marginal.counts), np.int64)
+    for number, part in enumerate(parts):
+        group[part] = number
+    counts = np.array([marginal.counts[part].sum(axis=0) for part in parts])
+    spread = marginal.deviation * np.sqrt([len(part) for part in parts])
+    positive = np.maximum(counts.sum(axis=1), 0)
+    mass = positive / max(float(positive.sum()), 1e-9)
+    found = lifts(counts, spread, prior)
+    told = float((mass[:, None] * prior * np.abs(found)).sum())
+    return Profile(group, counts, spread, mass, found, told)
+
+
+def lifts(counts: Floats, spread: Floats, prior: Floats) -> Floats:
+    """Return the log of each class's share in a group over its share of all rows, shrunk as the noise demands.
+
+    A group is lent as many rows of the prior as the noise may have made up; what is left is damped by the squared
+    error of its logarithm, from noise and from chance.
+    """
+    noise, classes = spread[:, None], len(prior)
+    positive = np.maximum(counts, 0)
+    rows, lent = positive.sum(axis=1, keepdims=True), classes + noise * math.sqrt(classes)
+    raw = np.log((positive + lent * prior) / (rows + lent) / prior)
+    expected = np.maximum(rows * prior, 1e-9)
+    damped = raw * 0.5 / (0.5 + (noise / expected) ** 2 + 1 / np.maximum(expected, 1))
+    return np.asarray(damped - (damped * prior).sum(axis=1, keepdims=True))
+
+
+def _number_groups(marginal: Marginal, rows: float) -> list[Ints]:
+    counts, classes = marginal.counts, marginal.counts.shape[1]
+    noise = marginal.deviation * math.sqrt(classes)
+    totals = counts.sum(axis=1)
+    parts = _merged(np.where(totals < noise, 0, totals), max(rows / GROUPS, noise), np.arange(len(counts)))
+    return _parted(parts, counts, marginal.deviation**2)
+
+
+def _category_groups(marginal: Marginal, prior: Floats, rows: float) -> list[Ints]:
+    order = class_order(marginal, prior)
+    if len(order) <= GROUPS:
+        return [np.array([value]) for value in order]
+    noise = marginal.deviation * math.sqrt(len(prior))
+    return _merged(np.maximum(marginal.counts.sum(axis=1), 0)[order], max(rows / GROUPS, noise), order)
+
+
+def class_order(marginal: Marginal, prior: Floats) -> Ints:
+    """Return the bins in the order of their class shares, along the direction in which these differ most."""
+    positive = np.maximum(marginal.counts, 0)
+    lent = len(prior) + marginal.deviation * math.sqrt(len(prior))
+    shares = (positive + lent * prior) / (positive.sum(axis=1, keepdims=True) + lent)
+    weight = np.maximum(marginal.counts.sum(axis=1), 1e-9)
+    centred = shares - (shares * weight[:, None]).sum(axis=0) / weight.sum()
+    _, _, directions = np.linalg.svd(centred * np.sqrt(weight)[:, None], full_matrices=False)
+    return np.argsort(centred @ directions[0], kind="stable")
+
+
+def _merged(totals: Floats, needed: float, order: Ints) -> list[Ints]:
+    """Return runs of `order` in which each has at least `needed` rows; what is left at the end joins the last."""
+    ends, held = [], 0.0
+    for place, rows in enumerate(totals):
+        held += float(rows)
+        if held >= needed:
+            ends.append(place + 1)
+            held = 0.0
+    ends = [*ends[:-1], len(order)] if ends else [len(order)]
+    return np.split(order, ends[:-1])
+
+
+def _parted(parts: list[Ints], counts: Floats, variance: float) -> list[Ints]:
+    """Part groups where the classes left and right differ by more than noise and chance explain."""
+    found, place = list(parts), 0
+    classes = counts.shape[1]
+    limit = classes - 1 + PARTED * math.sqrt(2 * (classes - 1))
+    while place < len(found) and len(found) < MOST_GROUPS:
+        at, evidence = _best_cut(counts[found[place]], variance)
+        if evidence > limit:
+            found[place : place + 1] = [found[place][:at], found[place][at:]]
+        else:
+            place += 1
+    return found
+
+
+def _best_cut(counts: Floats, variance: float) -> tuple[int, float]:
+    """Return where a run of bins differs most, and by how much: a chi-square of classes − 1 degrees by chance alone."""
+    if len(counts) < 2:
+        return 0, 0.0
+    classes, cut = counts.shape[1], np.arange(1, len(counts))
+    left = np.cumsum(counts, axis=0)[:-1]
+    whole = counts.sum(axis=0)
+    right = whole - left
+    rows_left, rows_right = left.sum(axis=1), right.sum(axis=1)
+    noise_left, noise_right = variance * cut, variance * (len(counts) - cut)
+    stands = (rows_left > 2 * np.sqrt(classes * noise_left)) & (rows_right > 2 * np.sqrt(classes * noise_right))
+    rows = np.maximum(rows_left + rows_right, 1)
+    shares = np.maximum(whole, 0) / max(float(np.maximum(whole, 0).sum()), 1e-9)
+    apart = (rows_right[:, None] * left - rows_left[:, None] * right) / rows[:, None]
+    noise = (rows_right**2 * noise_left + rows_left**2 * noise_right) / rows**2
+    chance = (rows_left * rows_right / rows)[:, None] * np.maximum(shares, 0.01)
+    evidence = np.where(stands, (apart**2 / np.maximum(noise[:, None] + chance, 1e-9)).sum(axis=1), -1.0)
+    best = int(evidence.argmax())
+    return best + 1, float(evidence[best])
