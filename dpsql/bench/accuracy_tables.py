@@ -38,7 +38,7 @@ def side_by_side(epsilon: str, figures: Sequence[Figure]) -> Table:
     The best of a line is bold. Means are over all tables, for those that have all, and over what everybody has.
     """
     methods = list(dict.fromkeys(one.method for one in figures))
-    shown = Table(title=f"Accuracy in %, epsilon {epsilon}: methods and peers")
+    shown = Table(title=f"Accuracy %, epsilon {epsilon}", min_width=24)
     shown.add_column("set")
     for name in methods:
         shown.add_column(name, justify="right")

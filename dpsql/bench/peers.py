@@ -29,8 +29,8 @@ from dpsql.errors import DpsqlError, UnknownName, UsageError
 from dpsql.schema import Feature, Numeric, Schema
 
 #: What the environment holds. An older diffprivlib with scikit-learn 1.4 or later adds far more noise to its logistic
-#: regression than epsilon asks for (IBM/differential-privacy-library, pull request 98); scikit-learn 1.8 or later lacks
-#: what its forest imports.
+#: regression than epsilon asks for (IBM/differential-privacy-library, pull request 98); scikit-learn 1.9 lacks a name
+#: that its forest imports.
 REQUIREMENTS = ("diffprivlib==0.6.6", "scikit-learn==1.7.2", "interpret-core==0.7.8")
 NAMES = tuple(peer_runner.PEERS)
 #: Peers that know two classes only.

@@ -71,7 +71,7 @@ def test_one_table_per_method_and_epsilon(folder: Path) -> None:
     places = [done.stdout.index(title) for title in titles]
     assert places == sorted(places)
     assert done.stdout.count("│ people") == 4 + 2
-    assert done.stdout.index("epsilon 1: methods and peers") > places[-1]
+    assert done.stdout.index("Accuracy %, epsilon 1") > places[-1]
 
 
 def test_a_line_has_mean_spread_and_error(folder: Path, fake: list[tuple[str, int]]) -> None:

@@ -95,6 +95,22 @@ def test_a_peer_is_asked_for_the_rows_of_the_split(monkeypatch: pytest.MonkeyPat
     assert (found.accuracy, found.rows, found.auc, found.spent) == (1.0, 40, 1.0, "1 (delta 1e-06)")
 
 
+def test_a_peer_gets_null_as_a_category_and_wider_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a method does with --declare-nulls and --widen."""
+    asked: list[dict[str, Any]] = []
+
+    class Even:
+        def train(self, _peer: str, _epsilon: object, data: dict[str, Any]) -> tuple[Any, float]:
+            asked.append(data)
+            return np.full((len(data["test"]), 2), 0.5), 0.1
+
+    monkeypatch.setattr(peers, "worker", lambda _folder: Even())
+    table = Table("colors", SCHEMA, pd.concat([FRAME] * 10, ignore_index=True))
+    run_peer(table, 0, peer="diffprivlib-nb", epsilon="1", folder=Path("unused"), widen=5)
+    assert asked[0]["categories"].tolist() == [0, 3, 1]
+    assert (asked[0]["lower"][0], asked[0]["upper"][0]) == (-20, 30)
+
+
 def test_boosting_is_not_asked_about_three_classes() -> None:
     """It knows two."""
     three = Table("three", SCHEMA | {"classes": ["a", "b", "c"]}, FRAME)
