@@ -253,7 +253,13 @@ def _remarks(asked: Sequence[measuring.Question], folder: Path) -> list[str]:
 
 
 def _words(declared: str) -> str:
-    return f"{declared} declared" if declared else "rows not declared"
+    """Say in a title what is declared, and what else is unusual.
+
+    >>> _words("rows nulls 5xwide"), _words("50%labelled")
+    ('rows declared, nulls declared, 5xwide', 'rows not declared, 50%labelled')
+    """
+    told = [f"{one} declared" if one in ("rows", "nulls") else one for one in declared.split()]
+    return ", ".join(told if "rows declared" in told else ["rows not declared", *told])
 
 
 def _plain(figures: Sequence[Figure], others: Sequence[Figure]) -> dict[str, Any]:
