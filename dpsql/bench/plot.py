@@ -36,7 +36,7 @@ def draw(file: Path, figures: Sequence[Figure], others: Sequence[Figure] = ()) -
     if not figures:
         raise UsageError("there are no figures to draw.", hint="run some splits first")
     file.parent.mkdir(parents=True, exist_ok=True)
-    canvas(figures, others).savefig(file, dpi=130)
+    canvas(figures, others).savefig(file, dpi=110)
 
 
 def canvas(figures: Sequence[Figure], others: Sequence[Figure] = ()) -> Any:
