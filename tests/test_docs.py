@@ -32,6 +32,7 @@ SETUP = (
     "dpsql predict",
     "dpsql update",
     "python -m dpsql.bench",
+    "dpsql bench",
     "python examples/",
 )
 

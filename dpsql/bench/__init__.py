@@ -1,4 +1,4 @@
 """Measures what dpsql costs, in units that a slow or busy machine does not change, and how accurate its methods are.
 
-See `python -m dpsql.bench`.
+See `dpsql bench`, or `python -m dpsql.bench`, which is the same.
 """

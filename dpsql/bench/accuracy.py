@@ -1,13 +1,10 @@
-"""Measures how accurate methods are on public tables: repeated 90/10 splits, beside what a reference reached.
+"""Measures how accurate methods and peers are on public tables: repeated 90/10 splits, each written down when done.
 
-One cell is a method, an epsilon and a table. Its figure is the mean over its splits, with the standard error of that
-mean. A difference from the reference of up to 2.5 points (4 for a table of fewer than 1000 rows) is in band; one that
-two standard errors could bring into the band is within noise.
+One cell is a method, an epsilon and a table. `figures.py` says what its splits add up to.
 """
 
 from __future__ import annotations
 
-import csv
 import math
 import multiprocessing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,24 +12,27 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import stdev
 from typing import Any
 
+from dpsql.bench import peers
+from dpsql.bench.figures import Figure, figure, references
 from dpsql.bench.results import Results, Row
 from dpsql.bench.splits import Outcome, Table, run_split, tables
 
-COLUMNS = (
+#: The columns of results before they had more than accuracy: such a file is read on.
+OLD_COLUMNS = (
     "method", "epsilon", "parameters", "declared", "set", "split", "rows", "depth", "leaves", "accuracy", "majority",
     "spent",
 )  # fmt: skip
+COLUMNS = (*OLD_COLUMNS, "balanced_accuracy", "auc", "log_loss", "brier", "seconds")
 #: `--splits auto`: ten splits come first; their spread says how many bring the standard error to one point.
 FEWEST, MOST, WANTED_ERROR = 10, 100, 1.0
-SMALL, BAND, SMALL_BAND = 1000, 2.5, 4.0
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of every split: the method, epsilon as text, its parameters, what the schema declares."""
+    """What is asked of every split: the method or peer, epsilon as text, its parameters, what the schema declares."""
 
     method: str
     epsilon: str
@@ -40,12 +40,14 @@ class Question:
     declare_rows: bool = False
     declare_nulls: bool = False
     labelled: int = 100
+    widen: float = 1
 
     @property
     def declared(self) -> str:
-        """What is known beyond domains: rows, nulls, both or nothing; and how many rows of 100 have a label."""
+        """What is known beyond domains: rows, nulls, both or nothing; how many labels there are, how wide ranges."""
         few = [] if self.labelled == 100 else [f"{self.labelled}%labelled"]
-        return " ".join(["rows"] * self.declare_rows + ["nulls"] * self.declare_nulls + few)
+        wide = [] if self.widen == 1 else [f"{self.widen:g}xwide"]
+        return " ".join(["rows"] * self.declare_rows + ["nulls"] * self.declare_nulls + few + wide)
 
     def key(self, name: str, split: int) -> dict[str, object]:
         """Return what names one split of one table in the results."""
@@ -66,28 +68,7 @@ class Task:
     question: Question
     name: str
     split: int
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A cell: accuracies in %, difference and band in points; what is not known is None."""
-
-    method: str
-    epsilon: str
-    set: str
-    splits: int
-    mean: float
-    sd: float | None
-    standard_error: float | None
-    majority: float
-    reference: float | None
-    difference: float | None
-    band: float
-    in_band: str | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figure as plain values."""
-        return asdict(self)
+    peer_folder: Path
 
 
 def measure(
@@ -100,25 +81,33 @@ def measure(
     jobs: int = 1,
     progress: Callable[[int, int, str], None] = lambda done, all_, what: None,
     reference: str | None = None,
+    peer_folder: Path = Path(),
+    run: bool = True,
 ) -> list[Figure]:
     """Return one figure for each question and table; `splits` None means as many as `enough` says.
 
-    What `results` already has is not run again. `reference` names another method to compare with than the own one.
+    What `results` already has is not run again; with `run` False nothing is, and cells without results are left out.
+    `reference` names another method to compare with than the own one. A peer is not asked about tables that it cannot
+    learn from; `peer_folder` is its environment.
     """
-    results = results or Results(None, COLUMNS)
-    cells = [(question, table) for question in questions for table in found]
-    wanted = dict.fromkeys(range(len(cells)), splits or FEWEST)
-    for stage in range(1 if splits else 2):
+    results = Results(None, COLUMNS) if results is None else results
+    cells = [(question, table) for question in questions for table in found if not peers.unfit(question.method, table)]
+    wanted = dict.fromkeys(range(len(cells)), splits or (FEWEST if run else MOST))
+    for stage in range((1 if splits else 2) if run else 0):
         if stage:
             wanted = {place: enough(accuracies(results, *cell, FEWEST)) for place, cell in enumerate(cells)}
         tasks = [
-            Task(question, table.name, split)
+            Task(question, table.name, split, peer_folder)
             for place, (question, table) in enumerate(cells)
             for split in range(wanted[place])
             if results.find(question.key(table.name, split)) is None
         ]
         _run(folder, found, tasks, results, jobs, progress)
-    return [summary(results, *cell, wanted[place], reference=reference) for place, cell in enumerate(cells)]
+    return [
+        summary(rows, *cell, reference=reference)
+        for place, cell in enumerate(cells)
+        if (rows := _rows(results, *cell, wanted[place]))
+    ]
 
 
 def enough(accuracies: Sequence[float]) -> int:
@@ -135,50 +124,10 @@ def accuracies(results: Results, question: Question, table: Table, splits: int) 
     return [100 * float(row["accuracy"]) for row in _rows(results, question, table, splits)]
 
 
-def summary(results: Results, question: Question, table: Table, splits: int, *, reference: str | None) -> Figure:
-    """Return a cell's figure from its first splits."""
-    found = accuracies(results, question, table, splits)
-    sd = stdev(found) if len(found) > 1 else None
-    error = None if sd is None else sd / math.sqrt(len(found))
+def summary(rows: Sequence[Row], question: Question, table: Table, *, reference: str | None) -> Figure:
+    """Return a cell's figure from its splits, beside the reference that is known for it."""
     known = references().get((reference or question.method, float(question.epsilon), table.name))
-    difference = None if known is None else mean(found) - known
-    band = SMALL_BAND if table.rows < SMALL else BAND
-    return Figure(
-        method=question.method,
-        epsilon=question.epsilon,
-        set=table.name,
-        splits=len(found),
-        mean=mean(found),
-        sd=sd,
-        standard_error=error,
-        majority=100 * mean(float(row["majority"]) for row in _rows(results, question, table, splits)),
-        reference=known,
-        difference=difference,
-        band=band,
-        in_band=None if difference is None else verdict(difference, error, band),
-    )
-
-
-def verdict(difference: float, standard_error: float | None, band: float) -> str:
-    """Say whether a difference is in the band: yes, no, or within noise where two standard errors reach it.
-
-    >>> verdict(-2, 0.5, 2.5), verdict(3, 0.5, 2.5), verdict(-4, 0.5, 2.5), verdict(-4, None, 2.5)
-    ('yes', 'within noise', 'no', 'one split')
-    """
-    if abs(difference) <= band:
-        return "yes"
-    if standard_error is None:
-        return "one split"
-    return "within noise" if abs(difference) - 2 * standard_error <= band else "no"
-
-
-@cache
-def references() -> Mapping[tuple[str, float, str], float]:
-    """Return what reference implementations reached, in %, by method, epsilon and table (from ACCURACY.md)."""
-    with (Path(__file__).parent / "reference.csv").open(newline="", encoding="utf-8") as file:
-        return {
-            (row["method"], float(row["epsilon"]), row["set"]): float(row["accuracy"]) for row in csv.DictReader(file)
-        }
+    return figure(question.method, question.epsilon, table.name, rows, size=table.rows, reference=known)
 
 
 def _rows(results: Results, question: Question, table: Table, splits: int) -> list[Row]:
@@ -195,10 +144,10 @@ def _run(
     progress: Callable[[int, int, str], None],
 ) -> None:
     """Run tasks and write each outcome down as soon as it is there."""
-    known = {table.name: table for table in found}
-    outcomes = _parallel(folder, tasks, jobs) if jobs > 1 else _in_turn(known, tasks)
+    outcomes = _parallel(folder, tasks, jobs) if jobs > 1 else _in_turn({one.name: one for one in found}, tasks)
     for done, (task, outcome) in enumerate(outcomes, 1):
-        results.add({**task.question.key(task.name, task.split), **asdict(outcome)})
+        known = {name: value for name, value in asdict(outcome).items() if value is not None}
+        results.add({**task.question.key(task.name, task.split), **known})
         said = f"{task.question.method} {task.question.epsilon} {task.name} split {task.split}: {outcome.accuracy:.1%}"
         progress(done, len(tasks), said)
 
@@ -212,8 +161,11 @@ def _parallel(folder: Path, tasks: Iterable[Task], jobs: int) -> Iterator[tuple[
     """Run tasks in processes of their own, which read the tables themselves. Started anew: a fork may copy locks."""
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         asked = {pool.submit(partial(_outcome_in, str(folder)), task): task for task in tasks}
-        for future in as_completed(asked):
-            yield asked[future], future.result()
+        try:
+            for future in as_completed(asked):
+                yield asked[future], future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)  # whoever stops or fails does not wait for what is still to come
 
 
 def _outcome_in(folder: str, task: Task) -> Outcome:
@@ -227,6 +179,16 @@ def _table(folder: str, name: str) -> Table:
 
 def _outcome(table: Table, task: Task) -> Outcome:
     asked = task.question
+    if asked.method in peers.NAMES:
+        return peers.run_peer(
+            table,
+            task.split,
+            peer=asked.method,
+            epsilon=asked.epsilon,
+            folder=task.peer_folder,
+            labelled=asked.labelled,
+            widen=asked.widen,
+        )
     return run_split(
         table,
         task.split,
@@ -236,4 +198,5 @@ def _outcome(table: Table, task: Task) -> Outcome:
         declare_rows=asked.declare_rows,
         declare_nulls=asked.declare_nulls,
         labelled=asked.labelled,
+        widen=asked.widen,
     )

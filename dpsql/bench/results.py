@@ -19,6 +19,9 @@ Row = dict[str, str]
 class Results:
     """Rows of text under named columns, in a file, or in memory alone where `path` is None.
 
+    A file that has the columns of `older`, an earlier form of the same results, is written anew with the columns of
+    now; what its rows do not know stays empty.
+
     >>> results = Results(None, ("set", "split", "accuracy"))
     >>> results.add({"set": "iris", "split": 0, "accuracy": 0.9})
     {'set': 'iris', 'split': '0', 'accuracy': '0.9'}
@@ -26,9 +29,10 @@ class Results:
     ('0.9', None)
     """
 
-    def __init__(self, path: Path | None, columns: Sequence[str]) -> None:
+    def __init__(self, path: Path | None, columns: Sequence[str], *, older: Sequence[str] = ()) -> None:
         self.path = path
         self.columns = tuple(columns)
+        self._older = tuple(older)
         self.rows: list[Row] = []
         self._indexes: dict[tuple[str, ...], dict[tuple[str, ...], Row]] = {}
         if path is not None:
@@ -72,9 +76,19 @@ class Results:
             path.write_text(_line(self.columns), encoding="utf-8", newline="")
             return
         reader = csv.DictReader(io.StringIO(whole.decode("utf-8"), newline=""))
-        if tuple(reader.fieldnames or ()) != self.columns:
+        found = tuple(reader.fieldnames or ())
+        if found not in (self.columns, self._older):
             raise UsageError(f'"{path}" has other columns than these results.', hint="name a new file")
-        self.rows = list(reader)
+        self.rows = [{name: row.get(name, "") for name in self.columns} for row in reader]
+        if found != self.columns:
+            self._write_anew(path)
+
+    def _write_anew(self, path: Path) -> None:
+        """Write header and rows to a new file beside it, then put that in its place: a kill leaves one or the other."""
+        new = path.with_name(path.name + ".new")
+        lines = [_line(self.columns), *(_line(row.values()) for row in self.rows)]
+        new.write_text("".join(lines), encoding="utf-8", newline="")
+        new.replace(path)
 
 
 def _values(row: Row, names: Sequence[str]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import json
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,18 +21,22 @@ import pandas as pd
 from sqlglot import exp
 
 from dpsql import methods
+from dpsql.bench.scores import Scores, scores
 from dpsql.database import connect
 from dpsql.engines.duckdb import open_file
 from dpsql.engines.files import read_rows
 from dpsql.errors import UsageError
+from dpsql.schema import category_text
 
 #: How many features each synthetic table has. A name may end with another seed of the generator, as in `syn5d:1`.
 SYNTHETIC = {"syn5d": 5, "syn10d": 10, "syn15d": 15}
-#: The tables of ACCURACY.md.
-SETS = (
+#: The tables of ACCURACY.md: all of them, those that are real, those of fewer than 1000 rows.
+REAL = (
     "adult", "mushroom", "nursery", "car", "pendigits", "magic04", "wall_robot", "votes", "claves", "iris", "wine",
-    "balance_scale", "heart_mrf", *SYNTHETIC,
+    "balance_scale", "heart_mrf",
 )  # fmt: skip
+SETS = (*REAL, *SYNTHETIC)
+GROUPS = {"all": SETS, "real": REAL, "small": ("votes", "iris", "wine", "balance_scale", "heart_mrf")}
 SYNTHETIC_ROWS = 3000
 #: The declared range of every synthetic feature: it holds 98 % of the values or more, the others are clamped.
 SYNTHETIC_RANGE = (-6, 6)
@@ -53,14 +58,19 @@ class Table:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one split gave: accuracy and majority share of the held-out rows, the forest's shape, epsilon spent."""
+    """What one split gave: figures of the held-out rows, the forest's shape, epsilon spent, seconds of training."""
 
     accuracy: float
     majority: float
     rows: int
-    depth: int
-    leaves: int
+    depth: int | None
+    leaves: int | None
     spent: str
+    balanced_accuracy: float | None = None
+    auc: float | None = None
+    log_loss: float | None = None
+    brier: float | None = None
+    seconds: float | None = None
 
 
 def tables(folder: Path, names: Sequence[str]) -> tuple[list[Table], dict[str, str]]:
@@ -113,17 +123,18 @@ def run_split(
     declare_rows: bool = False,
     declare_nulls: bool = False,
     labelled: int = 100,
+    widen: float = 1,
 ) -> Outcome:
     """Train on nine tenths of a table under a cap of exactly epsilon, and evaluate on the tenth held out.
 
     The split's number draws the tenth and is the method's `seed` too, unless `parameters` has one. The number of
     training rows is declared as public or not declared at all: a method that needs it then buys it. NULL is a category
-    of its own with `declare_nulls`, in the columns that are known to have some. Of 100 training rows `labelled` keep
-    their label. For a method that protects labels alone features are declared public; its published form, if it is
-    asked for, runs without a cap.
+    of its own with `declare_nulls`, in the columns that are known to have some. Every number's range is declared
+    `widen` times as wide. Of 100 training rows `labelled` keep their label. For a method that protects labels alone
+    features are declared public; its published form, if it is asked for, runs without a cap.
     """
     train, test = halves(table, split)
-    schema = declared(table.schema, rows=len(train) if declare_rows else None, nulls=declare_nulls)
+    schema = declared(table.schema, rows=len(train) if declare_rows else None, nulls=declare_nulls, widen=widen)
     train = with_labels(train, schema["label"], labelled, split)
     if "seed" in methods.get(method).parameters:
         parameters = {"seed": split, **parameters}
@@ -136,14 +147,45 @@ def run_split(
             db.register("train", schema | {"public_features": labels_alone}, cap=cap)
             if labels_alone:
                 db.set_cap("train", epsilon, kind="label")
+            started = time.perf_counter()
             model = db.train("train", epsilon=epsilon, method=method, **parameters)
+            seconds = time.perf_counter() - started
             result, spent = db.evaluate(model, test), db.budget("train", model.certificate["kind"]).spent_text
-    forest = model.released.forest
-    return Outcome(result.accuracy, result.majority, result.rows, forest.depth, forest.leaves, spent)
+    forest, found = model.released.forest, scored(test[schema["label"]], model.predict_proba(test))
+    return Outcome(
+        result.accuracy,
+        result.majority,
+        result.rows,
+        forest.depth,
+        forest.leaves,
+        spent,
+        found.balanced_accuracy,
+        found.auc,
+        found.log_loss,
+        found.brier,
+        seconds,
+    )
 
 
-def declared(schema: Mapping[str, Any], *, rows: int | None, nulls: bool) -> dict[str, Any]:
-    """Return a schema with this many rows or none, and with NULL as a value of each category that has some.
+def scored(labels: pd.Series, shares: pd.DataFrame) -> Scores:
+    """Return the figures of predicted shares, a column for each class, on the rows whose label is one of these."""
+    places = numbered(labels, list(shares.columns))
+    return scores(places[places >= 0], shares.to_numpy()[places >= 0])
+
+
+def numbered(labels: pd.Series, classes: Sequence[str]) -> Any:
+    """Return the number of each label's class; -1 for a label that is missing or none of them.
+
+    >>> numbered(pd.Series(["b", None, "a", "c"]), ["a", "b"])
+    array([ 1, -1,  0, -1])
+    """
+    places: dict[str | None, int] = {name: place for place, name in enumerate(classes)}
+    known = labels.astype(object).where(labels.notna(), None)
+    return np.array([places.get(category_text(value), -1) for value in known], dtype=np.int64)
+
+
+def declared(schema: Mapping[str, Any], *, rows: int | None, nulls: bool, widen: float = 1) -> dict[str, Any]:
+    """Return a schema with this many rows or none, NULL as a value of each category that has some, wider ranges.
 
     >>> color = {"features": {"color": {"type": "categorical", "values": ["red"]}}, "nulls": {"color": 3}, "rows": 9}
     >>> declared(color, rows=None, nulls=True)["features"]
@@ -152,13 +194,27 @@ def declared(schema: Mapping[str, Any], *, rows: int | None, nulls: bool) -> dic
     found = {key: value for key, value in schema.items() if key != "rows"}
     if rows is not None:
         found["rows"] = rows
+    found["features"] = {name: widened(feature, widen) for name, feature in schema["features"].items()}
     if nulls:
-        found["features"] = dict(schema["features"])
         for name in schema.get("nulls", ()):
             if schema["features"][name]["type"] == "categorical":
                 feature = schema["features"][name]
                 found["features"][name] = {**feature, "values": [*feature["values"], "NULL"], "null": "NULL"}
     return found
+
+
+def widened(feature: Mapping[str, Any], times: float) -> dict[str, Any]:
+    """Return a feature's declaration with a range this many times as wide, around the same middle.
+
+    >>> widened({"type": "numeric", "lower": 0, "upper": 10}, 5)
+    {'type': 'numeric', 'lower': -20.0, 'upper': 30.0}
+    """
+    if feature["type"] != "numeric" or times == 1:
+        return dict(feature)
+    lower, upper = feature.get("lower", feature.get("lo")), feature.get("upper", feature.get("hi"))
+    more = (times - 1) / 2 * (upper - lower)
+    kept = {key: value for key, value in feature.items() if key not in ("lo", "hi")}
+    return {**kept, "lower": lower - more, "upper": upper + more}
 
 
 def halves(table: Table, split: int) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -13,6 +13,7 @@ import click
 
 from dpsql import __version__
 from dpsql.cli import analyst, books, explaining, measuring, owner, parties, scoring, start
+from dpsql.cli.bench import bench
 from dpsql.cli.output import note, report
 from dpsql.errors import DpsqlError
 
@@ -35,6 +36,7 @@ _COMMANDS = (
     scoring.import_,
     books.ledger,
     start.shell,
+    bench,
 )
 
 

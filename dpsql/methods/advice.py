@@ -4,7 +4,7 @@ Every rule weighs noise against rows, in units that do not depend on a table: `r
 unit, so that noise of scale 1/epsilon on a count is one of these rows.
 
 - **Regime.** Below so many rows per class (times the root of the classes) marginals of all features drown, and *public*
-  trees, grown without data, are counted and nothing else. Numbers are split in the middle of what is left of their domain.
+  trees, grown without data, are counted and nothing else. Numbers are split near the middle of what is left of them.
 - **Marginals** get what brings the noise on the rows of one bin, √(2C)·m/epsilon, down to a fortieth of all rows, but
   never less than 40 % nor more than 80 % of what is left for them and the trees.
 - **Trees.** Five where each leaf can have as many rows as its noise at a depth of six and more, three or two otherwise:

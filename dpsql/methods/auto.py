@@ -3,8 +3,8 @@
 Ours. Steps, all through the kernel (`methods/advice.py` says how much each gets, from public facts alone):
 
 1. `size`: the number of rows, where the owner did not declare it. 3 % of epsilon; the rest is planned from the answer.
-2. `zoom`: a histogram of each number without classes. Where nearly all rows lie in a part of the declared range, numbers
-   are clamped to that part from then on, so that the 64 cells of their grid lie where the rows are.
+2. `zoom`: a histogram of each number without classes. Where nearly all rows lie in a part of the declared range,
+   numbers are clamped to that part from then on, so that the 64 cells of their grid lie where the rows are.
 3. `marginals`: noisy counts of every feature's bins by class, as the leaves of one-feature trees. From them follow, for
    free, groups of bins, how each group lifts each class (a naive-Bayes reader), and how much each feature tells
    (`trees/profile.py`).
@@ -24,6 +24,7 @@ values alone. The steps are sequential, so their epsilons add up to the whole.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -109,8 +110,7 @@ def steps(schema: Schema, advice: Advice, nano_epsilon: int, rows: float) -> Com
     """Return the steps of one run; they add up to epsilon exactly."""
     classes, count = len(schema.classes), len(axes(schema))
     if advice.regime == PUBLIC:
-        counts = shared_counts(nano_epsilon, advice.trees, schema, advice.trees * 2**advice.depth * classes)
-        return counts
+        return shared_counts(nano_epsilon, advice.trees, schema, advice.trees * 2**advice.depth * classes)
     zoom = nano_epsilon * advising.ZOOM_SHARE // 100 if advice.zoom else 0
     pick = nano_epsilon * advising.PICK_SHARE // 100 if advice.pick else 0
     left = nano_epsilon - zoom - pick
@@ -142,8 +142,6 @@ def steps(schema: Schema, advice: Advice, nano_epsilon: int, rows: float) -> Com
 
 
 def _renamed(step: Step, name: str, note: str) -> Step:
-    from dataclasses import replace
-
     return replace(step, name=name, note=note)
 
 
@@ -207,8 +205,6 @@ class _Run:
             np.add.at(counts, digit(values, axis), marginal.counts)
             wider = marginal.deviation * np.sqrt(len(values) / axis.cells)
             return profile(Marginal(counts, float(wider), ordered=False), totals)
-        from dataclasses import replace
-
         return replace(found, group=found.group[cell_bins(axis, self.bins)])
 
     def _trees(self, ladders: Ladders, rungs: Sequence[Profile]) -> Forest:

@@ -63,4 +63,4 @@ def _flat(axis: Axis, generator: np.random.Generator) -> Profile:
 
 
 def _rounded(forest: Forest, noisy_counts: NDArray[np.float64]) -> list[int]:
-    return [int(round(total)) for total in noisy_counts.sum(axis=0) / forest.trees]
+    return [round(total) for total in noisy_counts.sum(axis=0) / forest.trees]

@@ -41,9 +41,7 @@ class Mixtures:
         ):
             raise ParameterError("mixtures", allowed="one known part for each tree", given=self.part.shape)
         if self.weights.shape != (len(self.factors),) or self.weights.min() < 1:
-            raise ParameterError(
-                "weights", allowed="one whole number from 1 for each mixture", given=self.weights.shape
-            )
+            raise ParameterError("weights", allowed="one from 1 on for each mixture", given=self.weights.shape)
         if self.factors.min() < 0 or self.factors.max() > LARGEST_FACTOR:
             raise ParameterError("factors", allowed=f"from 0 to {LARGEST_FACTOR}", given=int(self.factors.max()))
 

@@ -1,8 +1,8 @@
 """What the noisy marginal of a feature tells: groups of its bins, how each group lifts each class, how much it tells.
 
 Looks at released counts alone. Neighbouring bins of a number are merged until a group has enough rows to stand out of
-the noise, then parted again where the classes on both sides differ by more than noise and chance can explain. The values
-of a category are put in an order first: along the direction in which their class shares differ most.
+the noise, then parted again where the classes on both sides differ by more than noise and chance can explain. The
+values of a category are put in an order first: along the direction in which their class shares differ most.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Profile:
     """A feature (or one of its axes) as noisy counts show it. Groups are numbered in an order that has a meaning.
 
     `group` is the group of each bin; `counts` is groups × classes, `spread` the standard deviation of the noise on each
-    count of a group; `mass` the share of rows in each group; `lifts` what a group adds to the log of each class's share;
-    `information` how far it moves them on average.
+    count of a group; `mass` the share of rows in each group; `lifts` what a group adds to the log of each class's
+    share; `information` how far it moves them on average.
     """
 
     group: Ints

@@ -1,4 +1,4 @@
-"""From noisy class counts of leaves to what each leaf adds to the log of a class's share. Looks at released counts alone.
+"""From noisy class counts of leaves to what each leaf adds to the log of a class's share. Released counts alone.
 
 The counts of a node are the sums over its leaves. From the root down, each node lends its children as many rows of its
 own class shares as the noise of their counts may have made up: where rows outweigh noise a leaf speaks for itself,

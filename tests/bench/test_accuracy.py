@@ -1,4 +1,4 @@
-"""Tests of `python -m dpsql.bench accuracy` on a small table of our own."""
+"""Tests of `dpsql bench accuracy` on a small table of our own."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,15 @@ import duckdb
 import pytest
 from click.testing import CliRunner, Result
 
-from dpsql import census
-from dpsql.bench import accuracy
+from dpsql import census, methods
+from dpsql.bench import accuracy, figures
 from dpsql.bench.__main__ import main
-from dpsql.bench.accuracy import Question, references
-from dpsql.bench.splits import SETS, Outcome, Table
+from dpsql.bench.accuracy import Question
+from dpsql.bench.figures import references
+from dpsql.bench.splits import GROUPS, REAL, SETS, Outcome, Table
 
 QUICK = ("--param", "trees=2", "--param", "depth=2")
+ONE = ("--sets", "people", "--method", "rosnam", "--epsilon", "1")
 
 
 @pytest.fixture
@@ -38,9 +41,7 @@ def folder(tmp_path: Path) -> Path:
 
 def run(folder: Path, *words: str) -> Result:
     """Run the command in this process."""
-    return CliRunner().invoke(
-        main, ["accuracy", "--data", str(folder), "--sets", "people", *words], catch_exceptions=False
-    )
+    return CliRunner().invoke(main, ["accuracy", "--data", str(folder), *ONE, *words], catch_exceptions=False)
 
 
 def written(folder: Path) -> list[dict[str, str]]:
@@ -63,13 +64,14 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
 
 def test_one_table_per_method_and_epsilon(folder: Path) -> None:
-    """Each has a title and a line for each set."""
+    """Each has a title and a line for each set; below them both methods stand side by side, for each epsilon."""
     done = run(folder, "--method", "rosnam,rdt", "--epsilon", "0.5,1.0", "--splits", "1", *QUICK)
     assert done.exit_code == 0
     titles = [f"{method}, epsilon {epsilon}" for method in ("rosnam", "rdt") for epsilon in ("0.5", "1")]
     places = [done.stdout.index(title) for title in titles]
     assert places == sorted(places)
-    assert done.stdout.count("│ people") == 4
+    assert done.stdout.count("│ people") == 4 + 2
+    assert done.stdout.index("Accuracy %, epsilon 1") > places[-1]
 
 
 def test_a_line_has_mean_spread_and_error(folder: Path, fake: list[tuple[str, int]]) -> None:
@@ -93,10 +95,31 @@ def test_missing_table_is_skipped_by_name(folder: Path, fake: list[tuple[str, in
     assert "people" in done.stdout
 
 
-def test_all_sets_are_tried_by_default(folder: Path, fake: list[tuple[str, int]]) -> None:
-    """Every table of the list is run or named."""
-    done = CliRunner().invoke(main, ["accuracy", "--data", str(folder), "--splits", "1"], catch_exceptions=False)
-    assert all(name in done.stdout + done.stderr for name in SETS)
+@pytest.mark.parametrize(("group", "names"), GROUPS.items())
+def test_groups_of_sets_have_names(folder: Path, fake: list[tuple[str, int]], group: str, names: Sequence[str]) -> None:
+    """Every table of the group is run or named, and no other."""
+    done = run(folder, "--sets", group, "--splits", "1")
+    tried = [name for name in SETS if f"{name} is skipped" in done.stderr or f"│ {name} " in done.stdout]
+    assert tried == list(names)
+
+
+def test_real_sets_at_four_epsilons_are_the_default(folder: Path, fake: list[tuple[str, int]]) -> None:
+    """Without words the default method is run on the real tables."""
+    schemas = json.loads((folder / "schemas.json").read_text(encoding="utf-8"))
+    (folder / "schemas.json").write_text(json.dumps({"iris": schemas["people"]}), encoding="utf-8")
+    done = CliRunner().invoke(main, ["accuracy", "--data", str(folder), "--json"], catch_exceptions=False)
+    found = json.loads(done.stdout)
+    assert [(one["method"], one["epsilon"], one["set"], one["splits"]) for one in found["figures"]] == [
+        (methods.DEFAULT, epsilon, "iris", 10) for epsilon in ("0.1", "0.5", "1", "2")
+    ]
+    assert set(found["skipped"]) == set(REAL) - {"iris"}
+
+
+def test_a_folder_without_tables_is_refused(tmp_path: Path) -> None:
+    """Nothing to measure is an error with a next step."""
+    done = run(tmp_path)
+    assert done.exit_code == 2
+    assert "Try:   --data FOLDER" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -109,6 +132,10 @@ def test_all_sets_are_tried_by_default(folder: Path, fake: list[tuple[str, int]]
         (("--splits", "0"), "splits must be auto"),
         (("--param", "trees"), "param must be NAME=VALUE"),
         (("--param", "trees=0"), "trees must be"),
+        (("--peer", "diffprivlib-forrest"), 'there is no peer "diffprivlib-forrest". Did you mean'),
+        (("--method", "none"), "nothing to measure"),
+        (("--plot", "picture.gif"), "plot must be a file that ends with .png"),
+        (("--method", "none", "--peer", "dpebm", "--peer-folder", "nowhere"), "dpsql bench peers --install nowhere"),
     ],
 )
 def test_wrong_words_are_refused(folder: Path, words: tuple[str, ...], said: str) -> None:
@@ -137,7 +164,7 @@ def test_what_is_written_down_is_not_run_again(folder: Path, fake: list[tuple[st
     fake.clear()
     run(folder, *words, "3")
     assert fake == [("rdt", 2)]
-    for other in (("--epsilon", "2"), ("--param", "trees=3"), ("--declare-rows",), ("--declare-nulls",)):
+    for other in (("--epsilon", "2"), ("--param", "trees=3"), ("--declare-rows",), ("--widen", "5")):
         fake.clear()
         run(folder, *words, "1", *other)
         assert fake == [("rdt", 0)]
@@ -145,7 +172,7 @@ def test_what_is_written_down_is_not_run_again(folder: Path, fake: list[tuple[st
 
 def test_a_killed_run_goes_on_where_it_stopped(folder: Path) -> None:
     """After a kill in the middle, with half a line written, the same command ends with every split once."""
-    command = [sys.executable, "-m", "dpsql.bench", "accuracy", "--data", str(folder), "--sets", "people"]
+    command = [sys.executable, "-m", "dpsql.bench", "accuracy", "--data", str(folder), *ONE]
     command += ["--splits", "4", "--csv", str(folder / "out.csv"), *QUICK]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         while process.poll() is None and (not (folder / "out.csv").exists() or len(written(folder)) < 1):
@@ -191,6 +218,54 @@ def test_another_reference_can_be_named(folder: Path, fake: list[tuple[str, int]
     assert found[0]["in_band"] == "one split"
 
 
+def test_the_other_figures_are_written_down(folder: Path) -> None:
+    """Balanced accuracy, AUC and Brier score are shares, the log loss and the seconds are positive."""
+    run(folder, "--method", "rdt", "--splits", "1", "--csv", str(folder / "out.csv"), *QUICK)
+    row = written(folder)[0]
+    assert all(0 < float(row[name]) < 1 for name in ("balanced_accuracy", "auc", "brier"))
+    assert all(float(row[name]) > 0 for name in ("log_loss", "seconds"))
+
+
+def test_an_old_file_is_read_on(folder: Path, fake: list[tuple[str, int]]) -> None:
+    """A file from before there were other figures keeps its splits; what they do not know is empty."""
+    old = "rosnam,1,,,people,0,60,2,8,0.6,0.5,1\n"
+    (folder / "out.csv").write_text(",".join(accuracy.OLD_COLUMNS) + "\n" + old, encoding="utf-8")
+    found = json.loads(run(folder, "--splits", "2", "--json", "--csv", str(folder / "out.csv")).stdout)["figures"]
+    assert fake == [("rosnam", 1)]
+    assert (found[0]["mean"], found[0]["auc"]) == (pytest.approx(56.0), None)
+    assert [(row["accuracy"], row["auc"]) for row in written(folder)] == [("0.6", ""), ("0.52", "")]
+
+
+def test_nothing_is_run_when_only_a_look_is_asked_for(folder: Path, fake: list[tuple[str, int]]) -> None:
+    """--no-run shows the splits that are there, and leaves out cells that have none."""
+    words = ("--csv", str(folder / "out.csv"), "--json")
+    run(folder, *words, "--splits", "2")
+    fake.clear()
+    found = json.loads(run(folder, *words, "--splits", "5", "--epsilon", "1,2", "--no-run").stdout)["figures"]
+    assert [(one["epsilon"], one["splits"]) for one in found] == [("1", 2)]
+    assert fake == []
+
+
+def test_a_summary_is_written(folder: Path, fake: list[tuple[str, int]]) -> None:
+    """One line for each cell, with its mean and standard error, that reads back."""
+    run(folder, "--splits", "3", "--epsilon", "1,2", "--summary", str(folder / "summary.csv"))
+    found = figures.read(folder / "summary.csv")
+    assert [(one.epsilon, one.splits, one.mean) for one in found] == [("1", 3, 52.0), ("2", 3, 52.0)]
+    assert found[0].standard_error == pytest.approx(2 / 3**0.5, abs=0.001)
+
+
+def test_recorded_peers_stand_beside_a_method(folder: Path, fake: list[tuple[str, int]]) -> None:
+    """On a table that they were measured on, at that epsilon; not with --no-peers, not for other domains or labels."""
+    schemas = json.loads((folder / "schemas.json").read_text(encoding="utf-8"))
+    (folder / "schemas.json").write_text(json.dumps({"iris": schemas["people"]}), encoding="utf-8")
+    words = ("--sets", "iris", "--splits", "1")
+    assert "diffprivlib-nb" in run(folder, *words).stdout
+    beside = json.loads(run(folder, *words, "--json").stdout)["recorded_peers"]
+    assert {(one["set"], one["epsilon"]) for one in beside} == {("iris", "1")}
+    for other in (("--no-peers",), ("--widen", "5"), ("--labelled", "50")):
+        assert "diffprivlib" not in run(folder, *words, *other).stdout
+
+
 def test_references_are_those_of_the_tables() -> None:
     """A few figures of each of ACCURACY.md's tables, by the names that methods have here."""
     known = references()
@@ -216,6 +291,7 @@ def test_a_key_names_everything_that_was_asked() -> None:
         Question("rdt", "2"),
         Question("rdt", "1", (("trees", 3),)),
         Question("rdt", "1", (), True),
+        Question("rdt", "1", widen=5),
     ]
     assert all(one.key("iris", 0) != other.key("iris", 0) for other in others)
 
@@ -226,6 +302,6 @@ def test_the_wheel_carries_the_references() -> None:
     wheel = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]["targets"][
         "wheel"
     ]
-    assert (root / "dpsql" / "bench" / "reference.csv").is_file()
+    assert all((root / "dpsql" / "bench" / name).is_file() for name in ("reference.csv", "peers.csv"))
     assert "exclude" not in wheel
     assert wheel["packages"] == ["dpsql"]

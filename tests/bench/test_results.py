@@ -74,6 +74,17 @@ def test_other_columns_are_refused(file: Path) -> None:
         Results(file, ("set", "epsilon"))
 
 
+def test_an_earlier_form_is_written_anew(file: Path) -> None:
+    """A file with the older columns gets the new ones, empty for its rows, and is the new form from then on."""
+    more = (*COLUMNS, "auc")
+    assert Results(file, more, older=COLUMNS).find({"set": "iris"}) == {
+        "set": "iris", "split": "0", "accuracy": "0.9", "auc": "",
+    }  # fmt: skip
+    Results(file, more, older=COLUMNS).add({"set": "car", "auc": 0.5})
+    assert [row["auc"] for row in Results(file, more).rows] == ["", "", "0.5"]
+    assert sorted(path.name for path in file.parent.iterdir()) == ["out.csv"]
+
+
 @pytest.mark.parametrize("row", [{"sett": "iris"}, {"set": "a\nb"}])
 def test_a_row_that_does_not_fit_is_refused(file: Path, row: dict[str, object]) -> None:
     """Unknown columns and line ends are errors, and nothing is written."""

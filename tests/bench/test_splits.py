@@ -72,6 +72,21 @@ def test_the_split_shapes_the_trees(asked: list[Any]) -> None:
     assert {seed for _, _, seed in asked} == {1}
 
 
+def test_ranges_can_be_declared_wider(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `widen` 5 a range from 16 to 96 is declared from -144 to 256; categories stay."""
+    found: list[Schema] = []
+    original = rdt.grown
+    monkeypatch.setattr(rdt, "grown", lambda schema, *rest: found.append(schema) or original(schema, *rest))
+    for widen in (1, 5):
+        run_split(PEOPLE, 0, method="rdt", epsilon="1", parameters=QUICK, widen=widen)
+    plain, wide = (
+        dict(zip((f.name for f in one.features), one.features, strict=True)) for one in (found[0], found[-1])
+    )
+    assert (plain["age"].lower, plain["age"].upper) == (16, 96)
+    assert (wide["age"].lower, wide["age"].upper) == (-144, 256)
+    assert plain["sex"] == wide["sex"]
+
+
 def test_a_method_without_a_seed_runs() -> None:
     """Method id3 takes no seed and gets none."""
     assert run_split(PEOPLE, 1, method="id3", epsilon="1", parameters={"depth": 1}).depth == 1

@@ -1,0 +1,88 @@
+"""The tables of `dpsql bench accuracy`: one for each method and epsilon, one beside the peers, and the means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.table import Table
+
+from dpsql.bench.figures import Figure, Mean
+from dpsql.bench.show import number
+
+
+def cells(title: str, figures: Sequence[Figure]) -> Table:
+    """Return the cells of one method and epsilon as a table."""
+    shown = Table(title=title)
+    shown.add_column("set", no_wrap=True)
+    words = ("splits", "mean %", "sd", "error", "reference", "difference", "reached", "in band", "majority")
+    for word in (*words, "balanced", "AUC", "log loss", "Brier", "train s"):
+        shown.add_column(word, justify="right")
+    for one in figures:
+        shown.add_row(
+            one.set,
+            str(one.splits),
+            *(number(value, places=1) for value in (one.mean, one.sd, one.standard_error, one.reference)),
+            number(one.difference, places=1, sign=True),
+            *((word or "").removeprefix("within ") for word in (one.reached, one.in_band)),
+            number(one.majority, places=1),
+            number(one.balanced_accuracy, places=1),
+            *(number(value, places=3) for value in (one.auc, one.log_loss, one.brier)),
+            number(one.seconds, places=2),
+        )
+    return shown
+
+
+def side_by_side(epsilon: str, figures: Sequence[Figure]) -> Table:
+    """Return all methods and peers of one epsilon beside each other, a line for each table and one for the means.
+
+    The best of a line is bold. Means are over all tables, for those that have all, and over what everybody has.
+    """
+    methods = list(dict.fromkeys(one.method for one in figures))
+    shown = Table(title=f"Accuracy %, epsilon {epsilon}", min_width=24)
+    shown.add_column("set")
+    for name in methods:
+        shown.add_column(name, justify="right")
+    found = {(one.set, one.method): one.mean for one in figures}
+    names = list(dict.fromkeys(one.set for one in figures))
+    for name in names:
+        shown.add_row(name, *best([found.get((name, method)) for method in methods]))
+    shown.add_section()
+    common = [name for name in names if all((name, method) in found for method in methods)]
+    for over in (names, common) if 0 < len(common) < len(names) else (names,):
+        shown.add_row(f"mean of {len(over)}", *best([_mean(found, over, method) for method in methods]))
+    return shown
+
+
+def _mean(found: Mapping[tuple[str, str], float], names: Sequence[str], method: str) -> float | None:
+    """Return a method's mean over tables; None where it lacks one of them."""
+    known = [found[name, method] for name in names if (name, method) in found]
+    return sum(known) / len(known) if len(known) == len(names) else None
+
+
+def best(values: Sequence[float | None]) -> list[str]:
+    """Return numbers as text, the largest in bold.
+
+    >>> best([70, None, 71.26])
+    ['70.0', '', '[bold]71.3[/bold]']
+    """
+    largest = max((value for value in values if value is not None), default=None)
+    return [f"[bold]{number(one, places=1)}[/bold]" if one == largest else number(one, places=1) for one in values]
+
+
+def overview(found: Sequence[Mean]) -> Table:
+    """Return the means over tables of every method and epsilon, beside the reference's."""
+    shown = Table(title="Mean over the tables, in %")
+    shown.add_column("method")
+    for word in ("epsilon", "sets", "mean %", "reference", "difference", "cells that reach it"):
+        shown.add_column(word, justify="right")
+    for one in found:
+        shown.add_row(
+            one.method,
+            one.epsilon,
+            str(one.sets),
+            number(one.mean, places=2),
+            number(one.reference, places=2),
+            number(one.difference, places=2, sign=True),
+            "" if one.reached is None else f"{one.reached} of {one.sets}",
+        )
+    return shown

@@ -1,0 +1,8 @@
+"""All commands of the bench, for `dpsql bench` and for `python -m dpsql.bench`."""
+
+from __future__ import annotations
+
+from dpsql.bench.accuracy_commands import accuracy, peers
+from dpsql.bench.speed_commands import counts, growth, noise
+
+COMMANDS = (accuracy, peers, counts, growth, noise)
