@@ -17,7 +17,7 @@ from dpsql.features import MAX_STEPS
 
 #: What the names of kept rows begin with.
 KEPT = "kept_"
-_KEPT = re.compile(r"node|class|word_[0-9]+")
+_KEPT = re.compile(r"node|class|ticket|word_[0-9]+")
 #: Keys whose values are numbers on a public grid, whatever the rows hold.
 GRID_KEYS = frozenset(("leaf", "node", "class", "ask", "cell"))
 _FORBIDDEN = (
@@ -89,7 +89,7 @@ def check(query: exp.Expr) -> None:
 
 
 def check_kept(query: exp.Expr) -> None:
-    """Raise NotAggregate unless the query gives rows that may wait in a workspace: node, class and words of cells.
+    """Raise NotAggregate unless the query gives rows that may wait in a workspace: node, class, ticket, words.
 
     >>> import sqlglot
     >>> check_kept(sqlglot.parse_one("SELECT node, class, word_0 FROM depth_1"))
@@ -99,7 +99,7 @@ def check_kept(query: exp.Expr) -> None:
     _check_parts(query)
     for projection in query.selects:
         if not isinstance(projection, exp.Column) or not _KEPT.fullmatch(projection.name):
-            raise NotAggregate("a kept row has a node, a class and words of cells, and nothing else")
+            raise NotAggregate("a kept row has a node, a class, a ticket and words of cells, and nothing else")
 
 
 def check_unlabelled(query: exp.Expr, label: str) -> None:

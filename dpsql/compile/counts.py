@@ -19,25 +19,13 @@ import numpy as np
 from sqlglot import exp
 
 from dpsql.compile.levels import Tables, node_tables, walk
-from dpsql.compile.source import PACKED, Source, Tickets, packed, word_name
+from dpsql.compile.source import PACKED, WHOLE, Part, Source, Tickets, packed, word_name
 from dpsql.compile.vocabulary import Vocabulary, as_int, paren, whole
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import words
 
 START = "start"
 ROOTS = "roots"
-
-
-@dataclass(frozen=True)
-class Part:
-    """One of several disjoint parts of the units, picked by the upper half of the ticket; `side` names its source."""
-
-    index: int = 0
-    of: int = 1
-    side: str = ""
-
-
-WHOLE = Part()
 
 
 @dataclass(frozen=True)
@@ -98,15 +86,14 @@ def summed(query: exp.Select, rows: str, tables: Tables, *, steps: int) -> State
 def row_count(source: Source, vocabulary: Vocabulary, tickets: Tickets, part: Part = WHOLE) -> Statement:
     """Return the statement that counts the rows that training would use."""
     query = exp.select(exp.Count(this=exp.Star()).as_("rows")).from_(PACKED)
-    query = query.with_(PACKED, packed(source, vocabulary, tickets))
-    return Statement(only_part(query, part), {})
+    return Statement(query.with_(PACKED, packed(source, vocabulary, tickets, part)), {})
 
 
 def at_nodes(
     source: Source, forest: Forest, vocabulary: Vocabulary, tickets: Tickets, trees: Slice, part: Part
 ) -> tuple[exp.Select, str, Tables]:
     """Return an unfinished query whose CTEs bring every row to its leaf, the last CTE's name, and the tables."""
-    query = exp.Select().with_(PACKED, packed(source, vocabulary, tickets))
+    query = exp.Select().with_(PACKED, packed(source, vocabulary, tickets, part))
     tables = node_tables(forest)
     if trees.shared:
         start = exp.select(exp.column("node", ROOTS), exp.column(exp.Star(), PACKED))
@@ -114,7 +101,7 @@ def at_nodes(
         tables[ROOTS] = root_table(forest.trees)
     else:
         start = _own_tree(forest.trees, trees)
-    query = query.with_(START, only_part(start, part))
+    query = query.with_(START, start)
     query, last = walk(query, forest, start=START, carried=("class",))
     return query, last, tables
 
@@ -147,6 +134,8 @@ def root_table(trees: int) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def _own_tree(count: int, trees: Slice) -> exp.Select:
+    if trees.total == 1:
+        return exp.select(exp.alias_(as_int(whole(0)), "node"), exp.column(exp.Star(), PACKED)).from_(PACKED)
     tree = exp.Mod(this=exp.column("ticket"), expression=whole(trees.total))
     node = as_int(tree)
     if trees.first:
@@ -156,11 +145,3 @@ def _own_tree(count: int, trees: Slice) -> exp.Select:
         low, high = whole(trees.first), whole(trees.first + count - 1)
         start = start.where(exp.Between(this=paren(tree.copy()), low=low, high=high))
     return start
-
-
-def only_part(query: exp.Select, part: Part) -> exp.Select:
-    """Return the query for the rows of one part of the units: their ticket is among its columns."""
-    if part.of == 1:
-        return query
-    upper = paren(exp.BitwiseRightShift(this=exp.column("ticket"), expression=whole(32)))
-    return query.where(exp.Mod(this=upper, expression=whole(part.of)).eq(whole(part.index)))

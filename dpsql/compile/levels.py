@@ -38,11 +38,12 @@ def walk(
     start: str,
     carried: Sequence[str],
     nodes: Mapping[int, exp.Expr] | None = None,
+    suffix: str = "",
 ) -> tuple[exp.Select, str]:
     """Return the query with a CTE for each level, `depth_1`, `depth_2`, …, and the name of the last.
 
     `start` is a CTE with a column `node` and the words; `carried` are other columns that go along. `nodes` replaces the
-    node tables of some levels (a model's stored tables, or literal values).
+    node tables of some levels (a model's stored tables, or literal values), `suffix` tells the CTEs of two walks apart.
     """
     held = [*carried, *(word_name(number) for number in range(words(len(forest.axes))))]
     last = start
@@ -60,7 +61,7 @@ def walk(
                 copy=False,
             )
         )
-        last = f"depth_{depth + 1}"
+        last = f"depth_{depth + 1}{suffix}"
         query = query.with_(last, step, copy=False)
     return query, last
 

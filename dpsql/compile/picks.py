@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from dpsql.compile.counts import ROOTS, START, Part, Statement, only_part, root_table
+from dpsql.compile.counts import ROOTS, START, Statement, root_table
 from dpsql.compile.levels import node_tables, walk
-from dpsql.compile.source import PACKED, Source, Tickets, packed, word_name
+from dpsql.compile.source import PACKED, Part, Source, Tickets, packed, word_name
 from dpsql.compile.vocabulary import Vocabulary, paren, whole
 from dpsql.compile.votes import NUMBERED, ROW, SCORES, WINNER, class_of_rank, rank_of_class
+from dpsql.trees.forest import Forest
 from dpsql.trees.grid import words
 from dpsql.trees.mixtures import Mixtures
 
@@ -31,18 +32,44 @@ def right_rows(source: Source, mixtures: Mixtures, vocabulary: Vocabulary, ticke
     """Return the statement that counts the rows which each mixture labels right, as `right_0`, `right_1`, …"""
     forest = mixtures.released.forest
     held = [word_name(number) for number in range(words(len(forest.axes)))]
-    query = exp.Select().with_(PACKED, packed(source, vocabulary, tickets))
+    query = exp.Select().with_(PACKED, packed(source, vocabulary, tickets, part), copy=False)
     label = exp.alias_(exp.column("class"), TRUTH)
     numbered = exp.select(exp.alias_(exp.Window(this=exp.RowNumber()), ROW), label, *held).from_(PACKED)
-    query = query.with_(NUMBERED, only_part(numbered, part), materialized=True)
-    start = exp.select(exp.column("node", ROOTS), exp.column(exp.Star(), NUMBERED)).from_(NUMBERED)
-    query = query.with_(START, start.join(ROOTS, join_type="cross"))
-    query, last = walk(query, forest, start=START, carried=(ROW, TRUTH))
-    query = query.with_(SCORES, _scores(last, mixtures.factors.shape[1]))
-    query = query.with_(WINNER, _winners(mixtures, len(source.schema.classes)))
+    query = query.with_(NUMBERED, numbered, materialized=True, copy=False)
+    query, scores = _walked(query, forest, mixtures.factors.shape[1])
+    query = query.with_(WINNER, _winners(mixtures, scores, len(source.schema.classes)), copy=False)
     right = [_right(number, len(source.schema.classes)) for number in range(len(mixtures.factors))]
     tables = node_tables(forest) | {ROOTS: root_table(forest.trees), LEAVES: _leaf_table(mixtures)}
-    return Statement(query.select(*right).from_(WINNER), tables)
+    return Statement(query.select(*right, copy=False).from_(exp.to_table(WINNER), copy=False), tables)
+
+
+def _walked(query: exp.Select, forest: Forest, parts: int) -> tuple[exp.Select, str]:
+    """Take the rows through all trees and add up what they say; trees that end early are walked no further."""
+    leading, ends = forest.early
+    if not leading:
+        return _scored(query, forest, parts, None, SCORES), SCORES
+    shallow = Forest(forest.axes, forest.trees, forest.levels[:ends])
+    query = _scored(query, shallow, parts, exp.LT(this=_root(), expression=whole(leading)), "shallow")
+    query = _scored(query, forest, parts, exp.GTE(this=_root(), expression=whole(leading)), "deep")
+    same = [exp.column(name, "deep").eq(exp.column(name, "shallow")) for name in (ROW, TRUTH, "class")]
+    keys = [exp.column(name, "deep") for name in (ROW, TRUTH, "class")]
+    sums = [
+        exp.alias_(exp.Add(this=exp.column(name, "deep"), expression=exp.column(name, "shallow")), name)
+        for name in (f"part_{part}" for part in range(parts))
+    ]
+    both = exp.select(*keys, *sums).from_("deep").join("shallow", on=exp.and_(*same))
+    return query.with_(SCORES, both, copy=False), SCORES
+
+
+def _root() -> exp.Column:
+    return exp.column("node", ROOTS)
+
+
+def _scored(query: exp.Select, forest: Forest, parts: int, test: exp.Expr | None, name: str) -> exp.Select:
+    start = exp.select(_root(), exp.column(exp.Star(), NUMBERED)).from_(NUMBERED).join(ROOTS, join_type="cross")
+    query = query.with_(f"{START}_{name}", start if test is None else start.where(test), copy=False)
+    query, last = walk(query, forest, start=f"{START}_{name}", carried=(ROW, TRUTH), suffix=f"_{name}")
+    return query.with_(name, _scores(last, parts), copy=False)
 
 
 def right_name(number: int) -> str:
@@ -62,13 +89,14 @@ def _scores(last: str, parts: int) -> exp.Select:
     return query.group_by(*(key.copy() for key in keys))
 
 
-def _winners(mixtures: Mixtures, classes: int) -> exp.Select:
+def _winners(mixtures: Mixtures, scores: str, classes: int) -> exp.Select:
     keys = [exp.column(ROW), exp.column(TRUTH)]
     best = [
         exp.alias_(exp.Max(this=rank_of_class(_mixed(row), classes)), f"best_{number}")
         for number, row in enumerate(mixtures.factors.tolist())
     ]
-    return exp.select(*keys, *best).from_(SCORES).group_by(*(key.copy() for key in keys))
+    query = exp.Select().select(*keys, *best, copy=False).from_(exp.to_table(scores), copy=False)
+    return query.group_by(*(key.copy() for key in keys), copy=False)
 
 
 def _mixed(factors: list[int]) -> exp.Expr:

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from dpsql.compile.counts import ROOTS, WHOLE, Part, Statement, only_part, root_table
+from dpsql.compile.counts import ROOTS, Statement, root_table
 from dpsql.compile.levels import node_tables
 from dpsql.compile.pseudo import LEAVES, leaf_table
 from dpsql.compile.shares import TOTALS, best_class, share, share_of, with_totals
-from dpsql.compile.source import PACKED, Source, Tickets, packed, word_name
+from dpsql.compile.source import PACKED, WHOLE, Part, Source, Tickets, packed, word_name
 from dpsql.compile.vocabulary import Vocabulary, as_int, double, paren, whole
 from dpsql.compile.votes import ROW, Parts, scored
 from dpsql.trees.grid import words
@@ -42,11 +42,11 @@ def score_counts(
     """Return the statement that counts (ask, cell): which histogram, and which cell of it."""
     forest, classes = released.forest, released.weights.shape[1]
     grid = ScoreGrid(classes)
-    query = exp.Select().with_(NUMBERED, packed(source, vocabulary, tickets))
+    query = exp.Select().with_(NUMBERED, packed(source, vocabulary, tickets, part))
     names = [word_name(number) for number in range(words(len(forest.axes)))]
     own = [exp.alias_(exp.column("class"), "truth"), exp.alias_(_chance(), "chance")]
     rows = exp.select(exp.alias_(exp.Window(this=exp.RowNumber()), ROW), *own, *names).from_(NUMBERED)
-    query = query.with_(PACKED, only_part(rows, part), materialized=True)
+    query = query.with_(PACKED, rows, materialized=True)
     query = scored(query, forest, Parts({}, exp.to_table(LEAVES), exp.to_table(ROOTS)), carried=(ROW,))
     query = with_totals(query, classes, released.nat, key=ROW)
     query = query.with_(_TOLD, _told(classes))

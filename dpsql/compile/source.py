@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from dpsql.compile.vocabulary import Vocabulary, column, double, paren, whole
 from dpsql.schema import CELLS, Categorical, Feature, Numeric, Schema, Target
-from dpsql.trees.grid import AXES_PER_WORD, BITS, Axis, axes
+from dpsql.trees.grid import AXES_PER_WORD, BITS, Axis, axes, words
 
 PACKED = "packed"
 #: How many cells of numbers are added up as doubles before one cast: 64^8 = 2^48 is exact.
@@ -29,7 +29,8 @@ class Source:
 
     `columns` maps a column of the schema to its expression (itself for a table, its definition for a view),
     `where` is a view's own filter, `whole` names the columns of integer type: they cannot hold NaN. With `labelled`
-    false the label is not read at all: every row counts, each with class 0.
+    false the label is not read at all: every row counts, each with class 0. `held` names a workspace table that has the
+    packed rows already.
     """
 
     schema: Schema
@@ -38,6 +39,7 @@ class Source:
     where: exp.Expr | None = None
     whole: frozenset[str] = frozenset()
     labelled: bool = True
+    held: str = ""
 
     def only(self, name: str, value: str) -> Source:
         """Return the rows alone whose column, as text, is this value."""
@@ -63,21 +65,37 @@ class Tickets:
         return "<Tickets>"
 
 
+@dataclass(frozen=True)
+class Part:
+    """One of several disjoint parts of the units, picked by the upper half of the ticket; `side` names its source."""
+
+    index: int = 0
+    of: int = 1
+    side: str = ""
+
+
+WHOLE = Part()
+
+
 def table(name: str, schema: str | None = None) -> exp.Table:
     """Return a quoted table reference, qualified so that no CTE or temporary table can stand in for it."""
     return exp.table_(name, db=schema, quoted=True)
 
 
-def packed(source: Source, vocabulary: Vocabulary, tickets: Tickets) -> exp.Select:
-    """Return the rows that count: `class`, `ticket` (a hash of the unit) and the words `word_0`, `word_1`, …
+def packed(source: Source, vocabulary: Vocabulary, tickets: Tickets, part: Part = WHOLE) -> exp.Select:
+    """Return the rows that count, of one part of the units: `class`, `ticket` (a hash of the unit), `word_0`, …
 
     With a numeric target `class` is its number of steps, from 0 to the declared `steps`.
     """
+    if source.held:
+        names = ["class", "ticket", *(word_name(number) for number in range(words(len(axes(source.schema)))))]
+        return _only(exp.select(*names).from_(source.held), part, exp.column("ticket"))
     label = _class(source, vocabulary)
-    ticket = exp.alias_(_ticket(source, vocabulary, tickets), "ticket")
+    ticket = _ticket(source, vocabulary, tickets)
     body = packed_words(source, vocabulary)
     unit = source.schema.unit
-    query = exp.select(exp.alias_(label, "class"), ticket, *body).from_(source.table.copy())
+    query = exp.select(exp.alias_(label, "class"), exp.alias_(ticket, "ticket"), *body).from_(source.table.copy())
+    query = _only(query, part, ticket)
     if source.where is not None:
         query = query.where(source.where.copy())
     if source.labelled:
@@ -86,6 +104,14 @@ def packed(source: Source, vocabulary: Vocabulary, tickets: Tickets) -> exp.Sele
         return query
     query = query.where(source.column(unit.column).is_(exp.null()).not_())
     return _at_most(query, source, vocabulary, tickets)
+
+
+def _only(query: exp.Select, part: Part, ticket: exp.Expr) -> exp.Select:
+    """Leave out the units of other parts, before anything else is made of their rows."""
+    if part.of == 1:
+        return query
+    upper = paren(exp.BitwiseRightShift(this=ticket.copy(), expression=whole(32)))
+    return query.where(exp.Mod(this=upper, expression=whole(part.of)).eq(whole(part.index)))
 
 
 def _class(source: Source, vocabulary: Vocabulary) -> exp.Expr:

@@ -19,6 +19,12 @@ _Result = TypeVar("_Result")
 COUNTING = "count the rows"
 READ_ONLY = "the database was opened read-only, and this needs to write to its ledger."
 
+#: Tables of up to so many rows are handed over as lists, and the types that these may have.
+SHORT = 4096
+_LISTED = {
+    "int16": "SMALLINT", "int32": "INTEGER", "int64": "BIGINT", "uint8": "UTINYINT", "uint64": "UBIGINT",
+}  # fmt: skip
+
 
 def guarded(doing: str, act: Callable[[], _Result]) -> _Result:
     """Do something in the engine; replace its errors, whose texts can quote cells, by our own.
@@ -67,6 +73,11 @@ def load(
     cursor: duckdb.DuckDBPyConnection, name: str, columns: pd.DataFrame | Mapping[str, np.ndarray[Any, Any]]
 ) -> None:
     """Create a temporary table of the cursor's own from whole columns."""
+    if not isinstance(columns, pd.DataFrame) and all(_listed(values) for values in columns.values()):
+        lists = [values.tolist() for values in columns.values()]
+        text = temporary(name, _unnested(tuple((column, str(v.dtype)) for column, v in columns.items()))).sql(DIALECT)
+        guarded("load a temporary table", lambda: cursor.execute(text, lists))
+        return
     frame = columns if isinstance(columns, pd.DataFrame) else pd.DataFrame(dict(columns))
     statement = temporary(name, exp.select("*").from_("dpsql_batch"))
 
@@ -76,6 +87,19 @@ def load(
         cursor.unregister("dpsql_batch")
 
     guarded("load a temporary table", create)
+
+
+def _listed(values: np.ndarray[Any, Any]) -> bool:
+    """Whether a column is short and of whole numbers: handed over as a list it is there in a third of the time."""
+    return 0 < len(values) <= SHORT and str(values.dtype) in _LISTED
+
+
+def _unnested(columns: tuple[tuple[str, str], ...]) -> exp.Select:
+    query = exp.Select()
+    for column, kind in columns:
+        values = exp.cast(exp.Placeholder(), exp.DataType.build(f"{_LISTED[kind]}[]", dialect=DIALECT))
+        query = query.select(exp.alias_(exp.func("UNNEST", values), column, quoted=True), copy=False)
+    return query
 
 
 def temporary(name: str, query: exp.Expr) -> exp.Create:

@@ -16,9 +16,9 @@ from sqlglot import exp
 
 from dpsql.compile import counts, picks, pseudo, scorecounts, splits
 from dpsql.compile.check import check, check_kept, check_unlabelled
-from dpsql.compile.counts import Part, Slice, Statement
+from dpsql.compile.counts import Slice, Statement
 from dpsql.compile.levels import Tables
-from dpsql.compile.source import Source, Tickets
+from dpsql.compile.source import PACKED, Part, Source, Tickets, packed, word_name
 from dpsql.compile.splits import Asks
 from dpsql.engines.base import Arrays, Engine, Workspace
 from dpsql.kernel import published
@@ -28,12 +28,15 @@ from dpsql.kernel.plan import Step
 from dpsql.kernel.utility import utilities
 from dpsql.mechanisms.rng import random_key
 from dpsql.schema import CELLS, Feature, Schema
-from dpsql.trees.forest import PASS, Forest
+from dpsql.trees.forest import PASS, Forest, Level
+from dpsql.trees.grid import axes, words
 from dpsql.trees.mixtures import Mixtures
 from dpsql.trees.scoregrid import ScoreGrid
 from dpsql.trees.voting import VotingForest
 
 Counts = NDArray[np.int64]
+#: The workspace's table of packed rows.
+HELD = "kept_packed"
 
 
 class Rows:
@@ -59,9 +62,19 @@ class Rows:
 
     def use(self, schema: Schema) -> None:
         """Take this schema's cells from now on; rows that were kept with other cells are not used again."""
-        self._source = replace(self._source, schema=schema)
+        self._source = replace(self._source, schema=schema, held="")
         self._sides = {side: replace(source, schema=schema) for side, source in self._sides.items()}
         self._kept = None
+
+    def hold(self) -> None:
+        """Keep the packed rows in the workspace: what is asked from now on reads them there, not the table."""
+        source = replace(self._source, held="")
+        names = ["class", "ticket", *(word_name(number) for number in range(words(len(axes(source.schema)))))]
+        query = exp.Select().with_(PACKED, packed(source, self._engine.vocabulary, self._tickets))
+        query = query.select(*(exp.column(name) for name in names)).from_(PACKED)
+        check_kept(query)
+        self._here.keep(HELD, query, {})
+        self._source = replace(source, held=HELD)
 
     def size(self, part: Part) -> int:
         """Return the exact number of rows that count. One scan."""
@@ -70,6 +83,8 @@ class Rows:
 
     def leaf_counts(self, forest: Forest, part: Part, *, shared: bool) -> Counts:
         """Return the exact count of each (leaf, class) of the full grid. One scan per batch of trees."""
+        if _many(forest, shared) and _flat(forest):
+            return self._cell_counts(forest, part)
         found = np.zeros((forest.leaves, self._classes), np.int64)
         if not _many(forest, shared) and self._kept is not None and self._kept.leads_to(forest, part):
             query, last_rows, tables = self._at_nodes(forest, part, shared=shared)
@@ -82,6 +97,19 @@ class Rows:
             statement = counts.leaf_counts(self._of(part), batch, self._engine.vocabulary, self._tickets, trees, part)
             groups = _on_grid(self._run(statement), "leaf", batch.leaves)
             found[forest.first_leaf[first] + groups["leaf"], groups["class"]] = groups["rows"]
+        return found
+
+    def _cell_counts(self, forest: Forest, part: Part) -> Counts:
+        """Return the same for trees of a single split: every cell of each axis is counted once. One scan."""
+        level = forest.levels[0]
+        asked = np.unique(level.axis[level.axis != PASS])
+        asks = Asks.of(asked[None, :])
+        cells = self.histograms(Forest(forest.axes, 1, ()), asks, part, shared=False, by_class=True)
+        found = np.zeros((forest.leaves, self._classes), np.int64)
+        for tree, axis in enumerate(level.axis):
+            own = cells[max(0, int(np.searchsorted(asked, axis)))]
+            slots = level.slots(np.full(CELLS, tree), np.arange(CELLS))
+            np.add.at(found, level.child[tree] + (0 if axis == PASS else slots), own)
         return found
 
     def leaf_sums(self, forest: Forest, part: Part, *, shared: bool) -> Counts:
@@ -174,7 +202,7 @@ class Rows:
     def _at_nodes(self, forest: Forest, part: Part, *, shared: bool) -> tuple[exp.Select, str, Tables]:
         """Return an unfinished query that brings every row to its leaf: from scratch, or from where rows were kept."""
         trees = Slice(shared, 0, forest.trees)
-        if _many(forest, shared):
+        if _many(forest, shared) or (forest.depth == 0 and self._of(part).held):
             return counts.at_nodes(self._of(part), forest, self._engine.vocabulary, self._tickets, trees, part)
         kept = self._kept
         if kept is None or not kept.leads_to(forest, part):
@@ -228,6 +256,15 @@ class _Kept:
 def _many(forest: Forest, shared: bool) -> bool:
     """Whether each row walks several trees: it would be kept once for each of them, so it is not."""
     return shared and forest.trees > 1
+
+
+def _flat(forest: Forest) -> bool:
+    """Whether no tree has more than one split, and some have one."""
+    return forest.depth > 0 and bool((forest.levels[0].axis != PASS).any()) and _passing(forest.levels[1:])
+
+
+def _passing(levels: Sequence[Level]) -> bool:
+    return all((level.axis == PASS).all() for level in levels)
 
 
 def _on_grid(groups: Arrays, key: str, count: int) -> Arrays:

@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.compile.counts import Part
-from dpsql.compile.source import Source
+from dpsql.compile.source import Part, Source
 from dpsql.compile.splits import Asks
 from dpsql.engines.base import Engine
 from dpsql.errors import BudgetError
@@ -102,6 +101,10 @@ class Session:
         """
         self.schema = self.schema.narrowed(bounds)
         self._rows.use(self.schema)
+
+    def hold(self) -> None:
+        """Keep the rows' cells inside the session's own workspace, where several steps read them. Releases nothing."""
+        self._rows.hold()
 
     def size(self, name: str) -> int:
         """Return the noisy number of rows that training would use.

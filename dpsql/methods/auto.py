@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -55,9 +56,17 @@ from dpsql.trees.voting import VotingForest
 
 NANO = 10**9
 #: The most rows × axes that one level of the data tree looks at, and rows × trees × classes that `pick` does.
-SPLIT_WORK, PICK_WORK = 2**20, 2**21
-#: A sample never has fewer rows than this.
-LEAST_SAMPLE = 2**13
+SPLIT_WORK, PICK_WORK = 2**19, 2**19
+#: A sample for `zoom` and for `marginals` has at least so many times as many rows as their noise scale.
+ZOOM_CLARITY, MARGINAL_CLARITY = 200, 2000
+#: An oblivious tree of this depth has 256 leaves; deeper ones cost more than they bring.
+DATA_DEPTH = 8
+#: Above so many rows the table is read anew for each step, rather than its cells be kept.
+HELD_ROWS = 2**24
+#: From so many rows on each row is counted in one tree: as accurate, for a fraction of the work.
+APART_ROWS = 2**18
+#: Below so many rows all are asked, and a sample never has fewer rows than this.
+SAMPLED_ROWS, LEAST_SAMPLE = 2**16, 2**13
 _SMALLEST = 1000
 
 
@@ -120,20 +129,29 @@ def steps(schema: Schema, advice: Advice, nano_epsilon: int, rows: float) -> Com
     if zoom:
         numbers = len(advising.numbers(schema))
         note = "where numbers lie, without classes: a range that is mostly empty is narrowed"
-        found.append(Step("zoom", "histograms", zoom, axes=numbers, cells=numbers * CELLS, note=note))
+        histograms = Step("zoom", "histograms", zoom, axes=numbers, cells=numbers * CELLS, note=note)
+        found.append(_sampled(histograms, rows, max(2**16, ceil(ZOOM_CLARITY * histograms.scale(schema.unit)))))
     features = len(schema.features)
     cells = sum(_most_bins(places, axes(schema)) for places in features_of(axes(schema))) * classes
     note = "each feature's bins by class: a naive-Bayes reader, and what guides the trees"
     marginal = shared_counts(marginals, features, schema, cells)
-    found.append(_renamed(marginal, "marginals", note))
-    note = f"one split for all nodes of a level, by rows that a majority vote gets right; up to {DEEPEST} levels"
+    marginal = replace(marginal, name="marginals", note=note)
+    found.append(_sampled(marginal, rows, max(2**18, ceil(MARGINAL_CLARITY * marginal.scale(schema.unit)))))
+    note = f"one split for all nodes of a level, by rows that a majority vote gets right; up to {DATA_DEPTH} levels"
     choose = Step(
-        "splits", "choose", splits, cells=2**DEEPEST, scans=DEEPEST, utility="majority", uses=DEEPEST, note=note
+        "splits",
+        "choose",
+        splits,
+        cells=2**DATA_DEPTH,
+        scans=DATA_DEPTH,
+        utility="majority",
+        uses=DATA_DEPTH,
+        note=note,
     )
     found.append(_sampled(choose, rows, max(LEAST_SAMPLE, SPLIT_WORK // count)))
-    note = "the leaves of all trees by class; each row is in every tree, so the trees share epsilon"
+    note = "the leaves of all trees by class; each row is in " + ("every tree" if rows < APART_ROWS else "one tree")
     counts = shared_counts(left - marginals - splits, advice.trees, schema, advice.trees * 2**DEEPEST * classes)
-    found.append(_renamed(counts, "counts", note))
+    found.append(replace(counts, name="counts", note=note, shared=rows < APART_ROWS))
     if pick:
         note = "which mixture of naive Bayes and trees labels most rows right"
         readers = Step("pick", "pick", pick, cells=len(choices(advice.kinds)), note=note)
@@ -141,13 +159,9 @@ def steps(schema: Schema, advice: Advice, nano_epsilon: int, rows: float) -> Com
     return Sequential(tuple(found))
 
 
-def _renamed(step: Step, name: str, note: str) -> Step:
-    return replace(step, name=name, note=note)
-
-
 def _sampled(step: Step, rows: float, most: int) -> Composition:
     parts = int(rows // most)
-    return Sample(step, parts) if parts > 1 else step
+    return Sample(step, parts) if parts > 1 and rows >= SAMPLED_ROWS else step
 
 
 def _most_bins(places: Sequence[int], grid: Sequence[Axis]) -> int:
@@ -162,12 +176,15 @@ class _Run:
 
     def __init__(self, session: Session, advice: Advice, rows: float) -> None:
         self.session, self.advice = session, advice
-        if advice.zoom:
-            zoomed(session, rows)
+        held = rows <= HELD_ROWS
+        if held:
+            session.hold()
+        if advice.zoom and zoomed(session, rows / session.step("zoom").parts) and held:
+            session.hold()
         self.axes = axes(session.schema)
         self.classes = len(session.schema.classes)
         noise = session.deviation("marginals") * np.sqrt(self.classes)
-        self.bins = int(np.clip(rows / (2 * noise), 4, CELLS))
+        self.bins = int(np.clip(rows / session.step("marginals").parts / (2 * noise), 4, CELLS))
         self.rows = rows
         self.seed = int(session.plan.parameters["seed"])
 
@@ -209,10 +226,11 @@ class _Run:
 
     def _trees(self, ladders: Ladders, rungs: Sequence[Profile]) -> Forest:
         noise = self.session.deviation("counts") * np.sqrt(self.classes)
-        depth = self.session.plan.parameters["depth"] or advising.depth_for(self.rows / noise)
+        rows = self.rows if self.session.step("counts").shared else self.rows / self.advice.trees
+        depth = self.session.plan.parameters["depth"] or advising.depth_for(rows / noise)
         blind = [kind for kind in self.advice.kinds if kind != DATA]
         guided = guided_forest(self.axes, ladders, blind, depth=depth, seed=self.seed)
-        return beside(guided, self._data_tree(rungs, depth))
+        return beside(guided, self._data_tree(rungs, min(depth, DATA_DEPTH)))
 
     def _data_tree(self, rungs: Sequence[Profile], depth: int) -> Forest:
         """Grow the oblivious tree: one private choice of a split for each level."""
@@ -246,7 +264,8 @@ class _Run:
                 "counts": np.rint(one.counts).astype(int).tolist(),
                 "errors": [round(float(value), 3) for value in one.spread],
             }
-        counted = dict(zip(schema.classes, np.rint(totals).astype(int).tolist(), strict=True))
+        whole = np.rint(totals * self.session.step("marginals").parts).astype(int).tolist()
+        counted = dict(zip(schema.classes, whole, strict=True))
         self.session.facts |= {"classes": counted, "features": features}
 
 

@@ -23,8 +23,11 @@ KEPT = 0.6
 STANDS = 3.0
 
 
-def zoomed(session: Session, rows: float) -> None:
-    """Ask for the histograms of step "zoom" and narrow the session's schema where they say so."""
+def zoomed(session: Session, rows: float) -> bool:
+    """Ask for the histograms of step "zoom" and narrow the session's schema where they say so; return whether they did.
+
+    `rows` is how many rows the step looks at, about.
+    """
     schema, grid = session.schema, axes(session.schema)
     wanted = numbers(schema)
     places = [place for place, axis in enumerate(grid) if axis.feature in wanted]
@@ -39,7 +42,9 @@ def zoomed(session: Session, rows: float) -> None:
         if kept is not None:
             width = (feature.upper - feature.lower) / BINS
             bounds[feature.name] = (feature.lower + kept[0] * width, feature.lower + kept[1] * width)
-    session.narrow(bounds)
+    if bounds:
+        session.narrow(bounds)
+    return bool(bounds)
 
 
 def kept_bins(noisy_rows: NDArray[np.float64], deviation: float, rows: float) -> tuple[int, int] | None:

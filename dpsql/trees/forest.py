@@ -82,6 +82,22 @@ class Forest:
         """The number of the first leaf of each tree, and the number of leaves at the end."""
         return np.searchsorted(self.leaf_tree, np.arange(self.trees + 1))
 
+    @cached_property
+    def early(self) -> tuple[int, int]:
+        """How many leading trees end before the last level, and where; none when the first tree goes on to the end.
+
+        Nodes of leading trees that pass everything on keep their numbers, so these trees need not be walked further.
+        """
+        own, tree = np.zeros(self.trees, np.int64), np.arange(self.trees)
+        for depth, level in enumerate(self.levels, start=1):
+            own[tree[level.axis != PASS]] = depth
+            tree = np.repeat(tree, level.arity)
+        ends = int(own[0])
+        if ends == self.depth:
+            return 0, 0
+        later = np.flatnonzero(own > ends)
+        return (int(later[0]) if len(later) else self.trees), ends
+
     def route(self, cells: Cells | Ints, *, trees: Ints | None = None) -> Ints:
         """Return the leaf that each row (of rows × axes cells) reaches in each tree, or each of `trees`."""
         roots = np.arange(self.trees, dtype=np.int64) if trees is None else trees
