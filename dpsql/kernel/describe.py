@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from dpsql.kernel import noise
 from dpsql.kernel.utility import GRAIN, GRAINED
 from dpsql.ledger.amount import format_epsilon
 from dpsql.schema import Unit
@@ -28,6 +29,11 @@ def describe_step(step: Step, unit: Unit) -> dict[str, Any]:
         "expected_error": expected_error(step, unit),
         "note": step.note,
     }
+    if unit.approximate is not None:
+        described["rho"] = float(noise.rho(step, unit))
+        described["noise"] = noise.name(step, unit)
+        if step.operation not in noise.CHOICES:
+            described["deviation"] = math.sqrt(2) * described["noise_scale"]
     if step.side:
         described["side"] = step.side
     if step.parts > 1:
@@ -37,7 +43,7 @@ def describe_step(step: Step, unit: Unit) -> dict[str, Any]:
 
 def _scale(step: Step, unit: Unit) -> float:
     """Return the noise scale of one use, where all uses of a step share its epsilon evenly."""
-    return float(step.scale(unit)) * step.uses
+    return float(step.scale(unit)) * (step.uses if unit.approximate is None else math.sqrt(step.uses))
 
 
 def expected_error(step: Step, unit: Unit) -> str:
@@ -48,7 +54,8 @@ def expected_error(step: Step, unit: Unit) -> str:
     if step.free:
         return "none: the features are public"
     if step.operation == "leaf_labels":
-        lead = math.ceil(scale * math.log(max(1, step.classes - 1) / 2 / 0.05)) if step.classes > 1 else 0
+        likely = 0.05 if unit.approximate is None else 0.025  # the exponential mechanism has no half to spare
+        lead = math.ceil(scale * math.log(max(1, step.classes - 1) / 2 / likely)) if step.classes > 1 else 0
         return f"a class that leads its leaf by {max(1, lead)} rows is named at least 95 times in 100"
     if step.operation == "choose":
         rows = scale * step.width / (GRAIN if step.utility in GRAINED else 1)
@@ -59,11 +66,15 @@ def expected_error(step: Step, unit: Unit) -> str:
     return f"standard deviation {math.sqrt(2) * scale:.3g} rows per count"
 
 
+def total(described: dict[str, Any], nano_epsilon: int) -> str:
+    """Return what a plan loses in all, in words."""
+    words = f"epsilon {format_epsilon(nano_epsilon)}"
+    return f"{words}, delta {described['delta']} (rho {described['rho']})" if "rho" in described else words
+
+
 def describe_plan(described: dict[str, Any], nano_epsilon: int) -> str:
     """Return a plan, given as plain values, as a few lines of text."""
-    lines = [
-        f"Plan of {described['method']}: epsilon {format_epsilon(nano_epsilon)} in all, {described['neighbours']}."
-    ]
+    lines = [f"Plan of {described['method']}: {total(described, nano_epsilon)} in all, {described['neighbours']}."]
     if not described["private"]:
         lines.append("NOT differentially private: the published variant has no proof.")
     for step in described["steps"]:
