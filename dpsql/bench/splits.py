@@ -136,6 +136,8 @@ def run_split(
             db.register("train", schema | {"public_features": labels_alone}, cap=cap)
             if labels_alone:
                 db.set_cap("train", epsilon, kind="label")
+            if "delta" in parameters:
+                db.set_cap("train", epsilon, kind="approximate", delta=parameters["delta"])
             model = db.train("train", epsilon=epsilon, method=method, **parameters)
             result, spent = db.evaluate(model, test), db.budget("train", model.certificate["kind"]).spent_text
     forest = model.released.forest

@@ -11,7 +11,7 @@ from dpsql.cli import options
 from dpsql.cli.options import Target, as_json, database, parameters
 from dpsql.cli.output import note, print_json, print_table, say, say_exact, working
 from dpsql.errors import BudgetExceeded, UsageError
-from dpsql.kernel.describe import total
+from dpsql.kernel.describe import louder, total
 from dpsql.kernel.plan import Plan
 from dpsql.ledger import Budget, format_epsilon, measure
 from dpsql.ledger.budget import amount_text, left_of
@@ -76,6 +76,8 @@ def train(
         say("NOT differentially private: the published variant has no proof.")
     say(f"Charged {_loss(model.certificate)} ({model.certificate['neighbours']}).")
     say(f'Budget of "{left.table}": {left.spent_text} of {left.cap_text} spent, {left.left_text} left.')
+    for sentence in louder(model.certificate["plan"]):
+        note(sentence)
     note(f"Next:  dpsql predict --db {target.db} --model {model.name} --table NEW_ROWS")
 
 
@@ -121,6 +123,8 @@ def _print_plan(plan: Plan, budget: Budget, before: int, *, as_json: bool) -> No
         _print_steps(described, plan)
         say(f'\nBudget of "{budget.table}": {budget.text(before, up=True)} of {budget.cap_text} spent before.')
         say(f"After this run: {budget.text(after, up=True)} spent." if fits else "This run would be refused.")
+        for sentence in louder(described):
+            note(sentence)
         note("Nothing was read and nothing was charged.")
     if not fits:
         raise BudgetExceeded(

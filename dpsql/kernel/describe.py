@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpsql.kernel import noise
@@ -34,6 +36,7 @@ def describe_step(step: Step, unit: Unit) -> dict[str, Any]:
         described["noise"] = noise.name(step, unit)
         if step.operation not in noise.CHOICES:
             described["deviation"] = math.sqrt(2) * described["noise_scale"]
+        described["pure_noise_scale"] = _scale(step, replace(unit, approximate=None))
     if step.side:
         described["side"] = step.side
     if step.parts > 1:
@@ -64,6 +67,16 @@ def expected_error(step: Step, unit: Unit) -> str:
         rows = scale / step.row_weight
         return f"standard deviation {2 * rows:.3g} rows per leaf, {math.sqrt(2) * rows:.3g} ranges per sum of targets"
     return f"standard deviation {math.sqrt(2) * scale:.3g} rows per count"
+
+
+def louder(described: Mapping[str, Any]) -> list[str]:
+    """Return one sentence for each step of a described plan whose noise would be smaller under pure epsilon."""
+    return [
+        f"{step['name']}: without --delta its noise would be smaller "
+        f"(scale {step['pure_noise_scale']:.4g} instead of {step['noise_scale']:.4g})."
+        for step in described["steps"]
+        if step.get("pure_noise_scale", math.inf) < step["noise_scale"]
+    ]
 
 
 def total(described: dict[str, Any], nano_epsilon: int) -> str:
