@@ -18,7 +18,7 @@ _LONGEST = 100
 #: A delta of this or more would let a run publish one row in a hundred.
 MOST_DELTA = Decimal("0.01")
 _LEAST_DELTA = Decimal("1e-100")
-_DELTA_DIGITS = 20
+_SHORT = Context(prec=20)
 
 
 def parse_epsilon(value: object, name: str = "epsilon") -> int:
@@ -60,9 +60,9 @@ def parse_delta(value: object) -> Decimal:
     text = value.strip() if isinstance(value, str) else str(value)
     number = isinstance(value, str | Decimal | Real) and not isinstance(value, bool | Integral)
     if number and len(text) <= _LONGEST and _NUMBER.fullmatch(text):
-        found = Decimal(text).normalize()
-        if _LEAST_DELTA <= found < MOST_DELTA and len(found.as_tuple().digits) <= _DELTA_DIGITS:
-            return found
+        found = Decimal(text)
+        if _LEAST_DELTA <= found < MOST_DELTA and found.normalize(_SHORT) == found:
+            return found.normalize(_SHORT)
     raise ParameterError(
         "delta",
         allowed="a number from 1e-100 to below 0.01, far below 1 over the number of rows",
@@ -73,7 +73,7 @@ def parse_delta(value: object) -> Decimal:
 
 def format_delta(delta: Decimal) -> str:
     """Return a delta as text that reads back the same."""
-    return f"{delta.normalize():e}"
+    return f"{delta.normalize(_SHORT):e}"
 
 
 def _exact(value: object, name: str) -> Fraction:
