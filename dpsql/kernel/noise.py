@@ -13,12 +13,11 @@ Proof (approximate privacy):
        may take parts as large as earlier answers make them, as long as these add up to no more than was declared
        (Feldman & Zrnic 2021: a filter on sums of Rényi losses, here at every order at once; Whitehouse, Ramdas,
        Rogers & Wu 2023).
-    2. Counts. A row adds at most w to the values of one tree on one axis (`row_weight`; for a count 1). It is counted
-       in K = trees · axes of them (trees is 1 where they are disjoint). What c rows add to one of the K is a vector of
-       whole numbers that are not negative and sum to at most c·w, so its length is at most c·w, and all K together
-       have length at most c·w·√K. (All rows in the same cells reach it.) Discrete Gaussian noise of variance
-       c²·w²·K/(2 rho) on every value is then rho-zCDP (`mechanisms/gaussian.py`). Pure epsilon pays for c·w·K: this
-       root is what approximate privacy gains.
+    2. Counts. A row moves the values of one tree on one axis by at most w together (`row_weight`; for counts 1), and it
+       is counted in K = trees · axes of them (trees is 1 where they are disjoint). So c rows move the values of one of
+       the K by a vector of length at most c·w, and all values together by one of length at most c·w·√K. (Rows that
+       are all counted in the same cells reach it.) Discrete Gaussian noise of variance c²·w²·K/(2 rho) on every value
+       is then rho-zCDP (`mechanisms/gaussian.py`). Pure epsilon pays for c·w·K: this root is what is gained.
     3. Choices. The exponential mechanism at row epsilon e has bounded range d·e for d rows at a node: between
        neighbours, the log-ratios of any two outcomes' chances differ by at most d·e, as each row moves the utilities
        within an interval of width w at rate e/w (`kernel/utility.py`) and the normaliser cancels. That is (d·e)²/8-zCDP
@@ -84,7 +83,10 @@ def variance(step: Step, unit: Unit) -> Fraction:
 
 
 def row_epsilon(step: Step, unit: Unit) -> Fraction:
-    """Return at which epsilon a choice may be made for each row, so that a whole unit costs the step's part."""
+    """Return at which epsilon a choice may be made for each row, so that a whole unit costs the step's part.
+
+    Under approximate privacy it is right for the exponential mechanism alone: choose by `largest`, or by `exponential`.
+    """
     if unit.approximate is None:
         return step.epsilon / step.sensitivity(unit)
     square = 8 * rho(step, unit) / (_reach(step, unit) ** 2 * _counted(step))

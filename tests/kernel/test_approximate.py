@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -53,7 +54,7 @@ def opened_on(database: Held, composition: Composition) -> Session:
 
 
 def is_gaussian(values: np.ndarray, deviation: float, *, tolerance: float = 0.1) -> bool:
-    """Whether noise is centred, as wide as its deviation says, and has the tails of a bell (Laplace noise has twice)."""
+    """Whether noise is centred, as wide as its deviation says, and has the tails of a bell, not of Laplace noise."""
     flat = values.ravel().astype(float)
     wide = float(np.sqrt(np.mean(flat**2))) / deviation
     heavy = float(np.mean(flat**4) / np.mean(flat**2) ** 2)
@@ -267,3 +268,11 @@ def test_gaussian_noise_loses_no_more_than_rho(order: float) -> None:
         inside = np.minimum(*chances) > 1e-290
         first, second = (one[inside] / one.sum() for one in chances)
         assert renyi(first, second, order) <= change**2 / (2 * variance) * (1 + 1e-9)
+
+
+def test_one_module_decides_on_noise() -> None:
+    """Nothing else in the kernel draws noise or flips coins: what a row epsilon pays for depends on it."""
+    for path in (Path(noise.__file__).parent).glob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        drawn = [name for name in ("discrete_laplace", "discrete_gaussian", "permute_and_flip") if name + "(" in text]
+        assert path.name == "noise.py" or not drawn, f"{path.name} draws {drawn}"
