@@ -59,7 +59,7 @@ def is_gaussian(values: np.ndarray, deviation: float, *, tolerance: float = 0.1)
     wide = float(np.sqrt(np.mean(flat**2))) / deviation
     heavy = float(np.mean(flat**4) / np.mean(flat**2) ** 2)
     centre = abs(flat.mean()) / (deviation / math.sqrt(flat.size))
-    return abs(wide - 1) < tolerance and centre < 6 and heavy < 4
+    return abs(wide - 1) < tolerance and centre < 6 and heavy < 4.5
 
 
 def off(values: np.ndarray, deviation: float) -> bool:
