@@ -25,7 +25,7 @@ from dpsql.schema import Numeric
 _Result = TypeVar("_Result")
 _TRAINED = (
     "STRUCT(model VARCHAR, method VARCHAR, trees BIGINT, depth BIGINT, leaves BIGINT, epsilon VARCHAR, "
-    'neighbours VARCHAR, spent VARCHAR, "left" VARCHAR)[]'
+    'neighbours VARCHAR, spent VARCHAR, "left" VARCHAR, delta VARCHAR, rho VARCHAR)[]'
 )
 _STEPS = (
     'STRUCT(step VARCHAR, operation VARCHAR, epsilon VARCHAR, noise_scale DOUBLE, scans BIGINT, "values" BIGINT, '
@@ -60,8 +60,8 @@ def attach(connection: Connection, *, who: str | None = None) -> Database:
     _make_room(connection, database)
     calls = _Calls(connection, database.who)
     train, plan, predict, proba, score, evaluate, explain = _CALLS
-    define(connection, train, _sealed(calls.train), [*[_TEXT] * 8, _ROW], _TRAINED, changes=True)
-    define(connection, plan, _sealed(calls.plan), [*[_TEXT] * 6, _ROW], _STEPS)
+    define(connection, train, _sealed(calls.train), [*[_TEXT] * 9, _ROW], _TRAINED, changes=True)
+    define(connection, plan, _sealed(calls.plan), [*[_TEXT] * 7, _ROW], _STEPS)
     define(connection, predict, _sealed(calls.predict), [_TEXT, _ROW], _TEXT)
     define(connection, proba, _sealed(calls.predict_proba), [_TEXT, _ROW], _SHARES)
     define(connection, score, _sealed(calls.score), [_TEXT, _TEXT, _TEXT], _TEXT)
@@ -98,6 +98,7 @@ class _Calls:
         self,
         table: str | None,
         epsilon: str | None,
+        delta: str | None,
         method: str | None,
         trees: str | None,
         depth: str | None,
@@ -110,7 +111,8 @@ class _Calls:
         table, method = _named(table, "table"), _named(method, "method")
         given = _given(trees=trees, depth=depth, seed=seed) | _options(options)
         db = self._database()
-        model = db.train(table, epsilon=epsilon, method=method, name=name, request_id=request_id, **given)
+        ids = {"name": name, "request_id": request_id}
+        model = db.train(table, epsilon=epsilon, delta=delta, method=method, **ids, **given)
         budget = db.budget(table, model.certificate.get("kind", "pure"))
         forest = model.released.forest
         return [
@@ -124,6 +126,8 @@ class _Calls:
                 "neighbours": model.certificate["neighbours"],
                 "spent": budget.spent_text,
                 "left": budget.left_text,
+                "delta": model.certificate.get("delta"),
+                "rho": model.certificate.get("rho"),
             }
         ]
 
@@ -131,6 +135,7 @@ class _Calls:
         self,
         table: str | None,
         epsilon: str | None,
+        delta: str | None,
         method: str | None,
         trees: str | None,
         depth: str | None,
@@ -140,7 +145,7 @@ class _Calls:
         """Describe the steps of a plan, one row each."""
         table, method = _named(table, "table"), _named(method, "method")
         given = _given(trees=trees, depth=depth, seed=seed) | _options(options)
-        plan = self._database().plan(table, epsilon=epsilon, method=method, **given)
+        plan = self._database().plan(table, epsilon=epsilon, delta=delta, method=method, **given)
         steps = plan.to_dict()["steps"]
         names = ("operation", "epsilon", "noise_scale", "scans", "values", "expected_error")
         return [{"step": step["name"], **{name: step[name] for name in names}} for step in steps]

@@ -24,8 +24,9 @@ from dpsql.evaluate_private import evaluate_private, plan_evaluation
 from dpsql.explain import Explanation, explain
 from dpsql.kernel.dataset import Dataset, exposed, find, registered, scope
 from dpsql.kernel.ids import add_row_ids
+from dpsql.kernel.noise import approximate
 from dpsql.kernel.plan import Plan
-from dpsql.ledger import Budget, Ledger, parse_epsilon
+from dpsql.ledger import Budget, Ledger, format_delta, format_epsilon, parse_delta, parse_epsilon
 from dpsql.model import Model
 from dpsql.schema import Schema
 from dpsql.update import update
@@ -119,10 +120,19 @@ class Database:
         """Give every row of a table a random id of its own, to name as `partition` in its schema."""
         add_row_ids(self.engine, table, column)
 
-    def set_cap(self, table: str, cap: object | None, *, analyst: str | None = None, kind: str = "pure") -> Budget:
+    def set_cap(
+        self,
+        table: str,
+        cap: object | None,
+        *,
+        analyst: str | None = None,
+        kind: str = "pure",
+        delta: object | None = None,
+    ) -> Budget:
         """Set a dataset's cap, or one analyst's cap under it, and return the budget.
 
-        Kind "label" is a budget of its own, for methods that protect labels alone, where features are public.
+        Kind "label" is a budget of its own, for methods that protect labels alone, where features are public. So is
+        kind "approximate", for runs with a delta: all of them together are then (cap, delta)-private.
         """
         dataset = find(self.engine, self.book, table)
         if kind == "label" and not dataset.schema.public_features:
@@ -130,8 +140,16 @@ class Database:
                 f'the features of "{dataset.table}" are private, so protecting labels alone is not enough.',
                 hint="declare public_features: true in its schema, if they are public",
             )
+        if (kind == "approximate" and cap is not None) != (delta is not None):
+            allowed = "given for kind approximate, and for no other"
+            raise ParameterError("delta", allowed=allowed, given=delta, hint="--kind approximate --delta 1e-6")
         nano = None if cap is None else parse_epsilon(cap, "cap")
-        self.book.set_cap(dataset.id, nano, self.who, analyst=analyst, kind=kind)
+        details: dict[str, str] = {}
+        if nano is not None and delta is not None:
+            allowance = approximate(nano, parse_delta(delta))
+            details = {"epsilon": format_epsilon(nano), "delta": format_delta(allowance.delta)}
+            nano = allowance.nano_rho
+        self.book.set_cap(dataset.id, nano, self.who, analyst=analyst, kind=kind, details=details)
         return self.book.budget(dataset.id, kind)
 
     def accept(self) -> None:
@@ -145,13 +163,21 @@ class Database:
         table: str,
         *,
         epsilon: object = 1,
+        delta: object | None = None,
         method: str = methods.DEFAULT,
         batch: str | None = None,
         **parameters: Any,
     ) -> Plan:
         """Return what training would ask and cost. Reads no row, charges nothing."""
         return training.plan(
-            self.engine, self.book, table, epsilon=epsilon, method=method, parameters=parameters, batch=batch
+            self.engine,
+            self.book,
+            table,
+            epsilon=epsilon,
+            delta=delta,
+            method=method,
+            parameters=parameters,
+            batch=batch,
         )
 
     def train(
@@ -159,13 +185,17 @@ class Database:
         table: str,
         *,
         epsilon: object = 1,
+        delta: object | None = None,
         method: str = methods.DEFAULT,
         name: str | None = None,
         request_id: str | None = None,
         batch: str | None = None,
         **parameters: Any,
     ) -> Model:
-        """Train a forest under a charged budget, on the whole table or one batch of it, store it, and return it."""
+        """Train a forest under a charged budget, on the whole table or one batch of it, store it, and return it.
+
+        With `delta` the run is (epsilon, delta)-private and pays from a budget of kind "approximate".
+        """
         if request_id == "":  # an unset variable in a script: its second run would charge again
             raise ParameterError("request_id", allowed="text, not empty", given=request_id)
         model = training.train(
@@ -173,6 +203,7 @@ class Database:
             self.book,
             table,
             epsilon=epsilon,
+            delta=delta,
             method=method,
             parameters=parameters,
             name=name,
@@ -221,12 +252,13 @@ class Database:
         *,
         leaf: int = 0,
         epsilon: object = 1,
+        delta: object | None = None,
         method: str = methods.DEFAULT,
         batch: str | None = None,
         **parameters: Any,
     ) -> Explanation:
         """Return the SQL that training would run: one leaf in readable form, and the one statement for all."""
-        planned = self.plan(table, epsilon=epsilon, method=method, batch=batch, **parameters)
+        planned = self.plan(table, epsilon=epsilon, delta=delta, method=method, batch=batch, **parameters)
         return explain(self.engine, self.book, table, planned, leaf=leaf, batch=batch)
 
     # Models.
@@ -301,7 +333,7 @@ class Database:
         return self.book.budget(dataset.id, kind)
 
     def spent_on(self, table: str, batch: str | None = None, kind: str = "pure") -> int:
-        """Return what the rows of a batch (or of the whole table) have lost so far, in nano-epsilon."""
+        """Return what the rows of a batch (or of the whole table) have lost so far, in nano-epsilon (or nano-rho)."""
         budget, where = self.budget(table, kind), scope(find(self.engine, self.book, table), batch)
         share = next((one.spent for one in budget.scopes if one.name == where), 0)
         return budget.whole + share if where else budget.spent
@@ -320,13 +352,17 @@ class Database:
 
 
 _LEDGER_COLUMNS = (
-    "entry", "event", "state", "when", "who", "table", "method", "epsilon", "cap", "neighbours", "request_id", "hash"
+    "entry", "event", "state", "when", "who", "table", "method", "kind", "epsilon", "cap", "delta", "rho", "neighbours",
+    "request_id", "hash",
 )  # fmt: skip
 
 
 def _ledger_row(entry: Any) -> dict[str, Any]:
     from dpsql.ledger.budget import amount_text
 
+    charged, capped = entry.event == "reserve", entry.event in ("register", "cap")
+    declared = (entry.plan if charged else entry.details) if entry.kind == "approximate" else {}
+    amount = entry.epsilon if charged else amount_text(entry.cap) if capped else ""
     return {
         "entry": entry.entry_id,
         "event": entry.event,
@@ -335,8 +371,11 @@ def _ledger_row(entry: Any) -> dict[str, Any]:
         "who": entry.who,
         "table": entry.table,
         "method": entry.method,
-        "epsilon": entry.epsilon if entry.event == "reserve" else "",
-        "cap": amount_text(entry.cap) if entry.event in ("register", "cap") else "",
+        "kind": entry.kind,
+        "epsilon": declared.get("epsilon", entry.epsilon) if charged else "",
+        "cap": declared.get("epsilon", amount) if capped else "",
+        "delta": declared.get("delta", ""),
+        "rho": amount if entry.kind == "approximate" else "",
         "neighbours": entry.neighbours,
         "request_id": entry.request_id or "",
         "hash": entry.hash,

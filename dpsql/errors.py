@@ -101,11 +101,14 @@ class BudgetExceeded(BudgetError):
     """A charge would pass a cap.
 
     Attributes:
-        needed, left, cap: epsilon as decimal text, exact to the nano.
+        needed, left, cap: as decimal text, exact to the nano; measure: what they measure, epsilon or rho.
     """
 
-    def __init__(self, who: str, *, needed: str, left: str, cap: str, hint: str | None = None) -> None:
-        super().__init__(f"the run needs epsilon {needed}, but {who} has {left} of {cap} left.", hint=hint)
+    def __init__(
+        self, who: str, *, needed: str, left: str, cap: str, measure: str = "epsilon", hint: str | None = None
+    ) -> None:
+        super().__init__(f"the run needs {measure} {needed}, but {who} has {left} of {cap} left.", hint=hint)
+        self.measure = measure
         self.needed = needed
         self.left = left
         self.cap = cap

@@ -6,7 +6,7 @@ are shown as `$key_1`, `$key_2`, `$key_3`; they are drawn anew for each run and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -64,7 +64,7 @@ def explain(
     """Return the SQL of a plan on a registered table, for one leaf and for all. Touches no row."""
     dataset = find(engine, ledger, table)
     where = source(engine, dataset, batch)
-    forest = methods.get(plan.method).structure(where.schema, plan)
+    forest = methods.get(plan.method).structure(replace(where.schema, unit=plan.unit), plan)
     if isinstance(leaf, bool) or not isinstance(leaf, int) or not 0 <= leaf < forest.leaves:
         raise ParameterError("leaf", allowed=f"a whole number from 0 to {forest.leaves - 1}", given=leaf)
     build = leaf_counts if where.schema.target is None else leaf_sums

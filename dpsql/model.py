@@ -45,9 +45,10 @@ class Model:
 
     def __repr__(self) -> str:
         forest = self.released.forest
+        delta = f", delta {self.certificate['delta']}" if "delta" in self.certificate else ""
         return (
             f'<Model "{self.name}": {self.method}, {forest.trees} trees, {forest.leaves} leaves, '
-            f"epsilon {self.certificate['epsilon']}>"
+            f"epsilon {self.certificate['epsilon']}{delta}>"
         )
 
     @property

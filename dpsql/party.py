@@ -183,6 +183,11 @@ def _several(models: Sequence[Model]) -> Model:
     for model in models:
         if not _sound(model.certificate):
             raise SchemaError(f'the certificate of model "{model.name}" is damaged: it does not say what it must.')
+        if model.certificate.get("kind") == "approximate":
+            raise UsageError(
+                f'model "{model.name}" has a delta, and joined models add up epsilon alone.',
+                hint="train without --delta",
+            )
     if len({model.certificate["digest"] for model in models}) < len(models):
         raise UsageError("the same contribution is given twice.")
     if len({(model.certificate["unit"], model.method) for model in models}) > 1:

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from dpsql.errors import SchemaError
@@ -41,6 +43,7 @@ __all__ = [
     "CELLS",
     "MAX_VALUES",
     "STEPS",
+    "Approximate",
     "Boolean",
     "Categorical",
     "Feature",
@@ -58,16 +61,32 @@ MAX_FEATURES = 2000
 
 
 @dataclass(frozen=True)
+class Approximate:
+    """Approximate privacy of a whole run: what was asked for, and the rho that keeps it (see `kernel/noise.py`)."""
+
+    nano_epsilon: int
+    delta: Decimal
+    nano_rho: int
+
+    @property
+    def rate(self) -> Fraction:
+        """How much rho each epsilon of the run's plan stands for."""
+        return Fraction(self.nano_rho, self.nano_epsilon)
+
+
+@dataclass(frozen=True)
 class Unit:
     """The privacy unit: one row (`column` is None), or all rows that share a value of `column`.
 
     At most `max_rows` rows of a unit are used; which ones is decided by a keyed hash. With `labels` only the labels are
-    private: neighbours have the same rows, and those of one unit may have other labels.
+    private: neighbours have the same rows, and those of one unit may have other labels. With `approximate` a run
+    protects the unit by (epsilon, delta) instead of epsilon alone; owners declare neither of the two.
     """
 
     column: str | None = None
     max_rows: int = 1
     labels: bool = False
+    approximate: Approximate | None = None
 
     def __post_init__(self) -> None:
         if self.column is not None:

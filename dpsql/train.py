@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
 from dpsql import methods, shelf
 from dpsql.engines.base import Engine, Transaction
-from dpsql.errors import DpsqlError
+from dpsql.errors import DpsqlError, ParameterError
 from dpsql.kernel.dataset import Dataset, find, scope
+from dpsql.kernel.noise import approximate
 from dpsql.kernel.plan import UNLABELLED, Plan
 from dpsql.kernel.run import charge_for, run
 from dpsql.kernel.session import Session
 from dpsql.kernel.sides import apart, check_plan, partner, settled
-from dpsql.ledger import Charge, Entry, Ledger, format_epsilon, parse_epsilon
+from dpsql.ledger import Charge, Entry, Ledger, parse_delta, parse_epsilon
 from dpsql.model import Model
+from dpsql.schema import Schema
 from dpsql.trees.voting import VotingForest
 
 
@@ -31,29 +33,48 @@ def plan(
     method: str,
     parameters: Mapping[str, Any],
     batch: str | None = None,
+    delta: object | None = None,
 ) -> Plan:
     """Return what a training run would ask and cost. Reads no row, charges nothing."""
     dataset = find(engine, ledger, table)
     scope(dataset, batch)  # refuses a batch that the schema knows nothing of
-    return planned(engine, ledger, dataset, method, parse_epsilon(epsilon), parameters)[0]
+    _refuse_batch(batch, delta)
+    return planned(engine, ledger, dataset, method, parse_epsilon(epsilon), parameters, delta)[0]
 
 
 def planned(
-    engine: Engine, ledger: Ledger, dataset: Dataset, method: str, nano_epsilon: int, parameters: Mapping[str, Any]
+    engine: Engine,
+    ledger: Ledger,
+    dataset: Dataset,
+    method: str,
+    nano_epsilon: int,
+    parameters: Mapping[str, Any],
+    delta: object | None = None,
 ) -> tuple[Plan, Dataset | None]:
     """Return a method's plan, and the other dataset that its unlabelled rows come from, where there is one.
 
     Where somebody may be on both sides, each side gets half of epsilon: they add up to what was asked for.
     """
+    schema = dataset.schema if delta is None else _approximated(dataset.schema, nano_epsilon, delta)
     chosen = methods.fitting(method, dataset.schema)
     wanted = parameters.get("unlabelled") if "unlabelled" in chosen.parameters else None
     other = partner(engine, ledger, dataset, wanted) if isinstance(wanted, str) else None
-    found, separate = chosen.plan(dataset.schema, nano_epsilon, parameters), apart(dataset, other)
+    found, separate = chosen.plan(schema, nano_epsilon, parameters), apart(dataset, other)
     if not separate and found.cost_of(UNLABELLED):
-        found = chosen.plan(dataset.schema, nano_epsilon // 2, parameters)
+        found = chosen.plan(schema, nano_epsilon // 2, parameters)
     found = settled(found, apart=separate)
     check_plan(engine, dataset, other, found)
     return found, other
+
+
+def _approximated(schema: Schema, nano_epsilon: int, delta: object) -> Schema:
+    """Return the schema as a run for (epsilon, delta) sees it: its unit says which noise protects it."""
+    return replace(schema, unit=replace(schema.unit, approximate=approximate(nano_epsilon, parse_delta(delta))))
+
+
+def _refuse_batch(batch: str | None, delta: object | None) -> None:
+    if batch is not None and delta is not None:
+        raise ParameterError("delta", allowed="left out for a batch: updates add up epsilon alone", given=delta)
 
 
 def train(
@@ -68,14 +89,17 @@ def train(
     who: str,
     request_id: str | None = None,
     batch: str | None = None,
+    delta: object | None = None,
 ) -> Model:
     """Train under a charged budget, on the whole table or on one batch of it, and return the stored model.
 
-    A repeated `request_id` returns the stored model and charges nothing.
+    A repeated `request_id` returns the stored model and charges nothing. With `delta` the run is
+    (epsilon, delta)-private, and pays rho from a budget of kind "approximate".
     """
+    _refuse_batch(batch, delta)
     nano_epsilon = parse_epsilon(epsilon)
     dataset = find(engine, ledger, table)
-    found, other = planned(engine, ledger, dataset, method, nano_epsilon, parameters)
+    found, other = planned(engine, ledger, dataset, method, nano_epsilon, parameters, delta)
     request = request_id or secrets.token_hex(16)
     charge = charge_for(dataset, found, who=who, request_id=request, batch=batch, other=other)
     job = Job(dataset, found, charge, batch, name=name, base=dataset.table, other=other)
@@ -117,7 +141,7 @@ def carry_out(engine: Engine, ledger: Ledger, job: Job, *, ask: Callable[[Sessio
             name=shelf.name_for(transaction, job.name, job.base),
             method=job.plan.method,
             table=job.dataset.table,
-            schema=learned["schema"],
+            schema=replace(learned["schema"], unit=job.dataset.schema.unit),
             released=released,
             certificate=certificate(job, entry, released) | ({"facts": learned["facts"]} if learned["facts"] else {}),
         )
@@ -146,7 +170,7 @@ def certificate(job: Job, entry: Entry, released: VotingForest) -> dict[str, Any
     made = {
         "private": planned.private,
         "kind": planned.kind,
-        "epsilon": format_epsilon(planned.nano_epsilon),
+        **planned.loss,
         "neighbours": planned.unit.neighbours,
         "unit": str(planned.unit),
         "dataset": dataset.id,

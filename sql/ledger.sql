@@ -1,6 +1,6 @@
 -- The ledger: what each dataset allows, what was spent, and the chain of everything that happened.
 --
--- Amounts are whole nano-epsilon (1 epsilon = 1 000 000 000), so that sums are exact.
+-- Amounts are whole nano-epsilon (1 epsilon = 1 000 000 000), so that sums are exact; of kind 'approximate' nano-rho.
 -- Everything here is public bookkeeping: no counts, no rows, no values from private tables.
 -- A statement ends with a semicolon at the end of its line; dpsql runs them one by one.
 
@@ -73,7 +73,7 @@ CREATE TABLE IF NOT EXISTS dpsql.analyst_budget (
     PRIMARY KEY (dataset, kind, analyst)
 );
 
--- For people: one line per charge, with its state and its epsilon as an exact decimal.
+-- For people: one line per charge, with its state and its epsilon (or rho) as an exact decimal.
 CREATE OR REPLACE VIEW dpsql.ledger AS
 SELECT
     charge.entry_id,
@@ -84,7 +84,10 @@ SELECT
     charge.scope,
     charge.method,
     charge.kind,
-    CAST(charge.nano_epsilon AS DECIMAL(19, 0)) * CAST(0.000000001 AS DECIMAL(10, 9)) AS epsilon,
+    CASE WHEN charge.kind <> 'approximate'
+        THEN CAST(charge.nano_epsilon AS DECIMAL(19, 0)) * CAST(0.000000001 AS DECIMAL(10, 9)) END AS epsilon,
+    CASE WHEN charge.kind = 'approximate'
+        THEN CAST(charge.nano_epsilon AS DECIMAL(19, 0)) * CAST(0.000000001 AS DECIMAL(10, 9)) END AS rho,
     CASE ending.event WHEN 'release' THEN 'released' WHEN 'lost' THEN 'lost' ELSE 'reserved' END AS state,
     charge.neighbours,
     charge.unit,

@@ -147,6 +147,8 @@ def run_split(
             db.register("train", schema | {"public_features": labels_alone}, cap=cap)
             if labels_alone:
                 db.set_cap("train", epsilon, kind="label")
+            if "delta" in parameters:
+                db.set_cap("train", epsilon, kind="approximate", delta=parameters["delta"])
             started = time.perf_counter()
             model = db.train("train", epsilon=epsilon, method=method, **parameters)
             seconds = time.perf_counter() - started

@@ -48,6 +48,11 @@ def ledger(
     elif as_csv:
         print_csv(list(found.columns), found.to_dict("records"))
     else:
+        for column in ("epsilon", "cap"):
+            found[column] += [
+                f", delta {delta}" if shown and delta else ""
+                for shown, delta in zip(found[column], found["delta"], strict=True)
+            ]
         print_table(None, _COLUMNS, found[list(_COLUMNS)].to_numpy().tolist())
 
 

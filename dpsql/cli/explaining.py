@@ -31,6 +31,7 @@ def explain(
     background: str | None,
     table: str | None,
     epsilon: str,
+    delta: str | None,
     method: str,
     leaf: int,
     as_json: bool,
@@ -52,7 +53,8 @@ def explain(
     if table is not None:
         _refuse({"--top": top, "--plot": plot, "--background": background}, "--model")
         with target.open() as db:
-            shown = db.explain(table, leaf=leaf, epsilon=epsilon, method=method, **parameters(given))
+            asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "method": method}
+            shown = db.explain(table, leaf=leaf, **asked, **parameters(given))
         print_json(shown.to_dict()) if as_json else say_exact(str(shown))
         return
     _refuse({f"--{name.replace('_', '-')}": value for name, value in given.items()}, "--table")

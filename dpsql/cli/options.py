@@ -72,6 +72,7 @@ def method_parameters(command: _Command) -> _Command:
         click.option("--depth", type=int, help="Depth of the trees [default: from the schema]."),
         click.option("--trees", type=int, help="Number of trees."),
         click.option("--method", default=DEFAULT, show_default=True, help=f"One of: {', '.join(METHODS)}."),
+        click.option("--delta", metavar="D", help="Approximate privacy: (epsilon, delta), far below 1 over the rows."),
         click.option("--epsilon", default="1", show_default=True, metavar="E", help="What the run may cost."),
     ):
         command = decorate(command)

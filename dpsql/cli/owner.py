@@ -11,7 +11,8 @@ from dpsql.cli.options import Target, as_json, database
 from dpsql.cli.output import check_new, note, print_json, print_table, say, say_exact, write_new
 from dpsql.errors import ParameterError, UsageError
 from dpsql.kernel.dataset import resolve
-from dpsql.ledger import Budget, parse_epsilon
+from dpsql.ledger import KINDS, Budget, format_delta, parse_epsilon
+from dpsql.ledger.budget import amount_text
 from dpsql.schema import Schema
 
 
@@ -146,10 +147,17 @@ def add_ids(target: Target, table: str, column: str, as_json: bool) -> None:
 @click.option("--table", help="One table [default: all registered ones].")
 @click.option("--set-cap", metavar="E", help="Owner: set the cap.")
 @click.option("--analyst", metavar="NAME", help="With --set-cap: this analyst's cap under the dataset's.")
-@click.option("--kind", type=click.Choice(["pure", "label"]), help="What is protected: rows [pure], or labels alone.")
+@click.option("--kind", type=click.Choice(KINDS), help="What is promised: pure epsilon, labels alone, or with a delta.")
+@click.option("--delta", metavar="D", help="With --set-cap of kind approximate: the delta of all its runs together.")
 @as_json
 def budget(
-    target: Target, table: str | None, set_cap: str | None, analyst: str | None, kind: str | None, as_json: bool
+    target: Target,
+    table: str | None,
+    set_cap: str | None,
+    analyst: str | None,
+    kind: str | None,
+    delta: str | None,
+    as_json: bool,
 ) -> None:
     """Show what each table's cap is, what is spent and what is left; as owner, set a cap.
 
@@ -159,19 +167,22 @@ def budget(
       dpsql budget --db data.duckdb --table adult --set-cap 5
       dpsql budget --db data.duckdb --table adult --set-cap 1 --analyst alice
       dpsql budget --db data.duckdb --table trials --set-cap 1 --kind label
+      dpsql budget --db data.duckdb --table adult --set-cap 3 --kind approximate --delta 1e-6
+
+    Each kind has a budget of its own. Pure epsilon alone is open until you open another.
     """
-    if (set_cap is not None or analyst is not None) and (table is None or set_cap is None):
+    if any(given is not None for given in (set_cap, analyst, delta)) and (table is None or set_cap is None):
         raise UsageError("setting a cap needs a table and a cap.", hint="--table TABLE --set-cap EPSILON")
     with target.open() as db:
         if set_cap is not None and table is not None:
-            db.set_cap(table, set_cap, analyst=analyst, kind=kind or "pure")
+            db.set_cap(table, set_cap, analyst=analyst, kind=kind or "pure", delta=delta)
         found = [db.budget(table, kind or "pure")] if table is not None else db.budgets()
     if as_json:
         print_json([_budget_dict(one) for one in found])
         return
     rows: list[list[str]] = []
     for one in found:
-        rows.append([one.table, one.kind, "", one.cap_text, one.spent_text, one.left_text])
+        rows.append([one.table, one.kind_text, "", one.cap_text, one.spent_text, one.left_text])
         rows += [["", "", share.name, share.cap_text, share.spent_text, share.left_text] for share in one.analysts]
     print_table(None, ("table", "kind", "analyst", "cap", "spent", "left"), rows)
 
@@ -246,8 +257,17 @@ def _budget_dict(one: Budget) -> dict[str, Any]:
         "dataset": one.dataset,
         "table": one.table,
         "kind": one.kind,
-        "cap": None if one.cap is None else one.cap_text,
-        "spent": one.spent_text,
-        "left": None if one.left is None else one.left_text,
+        "cap": None if one.cap is None else amount_text(one.cap),
+        "spent": amount_text(one.spent),
+        "left": None if one.left is None else amount_text(one.left),
         "analysts": [{"analyst": s.name, "cap": s.cap_text, "spent": s.spent_text} for s in one.analysts],
+        **_epsilons(one),
     }
+
+
+def _epsilons(one: Budget) -> dict[str, Any]:
+    """Return what amounts of rho stand for; nothing where they are epsilon themselves."""
+    if one.delta is None or one.cap is None or one.left is None:
+        return {}
+    told = {"cap": one.epsilon_text(one.cap), "spent": one.epsilon_text(one.spent, up=True)}
+    return {"delta": format_delta(one.delta), "epsilon": told | {"left": one.epsilon_text(one.left)}}

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from dpsql.kernel import noise
 from dpsql.kernel.utility import GRAIN, GRAINED
 from dpsql.ledger.amount import format_epsilon
 from dpsql.schema import Unit
@@ -28,6 +31,12 @@ def describe_step(step: Step, unit: Unit) -> dict[str, Any]:
         "expected_error": expected_error(step, unit),
         "note": step.note,
     }
+    if unit.approximate is not None:
+        described["rho"] = float(noise.rho(step, unit))
+        described["noise"] = noise.name(step, unit)
+        if step.operation not in noise.CHOICES:
+            described["deviation"] = math.sqrt(2) * described["noise_scale"]
+        described["pure_noise_scale"] = _scale(step, replace(unit, approximate=None))
     if step.side:
         described["side"] = step.side
     if step.parts > 1:
@@ -37,7 +46,7 @@ def describe_step(step: Step, unit: Unit) -> dict[str, Any]:
 
 def _scale(step: Step, unit: Unit) -> float:
     """Return the noise scale of one use, where all uses of a step share its epsilon evenly."""
-    return float(step.scale(unit)) * step.uses
+    return float(step.scale(unit)) * (step.uses if unit.approximate is None else math.sqrt(step.uses))
 
 
 def expected_error(step: Step, unit: Unit) -> str:
@@ -48,7 +57,8 @@ def expected_error(step: Step, unit: Unit) -> str:
     if step.free:
         return "none: the features are public"
     if step.operation == "leaf_labels":
-        lead = math.ceil(scale * math.log(max(1, step.classes - 1) / 2 / 0.05)) if step.classes > 1 else 0
+        likely = 0.05 if unit.approximate is None else 0.025  # the exponential mechanism has no half to spare
+        lead = math.ceil(scale * math.log(max(1, step.classes - 1) / 2 / likely)) if step.classes > 1 else 0
         return f"a class that leads its leaf by {max(1, lead)} rows is named at least 95 times in 100"
     if step.operation == "choose":
         rows = scale * step.width / (GRAIN if step.utility in GRAINED else 1)
@@ -59,11 +69,25 @@ def expected_error(step: Step, unit: Unit) -> str:
     return f"standard deviation {math.sqrt(2) * scale:.3g} rows per count"
 
 
+def louder(described: Mapping[str, Any]) -> list[str]:
+    """Return one sentence for each step of a described plan whose noise would be smaller under pure epsilon."""
+    return [
+        f"{step['name']}: without --delta its noise would be smaller "
+        f"(scale {step['pure_noise_scale']:.4g} instead of {step['noise_scale']:.4g})."
+        for step in described["steps"]
+        if step.get("pure_noise_scale", math.inf) < step["noise_scale"]
+    ]
+
+
+def total(described: dict[str, Any], nano_epsilon: int) -> str:
+    """Return what a plan loses in all, in words."""
+    words = f"epsilon {format_epsilon(nano_epsilon)}"
+    return f"{words}, delta {described['delta']} (rho {described['rho']})" if "rho" in described else words
+
+
 def describe_plan(described: dict[str, Any], nano_epsilon: int) -> str:
     """Return a plan, given as plain values, as a few lines of text."""
-    lines = [
-        f"Plan of {described['method']}: epsilon {format_epsilon(nano_epsilon)} in all, {described['neighbours']}."
-    ]
+    lines = [f"Plan of {described['method']}: {total(described, nano_epsilon)} in all, {described['neighbours']}."]
     if not described["private"]:
         lines.append("NOT differentially private: the published variant has no proof.")
     for step in described["steps"]:

@@ -13,8 +13,10 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql.errors import ParameterError
+from dpsql.kernel import noise
 from dpsql.kernel.describe import describe_plan, describe_step
 from dpsql.kernel.utility import MOST, UTILITIES, width
+from dpsql.ledger.amount import format_delta, format_epsilon
 from dpsql.schema import Unit
 
 NANO = 10**9
@@ -95,12 +97,12 @@ class Step:
         return unit.change * (self.trees if self.shared else 1) * self.axes * self.row_weight
 
     def scale(self, unit: Unit) -> Fraction:
-        """Return the noise scale of a count: sensitivity over epsilon; 0 where everything is public."""
-        return Fraction(0) if self.free else Fraction(self.sensitivity(unit)) / self.epsilon
+        """Return the noise scale of a count: √2 times it is the standard deviation. 0 where everything is public."""
+        return noise.scale(self, unit)
 
     def row_epsilon(self, unit: Unit) -> Fraction:
         """Return what one row's presence in one cell may cost, so that a whole unit costs the step's epsilon."""
-        return self.epsilon / self.sensitivity(unit)
+        return noise.row_epsilon(self, unit)
 
     @property
     def width(self) -> int:
@@ -184,6 +186,7 @@ class Plan:
     def __post_init__(self) -> None:
         if not self.unit.labels and any(step.free for step in self.steps):
             raise ParameterError("plan", allowed="free steps only where labels alone are private", given=self.method)
+        self._check_approximate()
         top = self.composition
         if any(map(has_sides, (top.unlabelled, top.labelled) if isinstance(top, Sides) else (top,))):
             raise ParameterError("plan", allowed="two sides at its top alone: each is charged apart", given=self.method)
@@ -206,7 +209,26 @@ class Plan:
     @property
     def kind(self) -> str:
         """What epsilon means in the ledger: rows (or units) come and go, or labels change."""
+        if self.unit.approximate is not None:
+            return "approximate"
         return "label" if self.unit.labels else "pure"
+
+    @property
+    def charge(self) -> int:
+        """What the ledger is charged: nano-epsilon, or nano-rho where the kind is approximate."""
+        allowed = self.unit.approximate
+        return self.nano_epsilon if allowed is None else allowed.nano_rho
+
+    def _check_approximate(self) -> None:
+        """Refuse approximate privacy where it has no proof, or where it claims more than its rho keeps."""
+        allowed = self.unit.approximate
+        if allowed is None:
+            return
+        if self.unit.labels or isinstance(self.composition, Sides) or not self.private:
+            why = "left out: labels alone, rows without labels and published forms are paid by epsilon alone"
+            raise ParameterError("delta", allowed=why, given=allowed.delta)
+        if allowed.nano_epsilon != self.nano_epsilon or allowed != noise.approximate(self.nano_epsilon, allowed.delta):
+            raise ParameterError("plan", allowed="what its epsilon and delta allow", given=self.method)
 
     def cost_of(self, side: str) -> int:
         """Return what the steps of one side cost together; "" asks for all of a plan without sides."""
@@ -232,6 +254,14 @@ class Plan:
     def __str__(self) -> str:
         return describe_plan(self.to_dict(), self.nano_epsilon)
 
+    @property
+    def loss(self) -> dict[str, str]:
+        """What a run may lose, as exact decimal text: epsilon, and under approximate privacy delta and rho."""
+        allowed, epsilon = self.unit.approximate, {"epsilon": format_epsilon(self.nano_epsilon)}
+        if allowed is None:
+            return epsilon
+        return epsilon | {"delta": format_delta(allowed.delta), "rho": format_epsilon(allowed.nano_rho)}
+
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values: what `--dry-run --json` prints and the ledger stores."""
         return {
@@ -239,6 +269,7 @@ class Plan:
             **({"unlabelled": self.unlabelled} if self.unlabelled else {}),
             "neighbours": self.unit.neighbours,
             "unit": str(self.unit),
+            **({} if self.unit.approximate is None else self.loss),
             "private": self.private,
             "composition": _shape(self.composition),
             "steps": [describe_step(step, self.unit) for step in self.steps],

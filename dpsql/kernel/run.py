@@ -43,7 +43,7 @@ def charge_for(
         table=dataset.table,
         method=plan.method,
         plan=plan.to_dict() | ({} if batch is None else {"batch": batch}),
-        nano_epsilon=plan.nano_epsilon if other is None else plan.cost_of(LABELLED),
+        nano_epsilon=plan.charge if other is None else plan.cost_of(LABELLED),
         neighbours=plan.unit.neighbours,
         unit=str(plan.unit),
         scope=scope(dataset, batch),

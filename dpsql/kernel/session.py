@@ -9,6 +9,8 @@ the rows one at a time, each adds 1 to one cell per tree it walks and axis it is
 disjoint (the ticket is a function of the unit alone, so no other row moves), all T trees when they are shared. If a
 single +1 costs at most e, the unit costs at most c·T·axes·e (group privacy, Dwork & Roth 2014, Theorem 2.2 and 3.16).
 Each operation therefore runs at e = epsilon / (c·T·axes), which is `Step.row_epsilon`.
+
+That is pure epsilon. A plan for (epsilon, delta) gets other noise for the same steps; `kernel/noise.py` has its proof.
 """
 
 from __future__ import annotations
@@ -25,13 +27,12 @@ from dpsql.compile.source import Part, Source
 from dpsql.compile.splits import Asks
 from dpsql.engines.base import Engine
 from dpsql.errors import BudgetError
-from dpsql.kernel import published
+from dpsql.kernel import noise, published
 from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.exact import Counts, Rows
 from dpsql.kernel.plan import FEATURES, UNLABELLED, Composition, Plan, Step, has_sides, placed
 from dpsql.kernel.utility import CLASSLESS
-from dpsql.mechanisms.choose import exponential, permute_and_flip
-from dpsql.mechanisms.noise import discrete_laplace
+from dpsql.mechanisms.choose import exponential
 from dpsql.schema import CELLS, Feature, Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes as axes_of
@@ -51,7 +52,7 @@ class Session:
     """An open allowance on one dataset. `kernel/run.py` opens it after the charge is on disk."""
 
     def __init__(self, engine: Engine, source: Source, plan: Plan, sides: Mapping[str, Source] | None = None) -> None:
-        self.schema: Schema = source.schema
+        self.schema: Schema = replace(source.schema, unit=plan.unit)
         self.plan = plan
         self._rows = Rows(engine, source, sides or {})
         self._open = {step.name: step for step in plan.steps}
@@ -113,7 +114,7 @@ class Session:
         (Ghosh, Roughgarden & Sundararajan 2012).
         """
         step = self._take(name, "size")
-        return int(self._rows.size(_part(step)) + discrete_laplace(step.scale(self.plan.unit), 1)[0])
+        return int(_noisy(np.array([self._rows.size(_part(step))]), step, self.plan)[0])
 
     def leaf_counts(self, name: str, forest: Forest) -> NoisyCounts:
         """Return noisy counts on the full grid of leaves × classes.
@@ -156,7 +157,7 @@ class Session:
         counts = self._rows.leaf_counts(forest, _part(step), shared=step.shared)
         if step.published:
             return published.smooth_labels(counts, float(step.row_epsilon(self.plan.unit)))
-        return permute_and_flip(counts, step.row_epsilon(self.plan.unit), monotone=True)
+        return noise.largest(counts, step, self.plan.unit)
 
     def histograms(self, name: str, forest: Forest, axes: Sequence[int], *, by_class: bool = True) -> NoisyCounts:
         """Return noisy counts on the full grid of (leaf, axis, cell, class) at the leaves of a growing forest.
@@ -335,7 +336,7 @@ class Session:
 
 
 def _noisy(counts: Counts, step: Step, plan: Plan) -> NoisyCounts:
-    return counts + discrete_laplace(step.scale(plan.unit), counts.size).reshape(counts.shape)
+    return noise.noisy(counts, step, plan.unit)
 
 
 def _part(step: Step) -> Part:

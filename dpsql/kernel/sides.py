@@ -64,7 +64,7 @@ def settled(plan: Plan, *, apart: bool) -> Plan:
 
 def check_sides(dataset: Dataset, other: Dataset | None, plan: Plan) -> None:
     """Raise NotPrivate when a plan claims more than the owner declared. The kernel's own check, whoever planned."""
-    if replace(plan.unit, labels=False) != dataset.schema.unit:
+    if replace(plan.unit, labels=False, approximate=None) != dataset.schema.unit:
         raise NotPrivate(
             f'the plan protects {plan.unit}, and "{dataset.table}" was registered to protect {dataset.schema.unit}.'
         )

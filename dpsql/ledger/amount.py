@@ -1,4 +1,4 @@
-"""Amounts of epsilon as whole nano-epsilon: read once, rounded up, added exactly, shown exactly."""
+"""Amounts of epsilon (or rho) as whole billionths: read once, rounded up, added exactly, shown exactly; and delta."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ MOST = 10**9 * NANO
 _ALLOWED = "a number above 0 and at most 1000000000"
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?", re.ASCII)
 _LONGEST = 100
+#: A delta of this or more would let a run publish one row in a hundred.
+MOST_DELTA = Decimal("0.01")
+_LEAST_DELTA = Decimal("1e-100")
+_SHORT = Context(prec=20)
 
 
 def parse_epsilon(value: object, name: str = "epsilon") -> int:
@@ -43,6 +47,33 @@ def format_epsilon(nano: int) -> str:
     units, rest = divmod(abs(nano), NANO)
     decimals = str(rest).zfill(9).rstrip("0")
     return f"{sign}{units}.{decimals}" if decimals else f"{sign}{units}"
+
+
+def parse_delta(value: object) -> Decimal:
+    """Return a delta, exactly as it was written: at least 1e-100 and below 0.01.
+
+    Takes text, float (by its shortest decimal form) or Decimal. It should be far below 1 over the number of rows.
+
+    >>> format_delta(parse_delta("1e-6")), format_delta(parse_delta(0.00025))
+    ('1e-6', '2.5e-4')
+    """
+    text = value.strip() if isinstance(value, str) else str(value)
+    number = isinstance(value, str | Decimal | Real) and not isinstance(value, bool | Integral)
+    if number and len(text) <= _LONGEST and _NUMBER.fullmatch(text):
+        found = Decimal(text)
+        if _LEAST_DELTA <= found < MOST_DELTA and found.normalize(_SHORT) == found:
+            return found.normalize(_SHORT)
+    raise ParameterError(
+        "delta",
+        allowed="a number from 1e-100 to below 0.01, far below 1 over the number of rows",
+        given=value,
+        hint="delta 1e-6",
+    )
+
+
+def format_delta(delta: Decimal) -> str:
+    """Return a delta as text that reads back the same."""
+    return f"{delta.normalize(_SHORT):e}"
 
 
 def _exact(value: object, name: str) -> Fraction:

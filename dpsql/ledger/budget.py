@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 
 from dpsql.engines.base import Transaction
-from dpsql.ledger.amount import format_epsilon
+from dpsql.ledger.amount import NANO, format_delta, format_epsilon
+from dpsql.mechanisms.concentrated import smallest_epsilon
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,8 @@ class Share:
 class Budget:
     """A dataset's budget of one kind, in nano-epsilon. `spent` is `whole` plus the largest scope's spending.
 
+    The amounts of kind "approximate" are nano-rho; `delta` is then the one for which the owner declared the cap.
+
     >>> budget = Budget("adult", "adult", "pure", cap=2_000_000_000, whole=0, spent=500_000_000)
     >>> budget.left_text
     '1.5'
@@ -54,6 +61,7 @@ class Budget:
     spent: int
     analysts: tuple[Share, ...] = ()
     scopes: tuple[Share, ...] = ()
+    delta: Decimal | None = None
 
     @property
     def left(self) -> int | None:
@@ -68,17 +76,43 @@ class Budget:
     @property
     def cap_text(self) -> str:
         """Return the cap as decimal text, or "no cap"."""
-        return amount_text(self.cap)
+        return self.text(self.cap)
 
     @property
     def spent_text(self) -> str:
         """Return what is spent as decimal text."""
-        return amount_text(self.spent)
+        return self.text(self.spent, up=True)
 
     @property
     def left_text(self) -> str:
         """Return what is left as decimal text, or "no cap"."""
-        return amount_text(self.left)
+        return self.text(self.left)
+
+    def epsilon_text(self, nano_rho: int, *, up: bool = False) -> str:
+        """Return the epsilon that an amount of rho stands for at the owner's delta, to four decimals.
+
+        Rounded up it is what is lost. Otherwise it is what a run may ask for: runs pay whole nano-rho, rounded down.
+        """
+        if self.delta is None or nano_rho == 0:
+            return format_epsilon(nano_rho)
+        exact = smallest_epsilon(Fraction(nano_rho if up else nano_rho + 1, NANO), Fraction(self.delta))
+        steps = exact * NANO / _SHOWN
+        return format_epsilon((math.ceil(steps) if up else math.floor(steps)) * _SHOWN)
+
+    def text(self, nano: int | None, *, up: bool = False) -> str:
+        """Return an amount of this kind: epsilon, or rho and the epsilon that it stands for."""
+        if nano is None or self.delta is None:
+            return amount_text(nano)
+        return f"rho {amount_text(nano)} (epsilon {self.epsilon_text(nano, up=up)})"
+
+    @property
+    def kind_text(self) -> str:
+        """Return the kind, with the delta that its owner declared where there is one."""
+        return self.kind if self.delta is None else f"{self.kind}, delta {format_delta(self.delta)}"
+
+
+#: Epsilons that are worked out from rho are shown in steps of so many nano-epsilon.
+_SHOWN = 100_000
 
 
 def left_of(cap: int | None, spent: int) -> int | None:
@@ -110,12 +144,24 @@ def read(transaction: Transaction, dataset: str, kind: str) -> Budget | None:
         spent=row["spent"],
         analysts=tuple(Share(**share) for share in transaction.rows(_ANALYSTS, (dataset, kind))),
         scopes=tuple(Share(**share) for share in transaction.rows(_SCOPES, (dataset, kind))),
+        delta=_declared_delta(transaction, dataset) if kind == "approximate" else None,
     )
+
+
+def _declared_delta(transaction: Transaction, dataset: str) -> Decimal | None:
+    """Return the delta of the owner's last cap of kind "approximate"."""
+    rows = transaction.rows(_DETAILS, (dataset,))
+    delta = json.loads(rows[0]["details"]).get("delta") if rows else None
+    return None if delta is None else Decimal(delta)
 
 
 _BUDGET = "SELECT table_name, cap, whole, spent FROM dpsql.budget WHERE dataset = ? AND kind = ?"
 _ANALYSTS = """
 SELECT analyst AS name, cap, spent FROM dpsql.analyst_budget WHERE dataset = ? AND kind = ? ORDER BY analyst
+"""
+_DETAILS = """
+SELECT details FROM dpsql.entry
+WHERE event = 'cap' AND kind = 'approximate' AND analyst = '' AND dataset = ? ORDER BY sequence DESC LIMIT 1
 """
 _SCOPES = """
 SELECT scope AS name, NULL AS cap, spent FROM dpsql.scope_budget WHERE dataset = ? AND kind = ? ORDER BY scope

@@ -11,7 +11,7 @@ from dpsql.errors import ParameterError
 from dpsql.ledger.amount import MOST, format_epsilon
 
 #: What an amount may mean. The meaning of a kind never changes; a new meaning is a new kind.
-KINDS = ("pure", "label", "zcdp")
+KINDS = ("pure", "label", "approximate")
 NEIGHBOURS = "add/remove one row"
 _LONGEST = 100_000
 
@@ -24,7 +24,7 @@ class Charge:
         request_id: one request, one charge: asking again with the same id costs nothing.
         dataset, table: the registered dataset and the table behind it.
         method, plan: how the amount will be used; the plan is anything JSON can hold.
-        nano_epsilon: the amount, 1 to 10**18.
+        nano_epsilon: the amount, 1 to 10**18; where the kind is "approximate" it is nano-rho.
         who: the analyst. neighbours, unit: what is protected, in words.
         scope: "" is the whole table, otherwise "column=value" for the rows with that value.
         kind: what the amount means, one of `KINDS`.
@@ -60,6 +60,11 @@ class Charge:
         return format_epsilon(self.nano_epsilon)
 
     @property
+    def measure(self) -> str:
+        """Return what the amount measures: "epsilon" or "rho"."""
+        return measure(self.kind)
+
+    @property
     def plan_text(self) -> str:
         """Return the plan as it is stored and hashed."""
         return canonical_json("plan", self.plan)
@@ -68,6 +73,15 @@ class Charge:
     def scope_column(self) -> str:
         """Return the column that the scope fixes ("" for the whole table)."""
         return scope_column(self.scope)
+
+
+def measure(kind: str) -> str:
+    """Return what amounts of a kind measure. Approximate runs add up in rho, not in epsilon.
+
+    >>> measure("pure"), measure("label"), measure("approximate")
+    ('epsilon', 'epsilon', 'rho')
+    """
+    return "rho" if kind == "approximate" else "epsilon"
 
 
 def scope_column(scope: str) -> str:

@@ -61,15 +61,24 @@ class Ledger:
         return self.write(lambda into: owner.register(into, event, replace=replace))
 
     def set_cap(
-        self, dataset: str, cap_nano: int | None, who: str, *, analyst: str | None = None, kind: str = "pure"
+        self,
+        dataset: str,
+        cap_nano: int | None,
+        who: str,
+        *,
+        analyst: str | None = None,
+        kind: str = "pure",
+        details: Mapping[str, Any] | None = None,
     ) -> Entry:
         """Set a dataset's cap, or one analyst's under it (None lifts an analyst's cap).
 
-        A cap below what is spent leaves nothing to spend. A dataset's first cap of a kind opens that kind.
+        A cap below what is spent leaves nothing to spend. A dataset's first cap of a kind opens that kind. The cap of
+        kind "approximate" is in nano-rho; `details` say the epsilon and delta that the owner declared.
         """
         self._require_installed(dataset)
         event = Event(0, "cap", 0, dataset=dataset, kind=kind, cap=cap_nano, who=check_text("who", who),
-                      analyst="" if analyst is None else check_text("analyst", analyst))  # fmt: skip
+                      analyst="" if analyst is None else check_text("analyst", analyst),
+                      details=canonical_json("details", details or {}))  # fmt: skip
         return self.write(lambda into: owner.set_cap(into, event))
 
     def accept(self, who: str) -> Entry:

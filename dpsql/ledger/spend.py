@@ -78,7 +78,8 @@ def _dataset_refusal(charge: Charge, before: Budget) -> BudgetExceeded:
         where,
         needed=charge.epsilon,
         left=budgets.amount_text(before.left_in(charge.scope)),
-        cap=before.cap_text,
+        cap=budgets.amount_text(before.cap),
+        measure=charge.measure,
         hint=f"dpsql ledger --table {shlex.quote(charge.table)}",
     )
 
@@ -90,6 +91,7 @@ def _analyst_refusal(charge: Charge, before: Budget) -> BudgetExceeded:
         needed=charge.epsilon,
         left=share.left_text,
         cap=share.cap_text,
+        measure=charge.measure,
         hint=f"dpsql budget --table {shlex.quote(charge.table)}",
     )
 
@@ -100,8 +102,15 @@ def _no_such_kind(charge: Charge) -> BudgetExceeded:
         needed=charge.epsilon,
         left=format_epsilon(0),
         cap=format_epsilon(0),
-        hint=f"as owner: dpsql budget --table {shlex.quote(charge.table)} --kind {charge.kind} --set-cap E",
+        measure=charge.measure,
+        hint=how_to_open(charge.table, charge.kind),
     )
+
+
+def how_to_open(table: str, kind: str) -> str:
+    """Return the next step where a dataset has no budget of a kind: its owner must open it."""
+    command = f"as owner: dpsql budget --table {shlex.quote(table)} --kind {kind} --set-cap E"
+    return f"leave out --delta, or {command} --delta D" if kind == "approximate" else command
 
 
 # Without a cap a row still ends at 8 * 10**18, so that no sum leaves a BIGINT.

@@ -140,12 +140,14 @@ def number_of_trees(schema: Schema, scale: float, chosen: Mapping[str, Any]) -> 
     if schema.rows is None:
         return min(UNSIZED, splittable)
     support = schema.rows / float(np.mean(sizes)) ** 2
-    return max(1, min(splittable, math.ceil(support / minimum_support(len(schema.classes), scale)) - 1))
+    ratio = support / minimum_support(len(schema.classes), scale)
+    # Noise grows with the number of trees; under approximate privacy with its root.
+    return max(1, min(splittable, math.ceil(ratio if schema.unit.approximate is None else ratio**2) - 1))
 
 
 def grown(schema: Schema, chosen: Mapping[str, Any], counts: Step, rows: int | None) -> Forest:
     """Return the random trees of these parameters for a number of rows; with `depth` given it does not matter."""
-    scale = float(counts.scale(schema.unit))
+    scale, alone = (float(step.scale(schema.unit)) for step in (counts, replace(counts, trees=1)))
     fixed = chosen["depth"] is not None or rows is None
     return _grown(
         axes(schema),
@@ -154,7 +156,7 @@ def grown(schema: Schema, chosen: Mapping[str, Any], counts: Step, rows: int | N
         math.inf if rows is None or fixed else float(rows),
         minimum_support(len(schema.classes), scale),
         chosen["depth"],
-        chosen["bins"] if fixed else _bins(len(schema.classes), rows, scale / chosen["trees"], chosen["bins"]),
+        chosen["bins"] if fixed else _bins(len(schema.classes), rows, alone, chosen["bins"]),
         chosen["branches"],
         len(schema.classes),
         chosen["limit"],

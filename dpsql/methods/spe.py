@@ -47,7 +47,7 @@ from dpsql.kernel.plan import NANO, Plan, Sequential, Step
 from dpsql.kernel.session import Session
 from dpsql.methods.base import Choice, Flag, Parameter, Whole, resolved
 from dpsql.methods.counted import SIZE_SHARE, fill_leaves, leaf_step
-from dpsql.schema import Schema
+from dpsql.schema import Schema, Unit
 from dpsql.trees.forest import PASS, Forest
 from dpsql.trees.grid import Axis, axes
 from dpsql.trees.grow import LIMIT
@@ -114,7 +114,7 @@ def public_depth(
     leaf_share: int,
     rows: int | None,
     *,
-    change: int | None = None,
+    unit: Unit | None = None,
     fewest: float = 1.0,
 ) -> int:
     """Return the depth of trees whose counts get so much epsilon, within what the limit allows.
@@ -127,7 +127,7 @@ def public_depth(
     most = min(len(schema.features), DEEPEST, most)
     if rows is None:
         return most
-    scale = (change or schema.unit.change) * NANO / leaf_share
+    scale = float(Step("counts", "leaf_counts", leaf_share).scale(unit or schema.unit))
     return min(most, depth_for(rows, chosen["trees"], scale, fewest=fewest))
 
 

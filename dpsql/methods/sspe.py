@@ -147,7 +147,7 @@ def labelled_depth(session: Session, counts: Step) -> int:
         return int(chosen["most_depth"])
     rows = session.public_size("size") if unit.labels else session.size("size")
     fewest = FEWEST if unit.labels else 1.0
-    return public_depth(session.schema, chosen, counts.nano_epsilon, max(1, rows), change=unit.change, fewest=fewest)
+    return public_depth(session.schema, chosen, counts.nano_epsilon, max(1, rows), unit=unit, fewest=fewest)
 
 
 def public_forest(session: Session, forest: Forest, depth: int, *, name: str = "splits", stream: int = 0) -> Forest:

@@ -4,22 +4,23 @@
 
 -- FROM dpsql_train('adult', epsilon := 1.0): train under a charged budget, one row about the new model.
 CREATE OR REPLACE TEMP MACRO dpsql_train(
-    table_name, epsilon := 1, method := 'rosnam', trees := NULL, depth := NULL, seed := NULL, name := NULL,
-    request_id := NULL, options := NULL
+    table_name, epsilon := 1, delta := NULL, method := 'rosnam', trees := NULL, depth := NULL, seed := NULL,
+    name := NULL, request_id := NULL, options := NULL
 ) AS TABLE
 SELECT unnest(dpsql_train_call(
-    CAST(table_name AS VARCHAR), CAST(epsilon AS VARCHAR), CAST(method AS VARCHAR), CAST(trees AS VARCHAR),
-    CAST(depth AS VARCHAR), CAST(seed AS VARCHAR), CAST(name AS VARCHAR), CAST(request_id AS VARCHAR),
-    CAST(options AS MAP(VARCHAR, VARCHAR))
+    CAST(table_name AS VARCHAR), CAST(epsilon AS VARCHAR), CAST(delta AS VARCHAR), CAST(method AS VARCHAR),
+    CAST(trees AS VARCHAR), CAST(depth AS VARCHAR), CAST(seed AS VARCHAR), CAST(name AS VARCHAR),
+    CAST(request_id AS VARCHAR), CAST(options AS MAP(VARCHAR, VARCHAR))
 ), recursive := true);
 
 -- FROM dpsql_plan('adult', epsilon := 1.0): the steps that training would take and what each costs. Touches nothing.
 CREATE OR REPLACE TEMP MACRO dpsql_plan(
-    table_name, epsilon := 1, method := 'rosnam', trees := NULL, depth := NULL, seed := NULL, options := NULL
+    table_name, epsilon := 1, delta := NULL, method := 'rosnam', trees := NULL, depth := NULL, seed := NULL,
+    options := NULL
 ) AS TABLE
 SELECT unnest(dpsql_plan_call(
-    CAST(table_name AS VARCHAR), CAST(epsilon AS VARCHAR), CAST(method AS VARCHAR), CAST(trees AS VARCHAR),
-    CAST(depth AS VARCHAR), CAST(seed AS VARCHAR), CAST(options AS MAP(VARCHAR, VARCHAR))
+    CAST(table_name AS VARCHAR), CAST(epsilon AS VARCHAR), CAST(delta AS VARCHAR), CAST(method AS VARCHAR),
+    CAST(trees AS VARCHAR), CAST(depth AS VARCHAR), CAST(seed AS VARCHAR), CAST(options AS MAP(VARCHAR, VARCHAR))
 ), recursive := true);
 
 -- SELECT dpsql_predict('adult_1', new_rows) FROM new_rows: the label of each row. For whole tables, dpsql_score is faster.
@@ -48,7 +49,7 @@ SELECT unnest(dpsql_evaluate_call(
 CREATE OR REPLACE TEMP MACRO dpsql_explain(model) AS TABLE
 SELECT unnest(dpsql_explain_call(CAST(model AS VARCHAR)), recursive := true);
 
--- FROM dpsql_budget('adult'): what the cap is, what is spent, what is left.
+-- FROM dpsql_budget('adult'): what the cap is, what is spent, what is left; of kind 'approximate' in rho.
 CREATE OR REPLACE TEMP MACRO dpsql_budget(for_table) AS TABLE
 SELECT
     table_name,

@@ -37,7 +37,7 @@ def test_train_as_json_tells_model_budget_and_certificate(cli: Cli) -> None:
     """`--json` gives the model's name, the budget after the run and the whole certificate."""
     found = cli("train", "--table", "people", "--epsilon", "0.5", "--name", "mine", "--json", *SMALL).json
     assert found["model"] == "mine"
-    assert found["budget"] == {"table": "people", "cap": "10", "spent": "1.5", "left": "8.5"}
+    assert found["budget"] == {"table": "people", "kind": "pure", "cap": "10", "spent": "1.5", "left": "8.5"}
     assert found["certificate"]["epsilon"] == "0.5"
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsql.errors import ParameterError
-from dpsql.ledger import format_epsilon, parse_epsilon
+from dpsql.ledger import format_delta, format_epsilon, parse_delta, parse_epsilon
 
 REFUSED = [
     "1e400", "1e400000000", "1e99999999999999999999", "-1e99999999", "nan", "inf", "-inf", "0", "0e5", "-1",
@@ -77,3 +77,28 @@ def test_the_callers_decimal_context_does_not_round() -> None:
 def test_an_amount_is_shown_as_the_shortest_decimal(nano: int, text: str) -> None:
     """No trailing zeros, no exponent."""
     assert format_epsilon(nano) == text
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["0", "-1e-6", "0.01", "0.5", "1", 1, 0, True, None, "1e-101", "1e-400000000", "1e999999999", "nan", "inf", "1/3",
+     float("nan"), Decimal("NaN"), Decimal("1e-500000"), Fraction(1, 10**6), "1e-6e", "", [], "0.000" + "1" * 50],
+    ids=repr,
+)  # fmt: skip
+def test_what_is_no_delta_is_refused(value: object) -> None:
+    """A delta is a decimal number from 1e-100 to below 0.01; anything else is a ParameterError with a hint."""
+    with pytest.raises(ParameterError) as refused:
+        parse_delta(value)
+    assert refused.value.name == "delta"
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [("1e-6", "1e-6"), (1e-6, "1e-6"), (Decimal("0.00025"), "2.5e-4"), (" 1E-09 ", "1e-9"), (np.float64(1e-7), "1e-7"),
+     ("0.0000010", "1e-6"), ("1e-100", "1e-100")],
+)  # fmt: skip
+def test_a_delta_is_read_exactly(value: object, text: str) -> None:
+    """Text and floats become the decimal that was written, and are shown in one way."""
+    assert format_delta(parse_delta(value)) == text
+    assert parse_delta(text) == parse_delta(value)

@@ -115,7 +115,7 @@ def test_find_request_finds_what_was_reserved(ledger: Ledger) -> None:
 @pytest.mark.parametrize(
     "other",
     [charge("r1", "0.6"), charge("r1", method="snr"), charge("r1", plan={"trees": 4}),
-     charge("r1", kind="zcdp"), charge("r1", scope="region=north"), charge("r1", dataset="other")],
+     charge("r1", kind="approximate"), charge("r1", scope="region=north"), charge("r1", dataset="other")],
     ids=["epsilon", "method", "plan", "kind", "scope", "dataset"],
 )  # fmt: skip
 def test_a_request_id_stands_for_one_content(ledger: Ledger, other: Charge) -> None:
@@ -166,11 +166,11 @@ def test_kinds_never_mix(ledger: Ledger) -> None:
     """Spending of one kind leaves the other's budget alone, and a kind without a cap has nothing to spend."""
     ledger.reserve(charge("r1", "1.5"))
     with pytest.raises(BudgetExceeded):
-        ledger.reserve(charge("r2", "0.5", kind="zcdp"))
-    ledger.set_cap("adult", parse_epsilon("1"), "ann", kind="zcdp")
-    ledger.reserve(charge("r2", "1", kind="zcdp"))
+        ledger.reserve(charge("r2", "0.5", kind="approximate"))
+    ledger.set_cap("adult", parse_epsilon("1"), "ann", kind="approximate")
+    ledger.reserve(charge("r2", "1", kind="approximate"))
     assert ledger.budget("adult").spent_text == "1.5"
-    assert ledger.budget("adult", "zcdp").left == 0
+    assert ledger.budget("adult", "approximate").left == 0
     assert ledger.verify() == []
 
 

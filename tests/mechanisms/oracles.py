@@ -84,6 +84,12 @@ def laplace_probabilities(scale: float, reach: int) -> dict[int, float]:
     return {x: (1 - ratio) / (1 + ratio) * ratio ** abs(x) for x in range(-reach, reach + 1)}
 
 
+def gaussian_probabilities(variance: float, reach: int) -> dict[int, float]:
+    """Return the discrete Gaussian probabilities of -reach, ..., reach."""
+    masses = {x: math.exp(-x * x / (2 * variance)) for x in range(-1000, 1001)}
+    return {x: masses[x] / sum(masses.values()) for x in range(-reach, reach + 1)}
+
+
 def geometric_probabilities(scale: float, reach: int) -> dict[int, float]:
     """Return the one-sided geometric probabilities of 0, ..., reach."""
     ratio = math.exp(-1 / scale)
