@@ -3,7 +3,7 @@
     WITH packed AS (…), numbered AS (rows with a number), start, depth_1, …,
          scores AS (for each row and class, what each part of the trees says),
          winner AS (for each row the best class of each mixture)
-    SELECT SUM(CASE WHEN the best class of mixture 0 is the row's THEN 1 ELSE 0 END) AS right_0, …
+    SELECT COUNT(CASE WHEN the best class of mixture 0 is the row's THEN 1 END) AS right_0, …
 
 The parts are added up once; a mixture is a few multiplications on top, so that many of them cost little.
 """
@@ -110,8 +110,8 @@ def _mixed(factors: list[int]) -> exp.Expr:
 def _right(number: int, classes: int) -> exp.Expr:
     best = class_of_rank(classes, f"best_{number}")
     same = exp.EQ(this=paren(best), expression=exp.column(TRUTH))
-    flag = exp.case().when(same, whole(1)).else_(whole(0))
-    return exp.alias_(exp.cast(exp.Sum(this=flag), exp.DataType.Type.BIGINT), right_name(number))
+    # A count, not a sum: of no rows a sum is NULL.
+    return exp.alias_(exp.Count(this=exp.case().when(same, whole(1))), right_name(number))
 
 
 def _leaf_table(mixtures: Mixtures) -> dict[str, np.ndarray[Any, Any]]:

@@ -27,7 +27,7 @@ from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.plan import Step
 from dpsql.kernel.utility import utilities
 from dpsql.mechanisms.rng import random_key
-from dpsql.schema import CELLS, Feature, Schema
+from dpsql.schema import CELLS, Feature
 from dpsql.trees.forest import PASS, Forest, Level
 from dpsql.trees.grid import axes, words
 from dpsql.trees.mixtures import Mixtures
@@ -60,10 +60,13 @@ class Rows:
     def __repr__(self) -> str:
         return "<private rows>"
 
-    def use(self, schema: Schema) -> None:
-        """Take this schema's cells from now on; rows that were kept with other cells are not used again."""
-        self._source = replace(self._source, schema=schema, held="")
-        self._sides = {side: replace(source, schema=schema) for side, source in self._sides.items()}
+    def narrow(self, bounds: Mapping[str, tuple[float, float]]) -> None:
+        """Clamp numbers to these bounds from now on; rows that were kept with other cells are not used again.
+
+        A side may be another table, with a label and a unit of its own: each keeps its own schema.
+        """
+        self._source = _narrowed(self._source, bounds)
+        self._sides = {side: _narrowed(source, bounds) for side, source in self._sides.items()}
         self._kept = None
 
     def hold(self) -> None:
@@ -251,6 +254,10 @@ class _Kept:
             and len(walked) <= len(forest.levels)
             and all(one is other for one, other in zip(walked, forest.levels, strict=False))
         )
+
+
+def _narrowed(source: Source, bounds: Mapping[str, tuple[float, float]]) -> Source:
+    return replace(source, schema=source.schema.narrowed(bounds), held="")
 
 
 def _many(forest: Forest, shared: bool) -> bool:

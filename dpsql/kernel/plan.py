@@ -144,6 +144,12 @@ class Sample:
     part: Step
     of: int
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.part, Step):
+            raise ParameterError("sample", allowed="one step", given=type(self.part).__name__)
+        if isinstance(self.of, bool) or not isinstance(self.of, int) or self.of < 1:
+            raise ParameterError("sample", allowed="one of a positive whole number of parts", given=self.of)
+
     @property
     def cost(self) -> int:
         """The nano-epsilon of the step: what the units of its part pay."""
@@ -277,9 +283,14 @@ class Plan:
         }
 
 
-def placed(composition: Composition) -> tuple[Step, ...]:
-    """Return the steps of a composition in order, each with the part of the units it looks at."""
-    return tuple(_placed(composition, 0, 1))
+def placed(composition: Composition, within: Step | None = None) -> tuple[Step, ...]:
+    """Return the steps of a composition in order, each with the part of the units it looks at.
+
+    With `within` all of them stay within the part and the side of that step.
+    """
+    if within is None:
+        return tuple(_placed(composition, 0, 1))
+    return tuple(_placed(composition, within.part, within.parts, within.side))
 
 
 def _placed(composition: Composition, part: int, parts: int, side: str = "") -> Iterator[Step]:

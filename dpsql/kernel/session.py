@@ -30,7 +30,7 @@ from dpsql.errors import BudgetError
 from dpsql.kernel import noise, published
 from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.exact import Counts, Rows
-from dpsql.kernel.plan import FEATURES, UNLABELLED, Composition, Plan, Step, has_sides, placed
+from dpsql.kernel.plan import FEATURES, LARGEST_SCALE, UNLABELLED, Composition, Plan, Step, has_sides, placed
 from dpsql.kernel.utility import CLASSLESS
 from dpsql.mechanisms.choose import exponential
 from dpsql.schema import CELLS, Feature, Schema
@@ -80,16 +80,20 @@ class Session:
         """Open the steps of a composition that was planned from earlier answers, on the allowance of one step.
 
         Proof: the steps are a function of released values, and whatever they are, they cost no more than the allowance
-        that was charged (adaptive composition of pure epsilon: Rogers, Roth, Ullman & Vadhan 2016).
+        that was charged (adaptive composition of pure epsilon: Rogers, Roth, Ullman & Vadhan 2016). They look at the
+        units of the allowance's own part and side alone, for no others were charged.
         """
-        steps, allowance = placed(composition), self._open.get(name)
+        allowance = self._open.get(name)
         if allowance is None or allowance.operation != "later" or composition.cost > allowance.nano_epsilon:
             raise AllowanceExceeded(f'step "{name}" is no allowance for steps of nano-epsilon {composition.cost}.')
+        steps = placed(composition, allowance)
         names = [step.name for step in steps]
         if has_sides(composition) or len(set(names)) < len(names) or set(names) & set(self._declared):
             raise AllowanceExceeded(f'the later steps of "{name}" need new names, and no sides.')
         if any(step.free or step.published or step.operation == "later" for step in steps):
             raise AllowanceExceeded(f'the later steps of "{name}" must each have a cost and a proof.')
+        if any(step.scale(self.plan.unit) > LARGEST_SCALE for step in steps):
+            raise AllowanceExceeded(f'the later steps of "{name}" need more epsilon: noise must stay within 64 bits.')
         del self._open[name]
         self._open.update((step.name, step) for step in steps)
         self._declared.update((step.name, step) for step in steps)
@@ -101,7 +105,7 @@ class Session:
         clamped, not left out: every row still has one cell on each axis, and every step's sensitivity is as before.
         """
         self.schema = self.schema.narrowed(bounds)
-        self._rows.use(self.schema)
+        self._rows.narrow(bounds)
 
     def hold(self) -> None:
         """Keep the rows' cells inside the session's own workspace, where several steps read them. Releases nothing."""
@@ -197,6 +201,8 @@ class Session:
         over the leaves of a tree moves as the term of the row's own leaf does, within the same interval.
         """
         candidates.check_fit(forest)
+        if together:
+            candidates.check_alike(forest)
         step = self._take(name, "choose", forest=forest, cells=forest.leaves, nano_epsilon=nano_epsilon)
         if step.published:
             return self._rows.published_medians(forest, candidates, _part(step), step)
@@ -205,7 +211,6 @@ class Session:
         asking = candidates.asking
         weights = candidates.weights[asking].reshape(scores.shape)
         if together:
-            candidates.check_alike(forest)
             scores, weights = scores.sum(axis=0, keepdims=True), weights[:1]
         chosen[asking] = exponential(
             scores,
@@ -245,6 +250,8 @@ class Session:
         at row epsilon e over monotone utilities of sensitivity 1 costs e per row (McSherry & Talwar 2007; Dwork &
         Roth 2014, Theorem 3.10). The mixtures and their weights are public.
         """
+        if mixtures.released.weights.shape[1] != len(self.schema.classes):
+            raise AllowanceExceeded(f'step "{name}" picks among forests of other classes.')
         step = self._take(name, "pick", cells=len(mixtures.factors))
         right = self._rows.right(mixtures, _part(step))
         weights = mixtures.weights[None, :]

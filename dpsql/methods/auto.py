@@ -207,6 +207,8 @@ class _Run:
         counts = self.session.leaf_counts("marginals", stumps).astype(np.float64)
         deviation = self.session.deviation("marginals")
         parts = np.split(counts, stumps.first_leaf[1:-1])
+        for feature, part in zip(self.session.schema.features, parts, strict=True):
+            part[feature.cells :] = 0  # bins past a wide category's last cell do not occur: noise alone is in them
         kinds = [self.axes[places[0]].ordered for places in features_of(self.axes)]
         return [Marginal(part, deviation, ordered) for part, ordered in zip(parts, kinds, strict=True)]
 

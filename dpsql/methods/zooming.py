@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.errors import SchemaError
 from dpsql.kernel.session import Session
 from dpsql.methods.advice import numbers
 from dpsql.schema import CELLS, Numeric
@@ -41,10 +43,26 @@ def zoomed(session: Session, rows: float) -> bool:
         kept = kept_bins(cells.reshape(BINS, 2).sum(axis=1).astype(np.float64), deviation * math.sqrt(2), rows)
         if kept is not None:
             width = (feature.upper - feature.lower) / BINS
-            bounds[feature.name] = (feature.lower + kept[0] * width, feature.lower + kept[1] * width)
+            narrower = (feature.lower + kept[0] * width, min(feature.lower + kept[1] * width, feature.upper))
+            if holds_cells(feature, *narrower):
+                bounds[feature.name] = narrower
     if bounds:
         session.narrow(bounds)
     return bool(bounds)
+
+
+def holds_cells(feature: Numeric, lower: float, upper: float) -> bool:
+    """Tell whether narrower bounds leave room for all cells: floats may lie too far apart.
+
+    >>> far = Numeric("x", 1e15, 1e15 + 100)
+    >>> holds_cells(far, 1e15, 1e15 + 50), holds_cells(far, 1e15, 1e15 + 3)
+    (True, False)
+    """
+    try:
+        replace(feature, lower=lower, upper=upper)
+    except SchemaError:
+        return False
+    return True
 
 
 def kept_bins(noisy_rows: NDArray[np.float64], deviation: float, rows: float) -> tuple[int, int] | None:

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from dpsql.errors import ParameterError
 from dpsql.trees.forest import Ints
-from dpsql.trees.voting import VotingForest
+from dpsql.trees.voting import VotingForest, largest_weight
 
-#: The largest factor: scores of any mixture must stay within what SQL adds up in 64 bits.
+#: The largest factor of a part.
 LARGEST_FACTOR = 2**10
 
 
@@ -44,6 +44,11 @@ class Mixtures:
             raise ParameterError("weights", allowed="one from 1 on for each mixture", given=self.weights.shape)
         if self.factors.min() < 0 or self.factors.max() > LARGEST_FACTOR:
             raise ParameterError("factors", allowed=f"from 0 to {LARGEST_FACTOR}", given=int(self.factors.max()))
+        # Whether a score overflows in SQL would depend on the rows, so no score may come near it.
+        weights = self.released.weights
+        largest = max(int(weights.max(initial=0)), -int(weights.min(initial=0))) * int(self.factors.max())
+        if largest > largest_weight(self.released.forest.trees, weights.shape[1]):
+            raise ParameterError("mixtures", allowed="weights whose multiples add up within 64 bits", given=largest)
 
     @property
     def leaf_part(self) -> Ints:

@@ -9,8 +9,11 @@ import pytest
 
 from dpsql.kernel.plan import Sequential, Step
 from dpsql.kernel.session import AllowanceExceeded, Session
+from dpsql.trees.forest import Forest
+from dpsql.trees.mixtures import Mixtures
+from dpsql.trees.voting import VotingForest
 from tests.kernel.helpers import EPSILON, exact_leaf_counts, held, histogram_step, leaf_step, session
-from tests.tables import SCHEMA, small_forest, some_rows
+from tests.tables import SCHEMA, Row, small_forest, some_rows
 
 FOREST = small_forest(trees=2, depth=2)
 CLASSES = len(SCHEMA.classes)
@@ -68,6 +71,24 @@ def test_nothing_that_a_session_holds_is_the_exact_size() -> None:
     numbers = [value for value in reachable(opened) if isinstance(value, int | np.integer)]
     assert total == 81
     assert total not in numbers
+
+
+def test_nothing_that_a_session_holds_is_a_number_of_right_rows() -> None:
+    """After a pick, narrowed ranges and later steps, neither the session nor its facts hold exact right rows."""
+    rows: list[Row] = [(k, float(k % 64), "a", "yes") for k in range(81)]
+    forest = Forest(FOREST.axes, 1, ())
+    mixtures = Mixtures(
+        VotingForest(forest, np.array([[0, 1, 0]])), np.zeros(1, np.int64), np.array([[1], [0]]), np.ones(2, np.int64)
+    )
+    opened = session(held(rows), Step("rest", "later", EPSILON))
+    opened.later("rest", Step("pick", "pick", EPSILON, cells=2))
+    opened.narrow({"x": (1, 60)})
+    opened.pick("pick", mixtures)
+    numbers = [value for value in reachable(opened) if isinstance(value, int | np.integer)]
+    arrays = [value for value in reachable(opened) if isinstance(value, np.ndarray)]
+    assert 81 not in numbers
+    assert not any((array == 81).any() for array in arrays)
+    assert "81" not in repr(opened)
 
 
 def test_the_walk_of_these_tests_finds_what_is_kept() -> None:
