@@ -60,6 +60,10 @@ def expected_error(step: Step, unit: Unit) -> str:
         likely = 0.05 if unit.approximate is None else 0.025  # the exponential mechanism has no half to spare
         lead = math.ceil(scale * math.log(max(1, step.classes - 1) / 2 / likely)) if step.classes > 1 else 0
         return f"a class that leads its leaf by {max(1, lead)} rows is named at least 95 times in 100"
+    if step.operation == "later":
+        return "known once the step before it has answered"
+    if step.operation == "pick":
+        return f"choices within {max(1, math.ceil(scale))} rows of the best are likely"
     if step.operation == "choose":
         rows = scale * step.width / (GRAIN if step.utility in GRAINED else 1)
         return f"choices within {max(1, math.ceil(rows))} rows of the best are likely"

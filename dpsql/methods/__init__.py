@@ -21,7 +21,7 @@ METHODS: dict[str, Method] = {
     method.name: method
     for method in (Auto(), Rosnam(), Rdt(), Id3(), Snr(), Spe(), Sspe(), Pte(), SsRdt(), Fs(), Maxtree())
 }
-DEFAULT = "rosnam"
+DEFAULT = "auto"
 #: The method for numeric targets that a front takes when none is named.
 REGRESSION = "rdt"
 
@@ -38,8 +38,11 @@ def get(name: str) -> Method:
 
 
 def fitting(name: str, schema: Schema) -> Method:
-    """Return the method of that name, or raise UsageError when it cannot predict what the schema's label is."""
-    method = get(name)
+    """Return the method of that name, or raise UsageError when it cannot predict what the schema's label is.
+
+    The default stands for the best we have: for a numeric target that is another method than for classes.
+    """
+    method = get(REGRESSION if name == DEFAULT and schema.target is not None else name)
     if not schema.labelled:
         raise UsageError(
             "this table has no label: its rows can shape trees for another table, and no more.",

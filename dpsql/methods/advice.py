@@ -21,13 +21,8 @@ from dataclasses import dataclass
 from dpsql.schema import Numeric, Schema
 
 PUBLIC, GUIDED = "public", "guided"
-#: The kinds of the trees, most important first, by how many there are.
+#: The kind of the tree whose splits are chosen on rows; the others follow from the marginals.
 DATA = "data"
-KINDS = {
-    2: ("likely", DATA),
-    3: ("likely", "quantile", DATA),
-    5: ("likely", "likely", "quantile", "quantile", DATA),
-}
 #: Shares of epsilon, in hundredths.
 ZOOM_SHARE, PICK_SHARE = 5, 8
 #: Of what the trees get, the hundredths that choose the splits of the data tree.
@@ -51,12 +46,13 @@ class Advice:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of the trees."""
-        return KINDS.get(self.trees, ())
+        """The kinds of the trees: one is chosen on rows, of the others every second is likely, the rest quantile."""
+        others = self.trees - 1
+        return ("likely",) * (others - others // 2) + ("quantile",) * (others // 2) + (DATA,)
 
 
-def advise(schema: Schema, rows: float, epsilon: float) -> Advice:
-    """Return the advice for a table of about so many rows.
+def advise(schema: Schema, rows: float, epsilon: float, *, wanted: int | None = None) -> Advice:
+    """Return the advice for a table of about so many rows; `wanted` is a number of trees that somebody insists on.
 
     >>> from dpsql.schema import Boolean
     >>> schema = Schema("y", ("a", "b"), tuple(Boolean(f"x{n}") for n in range(10)))
@@ -67,12 +63,12 @@ def advise(schema: Schema, rows: float, epsilon: float) -> Advice:
     strength = max(0.0, rows) * epsilon / schema.unit.max_rows
     numeric = len(schema.numeric)
     if strength < classes**1.5 * (32 if 2 * numeric > features else 15):
-        trees = 1 if strength < 60 else 3 if strength < 120 else 10
+        trees = wanted or (1 if strength < 60 else 3 if strength < 120 else 10)
         depth = max(2, min(8, round(1 + math.log2(max(1.0, strength)) / 2)))
         return Advice(PUBLIC, strength, trees, depth, zoom=False, pick=False, marginals=0.0)
     needed = 40 * features * math.sqrt(2 * classes) / strength
     marginals = max(_LEAST, min(_LARGEST, needed))
-    trees = next((one for one in (5, 3) if leaves(strength, marginals, one, classes) >= 64), 2)
+    trees = wanted or next((one for one in (5, 3) if leaves(strength, marginals, one, classes) >= 64), 2)
     return Advice(
         GUIDED,
         strength,

@@ -77,6 +77,7 @@ class Auto:
     summary = "marginals, guided trees and a private choice of reader: the default"
     public_structure = False
     parameters: Mapping[str, Parameter] = {
+        "trees": Whole(None, 1, 20, "number of trees beside the marginals; by default from rows and epsilon"),
         "depth": Whole(None, 1, DEEPEST, "depth of the trees; by default from rows and epsilon"),
         "seed": Whole(0, 0, 2**63 - 1, "shapes the trees; never touches noise"),
     }
@@ -87,7 +88,7 @@ class Auto:
         if nano_epsilon < _SMALLEST:
             raise ParameterError("epsilon", allowed="at least 0.000001", given=nano_epsilon / NANO)
         if schema.rows is not None:
-            advice = advising.advise(schema, schema.rows, nano_epsilon / NANO)
+            advice = advising.advise(schema, schema.rows, nano_epsilon / NANO, wanted=chosen["trees"])
             facts = {"regime": advice.regime, "trees": advice.trees, "planned_depth": chosen["depth"] or advice.depth}
             return Plan(self.name, steps(schema, advice, nano_epsilon, schema.rows), schema.unit, chosen | facts)
         share = nano_epsilon * SIZE_SHARE // 100
@@ -104,12 +105,12 @@ class Auto:
         """Return the forest that reads marginals and trees as the private choice says."""
         plan, schema = session.plan, session.schema
         rows: float = schema.rows or 0
-        epsilon = plan.nano_epsilon / NANO
-        advice = advising.advise(schema, rows, epsilon)
+        nano_epsilon, trees = plan.nano_epsilon, plan.parameters["trees"]
         if schema.rows is None:
-            rows = max(1, session.size("size"))
-            advice = advising.advise(schema, rows, plan.step("rest").nano_epsilon / NANO)
-            session.later("rest", steps(schema, advice, plan.step("rest").nano_epsilon, rows))
+            rows, nano_epsilon = max(1, session.size("size")), plan.step("rest").nano_epsilon
+        advice = advising.advise(schema, rows, nano_epsilon / NANO, wanted=trees)
+        if schema.rows is None:
+            session.later("rest", steps(schema, advice, nano_epsilon, rows))
         if advice.regime == PUBLIC:
             return summed_votes(session, public_trees(axes(schema), advice, plan.parameters["seed"]))
         return _Run(session, advice, float(rows)).forest()
