@@ -76,7 +76,7 @@ def statement(
 ) -> exp.Expr:
     """Return the statement of one form as an expression."""
     forest = model.released.forest
-    parts = stored_parts(int(model.model_id or 0), forest)
+    parts = stored_parts(int(model.model_id or 0), forest, nat=model.released.nat)
     if form == "macro":
         schema = _parameter_schema(model.schema)
         body: exp.Expr = scalar(Source(schema, table_reference("unused"), {}), forest, parts, vocabulary)

@@ -90,7 +90,7 @@ def scoring_query(
     return predictions(
         Source(model.schema, table_reference(info.table, info.schema), {}, whole=info.integers),
         forest,
-        stored_parts(int(model.model_id or 0), forest),
+        stored_parts(int(model.model_id or 0), forest, nat=model.released.nat),
         database.engine.vocabulary,
         keys=None if into is not None else _keys(model, info, key),
         result=PREDICTION,

@@ -37,17 +37,22 @@ CHANCES = 2**20
 
 
 def score_counts(
-    source: Source, released: VotingForest, vocabulary: Vocabulary, tickets: Tickets, part: Part = WHOLE
+    source: Source,
+    released: VotingForest,
+    grid: ScoreGrid,
+    vocabulary: Vocabulary,
+    tickets: Tickets,
+    part: Part = WHOLE,
 ) -> Statement:
-    """Return the statement that counts (ask, cell): which histogram, and which cell of it."""
-    forest, classes = released.forest, released.weights.shape[1]
-    grid = ScoreGrid(classes)
+    """Return the statement that counts (ask, cell): which histogram of the grid, and which cell of it."""
+    forest, classes = released.forest, grid.classes
     query = exp.Select().with_(NUMBERED, packed(source, vocabulary, tickets, part))
     names = [word_name(number) for number in range(words(len(forest.axes)))]
     own = [exp.alias_(exp.column("class"), "truth"), exp.alias_(_chance(), "chance")]
     rows = exp.select(exp.alias_(exp.Window(this=exp.RowNumber()), ROW), *own, *names).from_(NUMBERED)
     query = query.with_(PACKED, rows, materialized=True)
-    query = scored(query, forest, Parts({}, exp.to_table(LEAVES), exp.to_table(ROOTS)), carried=(ROW,))
+    parts = Parts({}, exp.to_table(LEAVES), exp.to_table(ROOTS), complete=True)
+    query = scored(query, forest, parts, carried=(ROW,))
     query = with_totals(query, classes, released.nat, key=ROW)
     query = query.with_(_TOLD, _told(classes))
     placed = exp.select(exp.column("ask", ASKED), exp.alias_(_cell(grid), "cell")).from_(_TOLD)
@@ -90,9 +95,12 @@ def _cell(grid: ScoreGrid) -> exp.Expr:
     likely = exp.GTE(this=confidence.copy(), expression=double(0.5))
     floored = exp.Greatest(this=exp.column("held"), expressions=[double(LEAST)], ignore_nulls=True)
     missed = exp.Sub(this=double(1), expression=exp.Mul(this=double(2), expression=exp.column("held")))
+    sure = _after(right, len(POINTS), _two_sided(confidence, likely))
+    if grid.confidence_alone:
+        return as_int(sure)
     cells = [
         _after(truth, grid.classes, predicted),
-        _after(right, len(POINTS), _two_sided(confidence, likely)),
+        sure,
         _place(exp.Neg(this=exp.Ln(this=floored)), LOG_LOSSES),
         _place(paren(exp.Add(this=missed, expression=exp.column("squares"))), BRIER_SCORES),
     ]

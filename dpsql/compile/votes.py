@@ -33,15 +33,22 @@ _LEAVES = "vote"
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Where a model's numbers are: one relation per level, one for the leaves, one with a row for each tree."""
+    """Where a model's numbers are: one relation per level, one for the leaves, one with a row for each tree.
+
+    `complete` says that the leaves have a row for every class, zeros included.
+    """
 
     nodes: Mapping[int, exp.Expr]
     leaves: exp.Expr
     roots: exp.Expr
+    complete: bool = False
 
 
-def stored_parts(model_id: int, forest: Forest) -> Parts:
-    """Return the parts of a model that lies in `dpsql.model_node` and `dpsql.model_leaf`."""
+def stored_parts(model_id: int, forest: Forest, *, nat: int = 0) -> Parts:
+    """Return the parts of a model that lies in `dpsql.model_node` and `dpsql.model_leaf`.
+
+    Of a model of log-scores (`nat` above 0) all weights are stored, of others those that are not 0.
+    """
     nodes = {
         level: _stored("model_node", model_id, ("node", "word", "shift", "child", *_planes(forest, level)), level=level)
         for level in range(forest.depth)
@@ -51,7 +58,8 @@ def stored_parts(model_id: int, forest: Forest) -> Parts:
         if forest.depth
         else _stored("model_leaf", model_id, ("leaf",), renamed={"leaf": "node"}, distinct=True)
     )
-    return Parts(nodes, _stored("model_leaf", model_id, ("leaf", "class", "weight")), roots)
+    leaves = _stored("model_leaf", model_id, ("leaf", "class", "weight"))
+    return Parts(nodes, leaves, roots, complete=nat > 0)
 
 
 def predictions(
@@ -109,12 +117,34 @@ def scalar(source: Source, forest: Forest, parts: Parts, vocabulary: Vocabulary)
 
 
 def scored(query: exp.Select, forest: Forest, parts: Parts, *, carried: Sequence[str]) -> exp.Select:
-    """Return the query with CTEs that take the packed rows through every tree and add up their leaves' weights."""
+    """Return the query with CTEs that take the packed rows through every tree and add up their leaves' weights.
+
+    Leading trees that end early are walked apart and no further, where every leaf says something of every class.
+    """
+    leading, ends = forest.early if parts.complete and forest.early[0] < forest.trees else (0, 0)
+    if not leading:
+        return _summed(query, forest, parts, carried, None, "")
+    short = Forest(forest.axes, forest.trees, forest.levels[:ends])
+    root = exp.column("node", ROOTS)
+    query = _summed(query, short, parts, carried, exp.LT(this=root, expression=whole(leading)), "_short")
+    query = _summed(query, forest, parts, carried, exp.GTE(this=root.copy(), expression=whole(leading)), "_long")
+    keys, one, other = [*carried, "class"], f"{SCORES}_short", f"{SCORES}_long"
+    total = exp.Add(this=exp.column("score", one), expression=exp.column("score", other))
+    both = exp.select(*(exp.column(key, one) for key in keys), exp.alias_(total, "score")).from_(one)
+    same = [exp.column(key, one).eq(exp.column(key, other)) for key in keys]
+    return query.with_(SCORES, both.join(other, on=exp.and_(*same)), copy=False)
+
+
+def _summed(
+    query: exp.Select, forest: Forest, parts: Parts, carried: Sequence[str], test: exp.Expr | None, suffix: str
+) -> exp.Select:
+    """Walk the trees whose roots pass a test, and add up their leaves' weights as `scores` with a suffix."""
     roots = exp.alias_(parts.roots.copy(), ROOTS, table=True)
     start = exp.select(exp.column("node", ROOTS), exp.column(exp.Star(), PACKED)).from_(PACKED)
-    query = query.with_(START, start.join(roots, join_type="cross"))
-    query, last = walk(query, forest, start=START, carried=carried, nodes=parts.nodes)
-    return query.with_(SCORES, _scores(parts, last, carried))
+    start = start.join(roots, join_type="cross")
+    query = query.with_(f"{START}{suffix}", start if test is None else start.where(test), copy=False)
+    walked = walk(query, forest, start=f"{START}{suffix}", carried=carried, nodes=parts.nodes, suffix=suffix)
+    return walked[0].with_(f"{SCORES}{suffix}", _scores(parts, walked[1], carried), copy=False)
 
 
 def _scores(parts: Parts, last: str, carried: Sequence[str]) -> exp.Select:

@@ -185,12 +185,14 @@ class Rows:
         found[groups["leaf"], groups["class"]] = groups["rows"]
         return found
 
-    def score_counts(self, released: VotingForest, features: tuple[Feature, ...], part: Part) -> Counts:
-        """Return the exact count of every cell of every histogram of `ScoreGrid`, one after the other. One scan."""
-        grid = ScoreGrid(self._classes)
+    def score_counts(
+        self, released: VotingForest, features: tuple[Feature, ...], grid: ScoreGrid, part: Part
+    ) -> Counts:
+        """Return the exact count of every cell of every histogram of a grid, one after the other. One scan."""
         rows = self._of(part)
-        rows = replace(rows, schema=replace(rows.schema, features=features))
-        statement = scorecounts.score_counts(rows, released, self._engine.vocabulary, self._tickets, part)
+        held = rows.held if rows.schema.features == features else ""
+        rows = replace(rows, schema=replace(rows.schema, features=features), held=held)
+        statement = scorecounts.score_counts(rows, released, grid, self._engine.vocabulary, self._tickets, part)
         groups = _on_grid(self._run(statement), "ask", len(grid.histograms))
         found = np.zeros(grid.cells, np.int64)
         found[np.array(list(grid.starts.values()))[groups["ask"]] + groups["cell"]] = groups["rows"]

@@ -221,10 +221,12 @@ class Session:
         )
         return chosen
 
-    def score_counts(self, name: str, released: VotingForest, features: tuple[Feature, ...]) -> NoisyCounts:
+    def score_counts(
+        self, name: str, released: VotingForest, features: tuple[Feature, ...], *, confidence_alone: bool = False
+    ) -> NoisyCounts:
         """Return noisy counts of rows by true class, named class and probability, as a released forest scores them.
 
-        The cells are those of `trees/scoregrid.py`, H histograms (1 for two classes, 4 for more) one after the other.
+        The cells are those of `trees/scoregrid.py`, H histograms (1 for two classes or confidence alone, 4 for more).
         `features` are what the forest reads, each a registered feature, with the domains that it was trained for.
 
         Proof: which cells a row falls into follows from that row, its unit's ticket and the released forest: scores are
@@ -233,7 +235,7 @@ class Session:
         on every cell, empty ones included, gives epsilon as in `leaf_counts`. Where labels alone are private another
         label moves a count from one cell to another in each histogram, which is the factor 2 of `Unit.change`.
         """
-        grid = ScoreGrid(len(self.schema.classes))
+        grid = ScoreGrid(len(self.schema.classes), confidence_alone)
         known = {feature.name: type(feature) for feature in self.schema.features}
         if any(known.get(feature.name) is not type(feature) for feature in features):
             raise AllowanceExceeded(f'step "{name}" reads features that are not registered.')
@@ -241,7 +243,7 @@ class Session:
         if not fits or released.weights.shape[1] != grid.classes:
             raise AllowanceExceeded(f'step "{name}" scores with a forest of another schema.')
         step = self._take(name, "score_counts", axes=len(grid.histograms), cells=grid.cells)
-        return _noisy(self._rows.score_counts(released, features, _part(step)), step, self.plan)
+        return _noisy(self._rows.score_counts(released, features, grid, _part(step)), step, self.plan)
 
     def pick(self, name: str, mixtures: Mixtures) -> int:
         """Return the number of one of several mixtures of a released forest's trees, by how many rows each gets right.

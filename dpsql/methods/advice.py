@@ -24,11 +24,11 @@ PUBLIC, GUIDED = "public", "guided"
 #: The kind of the tree whose splits are chosen on rows; the others follow from the marginals.
 DATA = "data"
 #: Shares of epsilon, in hundredths.
-ZOOM_SHARE, PICK_SHARE = 5, 8
+ZOOM_SHARE, PICK_SHARE, CALIBRATION_SHARE = 5, 8, 3
 #: Of what the trees get, the hundredths that choose the splits of the data tree.
 SPLITS_SHARE = 20
 DEEPEST = 10
-_ZOOM_ROWS, _PICK_ROWS = 700, 500
+_ZOOM_ROWS, _PICK_ROWS, _CALIBRATION_ROWS = 700, 500, 3000
 _LEAST, _LARGEST = 0.4, 0.8
 
 
@@ -42,6 +42,7 @@ class Advice:
     depth: int
     zoom: bool
     pick: bool
+    calibration: bool
     marginals: float
 
     @property
@@ -65,7 +66,7 @@ def advise(schema: Schema, rows: float, epsilon: float, *, wanted: int | None = 
     if strength < classes**1.5 * (32 if 2 * numeric > features else 15):
         trees = wanted or (1 if strength < 60 else 3 if strength < 120 else 10)
         depth = max(2, min(8, round(1 + math.log2(max(1.0, strength)) / 2)))
-        return Advice(PUBLIC, strength, trees, depth, zoom=False, pick=False, marginals=0.0)
+        return Advice(PUBLIC, strength, trees, depth, zoom=False, pick=False, calibration=False, marginals=0.0)
     needed = 40 * features * math.sqrt(2 * classes) / strength
     marginals = max(_LEAST, min(_LARGEST, needed))
     trees = wanted or next((one for one in (5, 3) if leaves(strength, marginals, one, classes) >= 64), 2)
@@ -76,6 +77,7 @@ def advise(schema: Schema, rows: float, epsilon: float, *, wanted: int | None = 
         depth_for(leaves(strength, marginals, trees, classes)),
         zoom=numeric > 0 and strength >= _ZOOM_ROWS * numeric,
         pick=strength >= _PICK_ROWS,
+        calibration=strength >= _CALIBRATION_ROWS,
         marginals=marginals,
     )
 

@@ -14,6 +14,8 @@ Ours. Steps, all through the kernel (`methods/advice.py` says how much each gets
    rows (`trees/guided.py`). Every row is in every tree. Leaves are shrunk to the nodes above them (`trees/shrink.py`).
 6. `pick`: naive Bayes and trees add up in log shares, each with a factor. Of a short public list of factors the
    exponential mechanism picks the one that labels most rows right.
+7. `calibration`: how sure the model is and how often it is right, as noisy counts. They set one number, by which all
+   log shares are divided, so that probabilities mean what they say (`methods/calibrate.py`). Labels do not change.
 
 Where epsilon is too small for marginals, trees grown without data are counted instead, and their counts add up.
 
@@ -38,6 +40,7 @@ from dpsql.kernel.session import Session
 from dpsql.methods import advice as advising
 from dpsql.methods.advice import DATA, DEEPEST, PUBLIC, Advice
 from dpsql.methods.base import Parameter, Whole, resolved
+from dpsql.methods.calibrate import calibrated
 from dpsql.methods.counted import SIZE_SHARE, shared_counts
 from dpsql.methods.greedy import even_weights
 from dpsql.methods.reading import Reading, choices, read
@@ -49,6 +52,7 @@ from dpsql.trees.grid import Axis, axes
 from dpsql.trees.guided import Ladders, guided_forest
 from dpsql.trees.join import beside
 from dpsql.trees.profile import Marginal, Profile, class_shares, class_totals, profile
+from dpsql.trees.scoregrid import ScoreGrid
 from dpsql.trees.shrink import path_lifts
 from dpsql.trees.splits import Held, between_groups
 from dpsql.trees.stumps import cell_bins, digit, features_of, one_feature_trees
@@ -57,8 +61,8 @@ from dpsql.trees.voting import VotingForest
 NANO = 10**9
 #: The most rows × axes that one level of the data tree looks at, and rows × trees × classes that `pick` does.
 SPLIT_WORK, PICK_WORK = 2**19, 2**19
-#: A sample for `zoom` and for `marginals` has at least so many times as many rows as their noise scale.
-ZOOM_CLARITY, MARGINAL_CLARITY = 200, 2000
+#: A sample for `zoom`, `marginals` and `calibration` has at least so many times as many rows as their noise scale.
+ZOOM_CLARITY, MARGINAL_CLARITY, SURE_CLARITY = 200, 2000, 500
 #: An oblivious tree of this depth has 256 leaves; deeper ones cost more than they bring.
 DATA_DEPTH = 8
 #: Above so many rows the table is read anew for each step, rather than its cells be kept.
@@ -123,7 +127,8 @@ def steps(schema: Schema, advice: Advice, nano_epsilon: int, rows: float) -> Com
         return shared_counts(nano_epsilon, advice.trees, schema, advice.trees * 2**advice.depth * classes)
     zoom = nano_epsilon * advising.ZOOM_SHARE // 100 if advice.zoom else 0
     pick = nano_epsilon * advising.PICK_SHARE // 100 if advice.pick else 0
-    left = nano_epsilon - zoom - pick
+    calibration = nano_epsilon * advising.CALIBRATION_SHARE // 100 if advice.calibration else 0
+    left = nano_epsilon - zoom - pick - calibration
     marginals = int(left * advice.marginals)
     splits = (left - marginals) * advising.SPLITS_SHARE // 100
     found: list[Composition] = []
@@ -156,7 +161,13 @@ def steps(schema: Schema, advice: Advice, nano_epsilon: int, rows: float) -> Com
     if pick:
         note = "which mixture of naive Bayes and trees labels most rows right"
         readers = Step("pick", "pick", pick, cells=len(choices(advice.kinds)), note=note)
-        found.append(_sampled(readers, rows, max(LEAST_SAMPLE, PICK_WORK // ((features + advice.trees) * classes))))
+        most = max(LEAST_SAMPLE, PICK_WORK // ((features + advice.trees) * classes))
+        found.append(_sampled(readers, rows, most))
+        if calibration:
+            grid = ScoreGrid(classes, confidence_alone=True)
+            note = "how sure the model is and how often it is right: sets how far probabilities are from even"
+            sure = Step("calibration", "score_counts", calibration, cells=grid.cells, classes=classes, note=note)
+            found.append(_sampled(sure, rows, max(most, ceil(SURE_CLARITY * sure.scale(schema.unit)))))
     return Sequential(tuple(found))
 
 
@@ -202,7 +213,8 @@ class _Run:
         spoken = np.concatenate([one.lifts[one.group] for one in profiles])
         reading = Reading(np.log(prior), stumps, spoken, trees, lifts, self.advice.kinds)
         self._note(profiles, totals, stumps)
-        return read(self.session, reading, ask=self.advice.pick, strength=self.advice.rows)
+        released = read(self.session, reading, ask=self.advice.pick, strength=self.advice.rows)
+        return calibrated(self.session, released) if self.advice.calibration else released
 
     def _marginals(self, stumps: Forest) -> list[Marginal]:
         counts = self.session.leaf_counts("marginals", stumps).astype(np.float64)

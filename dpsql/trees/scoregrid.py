@@ -35,15 +35,21 @@ MOST_CLASSES = 256
 
 @dataclass(frozen=True)
 class ScoreGrid:
-    """The histograms of a number of classes: a name and a number of cells each, laid out one after the other."""
+    """The histograms of a number of classes: a name and a number of cells each, laid out one after the other.
+
+    With `confidence_alone` there is one: what calibration needs. Of two classes it is the same that serves all.
+    """
 
     classes: int
+    confidence_alone: bool = False
 
     @property
     def histograms(self) -> tuple[tuple[str, int], ...]:
         """The name and the number of cells of each histogram."""
         if self.classes == 2:
             return (("binary", 2 * len(POINTS)),)
+        if self.confidence_alone:
+            return (("confidence", 2 * len(POINTS)),)
         return (
             ("confusion", self.classes**2),
             ("confidence", 2 * len(POINTS)),

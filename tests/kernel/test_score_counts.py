@@ -112,9 +112,9 @@ def test_one_row_more_is_one_more_in_one_cell_of_each_histogram(schema: Schema, 
     rows, released = some_rows(30), scorer(schema, nat)
     for new in ((5000, 20.0, "a", "yes"), (5000, float("nan"), None, "no"), (5000, None, "b", "unknown label")):
         opened = session(held(rows, schema=schema), step(schema))
-        before = opened._rows.score_counts(released, schema.features, WHOLE)
+        before = opened._rows.score_counts(released, schema.features, ScoreGrid(len(schema.classes)), WHOLE)
         held([*rows, new], schema=schema)
-        change = opened._rows.score_counts(released, schema.features, WHOLE) - before
+        change = opened._rows.score_counts(released, schema.features, ScoreGrid(len(schema.classes)), WHOLE) - before
         counts = new[3] in schema.classes
         parts = [
             ScoreGrid(len(schema.classes)).part(change, name) for name, _ in ScoreGrid(len(schema.classes)).histograms
@@ -127,7 +127,7 @@ def test_a_unit_counts_with_its_most_rows(schema: Schema) -> None:
     """Of ten rows of one person three are counted."""
     rows: list[Row] = [(7, float(number), "a", "yes") for number in range(10)]
     opened = session(held(rows, schema=schema), step(schema))
-    found = opened._rows.score_counts(scorer(schema, 3), schema.features, WHOLE)
+    found = opened._rows.score_counts(scorer(schema, 3), schema.features, ScoreGrid(len(schema.classes)), WHOLE)
     assert found.sum() == 3 * len(ScoreGrid(len(schema.classes)).histograms)
 
 
@@ -201,3 +201,16 @@ def test_numbers_are_refused() -> None:
     released = VotingForest(forest, np.ones((forest.leaves, 2), np.int64), 3)
     with pytest.raises(AllowanceExceeded):
         session(held([], schema=TARGET), step(TWO)).score_counts("scores", released, TARGET.features)
+
+
+@LEVELS
+@KINDS
+def test_confidence_alone_is_the_histogram_of_the_whole_grid(schema: Schema, nat: int) -> None:
+    """Calibration asks for one histogram of any number of classes: the same counts, at a sensitivity of one."""
+    opened, released = session(held(some_rows(60), schema=schema), step(schema)), scorer(schema, nat)
+    whole, alone = ScoreGrid(len(schema.classes)), ScoreGrid(len(schema.classes), confidence_alone=True)
+    [(name, _)] = alone.histograms
+    found = opened._rows.score_counts(released, schema.features, alone, WHOLE)
+    every = opened._rows.score_counts(released, schema.features, whole, WHOLE)
+    assert found.tolist() == whole.part(every, name).tolist()
+    assert found.sum() > 0
