@@ -6,6 +6,8 @@ own S, so that figures of two sizes that are alike mean a cost that is linear in
 
 from __future__ import annotations
 
+import resource
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -34,6 +36,7 @@ class Case:
 
 #: Each axis of a number has 63 edges, so 64 candidates are all there are.
 CASES = (
+    Case("auto", goal=25),
     Case("spe", {"trees": 10, "depth": 8}, goal=16),
     Case("maxtree", {"trees": 10, "depth": 5}),
     Case("fs", {"depth": 5}),
@@ -57,7 +60,14 @@ def measure(sizes: Sequence[int], *, repeat: int) -> dict[str, object]:
 def _measured(engine: Engine, source: Source, case: Case, rows: int, *, repeat: int) -> dict[str, object]:
     acts = {"scan": partial(run_scan, engine), "train": partial(train, engine, source, case)}
     times = least(acts, repeat=repeat)
-    return {**asdict(case), "rows": rows, "s_seconds": times["scan"], "total_s": times["train"] / times["scan"]}
+    costs = {"s_seconds": times["scan"], "total_s": times["train"] / times["scan"], "peak_mb": peak_megabytes()}
+    return {**asdict(case), "rows": rows, **costs}
+
+
+def peak_megabytes() -> float:
+    """Return the most memory that this process has held so far, the database and its table included."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**20 if sys.platform == "darwin" else 2**10)
 
 
 def train(engine: Engine, source: Source, case: Case) -> None:

@@ -99,12 +99,13 @@ def counts_table(figures: Mapping[str, Any]) -> Table:
 def growth_table(figures: Mapping[str, Any]) -> Table:
     """Return the figures of growing trees as a table."""
     shown = Table(title="Training trees that look at the data, CPU time in S, one scan of the same table")
-    for word in ("method", "parameters", "rows", "S ms", "total S", "goal S"):
+    for word in ("method", "parameters", "rows", "S ms", "total S", "goal S", "peak MB so far"):
         shown.add_column(word, justify="right")
     for one in figures["cases"]:
+        peak = f"{one['peak_mb']:,.0f}"
         words = ", ".join(f"{name} {value}" for name, value in one["parameters"].items())
         total, goal = show.number(one["total_s"], places=1), show.number(one["goal"], places=0)
-        shown.add_row(one["method"], words, f"{one['rows']:,}", f"{1000 * one['s_seconds']:.1f}", total, goal)
+        shown.add_row(one["method"], words, f"{one['rows']:,}", f"{1000 * one['s_seconds']:.1f}", total, goal, peak)
     return shown
 
 

@@ -46,17 +46,17 @@ def score_counts(
 ) -> Statement:
     """Return the statement that counts (ask, cell): which histogram of the grid, and which cell of it."""
     forest, classes = released.forest, grid.classes
-    query = exp.Select().with_(NUMBERED, packed(source, vocabulary, tickets, part))
+    query = exp.Select().with_(NUMBERED, packed(source, vocabulary, tickets, part), copy=False)
     names = [word_name(number) for number in range(words(len(forest.axes)))]
     own = [exp.alias_(exp.column("class"), "truth"), exp.alias_(_chance(), "chance")]
     rows = exp.select(exp.alias_(exp.Window(this=exp.RowNumber()), ROW), *own, *names).from_(NUMBERED)
-    query = query.with_(PACKED, rows, materialized=True)
+    query = query.with_(PACKED, rows, materialized=True, copy=False)
     parts = Parts({}, exp.to_table(LEAVES), exp.to_table(ROOTS), complete=True)
     query = scored(query, forest, parts, carried=(ROW,))
     query = with_totals(query, classes, released.nat, key=ROW)
-    query = query.with_(_TOLD, _told(classes))
+    query = query.with_(_TOLD, _told(classes), copy=False)
     placed = exp.select(exp.column("ask", ASKED), exp.alias_(_cell(grid), "cell")).from_(_TOLD)
-    query = query.with_("placed", placed.join(ASKED, join_type="cross"))
+    query = query.with_("placed", placed.join(ASKED, join_type="cross"), copy=False)
     query = query.select("ask", "cell", exp.Count(this=exp.Star()).as_("rows")).from_("placed")
     tables: dict[str, Any] = node_tables(forest)
     tables |= {ROOTS: root_table(forest.trees), LEAVES: leaf_table(released), ASKED: _asked(grid)}

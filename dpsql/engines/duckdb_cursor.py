@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 import duckdb
@@ -75,7 +76,7 @@ def load(
     """Create a temporary table of the cursor's own from whole columns."""
     if not isinstance(columns, pd.DataFrame) and all(_listed(values) for values in columns.values()):
         lists = [values.tolist() for values in columns.values()]
-        text = temporary(name, _unnested(tuple((column, str(v.dtype)) for column, v in columns.items()))).sql(DIALECT)
+        text = _from_lists(name, tuple((column, str(values.dtype)) for column, values in columns.items()))
         guarded("load a temporary table", lambda: cursor.execute(text, lists))
         return
     frame = columns if isinstance(columns, pd.DataFrame) else pd.DataFrame(dict(columns))
@@ -94,12 +95,14 @@ def _listed(values: np.ndarray[Any, Any]) -> bool:
     return 0 < len(values) <= SHORT and str(values.dtype) in _LISTED
 
 
-def _unnested(columns: tuple[tuple[str, str], ...]) -> exp.Select:
+@cache
+def _from_lists(name: str, columns: tuple[tuple[str, str], ...]) -> str:
+    """Return the statement that makes a temporary table of one list for each column."""
     query = exp.Select()
     for column, kind in columns:
         values = exp.cast(exp.Placeholder(), exp.DataType.build(f"{_LISTED[kind]}[]", dialect=DIALECT))
         query = query.select(exp.alias_(exp.func("UNNEST", values), column, quoted=True), copy=False)
-    return query
+    return temporary(name, query).sql(DIALECT)
 
 
 def temporary(name: str, query: exp.Expr) -> exp.Create:
