@@ -31,18 +31,18 @@ def right_rows(source: Source, mixtures: Mixtures, vocabulary: Vocabulary, ticke
     """Return the statement that counts the rows which each mixture labels right, as `right_0`, `right_1`, …"""
     forest = mixtures.released.forest
     held = [word_name(number) for number in range(words(len(forest.axes)))]
-    query = exp.Select().with_(PACKED, packed(source, vocabulary, tickets))
+    query = exp.Select().with_(PACKED, packed(source, vocabulary, tickets), copy=False)
     label = exp.alias_(exp.column("class"), TRUTH)
     numbered = exp.select(exp.alias_(exp.Window(this=exp.RowNumber()), ROW), label, *held).from_(PACKED)
-    query = query.with_(NUMBERED, only_part(numbered, part), materialized=True)
+    query = query.with_(NUMBERED, only_part(numbered, part), materialized=True, copy=False)
     start = exp.select(exp.column("node", ROOTS), exp.column(exp.Star(), NUMBERED)).from_(NUMBERED)
-    query = query.with_(START, start.join(ROOTS, join_type="cross"))
+    query = query.with_(START, start.join(ROOTS, join_type="cross"), copy=False)
     query, last = walk(query, forest, start=START, carried=(ROW, TRUTH))
-    query = query.with_(SCORES, _scores(last, mixtures.factors.shape[1]))
-    query = query.with_(WINNER, _winners(mixtures, len(source.schema.classes)))
+    query = query.with_(SCORES, _scores(last, mixtures.factors.shape[1]), copy=False)
+    query = query.with_(WINNER, _winners(mixtures, len(source.schema.classes)), copy=False)
     right = [_right(number, len(source.schema.classes)) for number in range(len(mixtures.factors))]
     tables = node_tables(forest) | {ROOTS: root_table(forest.trees), LEAVES: _leaf_table(mixtures)}
-    return Statement(query.select(*right).from_(WINNER), tables)
+    return Statement(query.select(*right, copy=False).from_(WINNER, copy=False), tables)
 
 
 def right_name(number: int) -> str:
