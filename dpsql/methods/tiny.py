@@ -51,7 +51,7 @@ def shrunken_totals(forest: Forest, noisy_counts: NDArray[np.float64], deviation
     variance = deviation**2 * forest.leaves / forest.trees**2
     kept = max(0.0, 1 - classes * variance / away) if away > 0 else 0.0
     shares = np.maximum(1 / classes + kept * (totals / rows - 1 / classes), 0)
-    return np.asarray(shares / max(float(shares.sum()), 1e-9))
+    return np.asarray(shares / shares.sum()) if shares.sum() > 0 else np.full(classes, 1 / classes)
 
 
 def _flat(axis: Axis, generator: np.random.Generator) -> Profile:
