@@ -1,9 +1,10 @@
 """Reads and renders the cases: a schema and a tree as text in, the SQL and its node tables as text out.
 
 A case has three parts, each under a line of its own: `=== what`, `=== tree`, and one `=== DIALECT` for each. `what`
-is the schema in YAML, with `say:` (what the case shows) and `show:` (leaf_counts, shared, right_rows, or the number of a
-leaf); for right_rows also the `votes:` of each leaf and the `factors:` of each mixture. A node of the tree is its feature's name with a way for each child: `< 32` and `>= 32` for a number, or values
-separated by commas for a category, where `other` is everything that is not declared.
+is the schema in YAML, with `say:` (what the case shows) and `show:` (leaf_counts, shared, right_rows, or the number of
+a leaf); for right_rows also the `votes:` of each leaf and the `factors:` of each mixture. A node of the tree is its
+feature's name with a way for each child: `< 32` and `>= 32` for a number, or values separated by commas for a category,
+where `other` is everything that is not declared.
 """
 
 from __future__ import annotations

@@ -21,10 +21,9 @@ from tests.compile.running import KEYS, run
 from tests.rows import Table, any_forest, class_of, create, random_table, schemas, source_of, walk
 
 
-def mixtures_of(
-    schema: Schema, *, seed: int, depth: int = 2, most: int = 9, parts: int = 3, count: int = 5
-) -> Mixtures:
+def mixtures_of(schema: Schema, *, seed: int, depth: int = 2, most: int = 9, count: int = 5) -> Mixtures:
     """Return random mixtures of an irregular forest: zeros and equal factors among them, small weights tie often."""
+    parts = 3
     generator = np.random.default_rng(seed)
     forest = any_forest(axes(schema), trees=4, depth=depth, seed=seed)
     votes = generator.integers(-most, most + 1, (forest.leaves, len(schema.classes)))

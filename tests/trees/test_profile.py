@@ -1,4 +1,4 @@
-"""Profiles of noisy marginals: groups that part the bins, lifts that follow signals and not noise, an order of values."""
+"""Profiles of noisy marginals: groups that part the bins, lifts that follow signals, not noise, an order of values."""
 
 from __future__ import annotations
 
