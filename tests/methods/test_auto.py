@@ -180,8 +180,8 @@ CASES: dict[str, tuple[Schema, int, float]] = {
     "numbers": (Schema("y", TWO, features(numbers=6), rows=2000), 2000, 3),
     "categories": (Schema("y", TWO, features(categories=5, values=14), rows=2000), 2000, 2),
     "300 values": (Schema("y", TWO, features(numbers=1, categories=1, values=300), rows=2000), 2000, 2),
-    # 128 bins, of which 62 are beyond the last cell: under this noise they must not make groups of their own.
-    "65 values under much noise": (Schema("y", TWO, features(categories=3, values=65), rows=80), 80, 1),
+    # 128 bins each, of which 63 are beyond the last cell: under this noise they must not make groups of their own.
+    "64 values under much noise": (Schema("y", TWO, features(categories=16, values=64), rows=80), 80, 1),
     "units of five": (mixed(3000, Unit("who", 5)), 3000, 5),
     "a single cell": (Schema("y", TWO, (ONE_CELL,), rows=2000), 2000, 2),
     "a single flag": (Schema("y", TWO, (Boolean("b"),), rows=2000), 2000, 2),
