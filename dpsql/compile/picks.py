@@ -36,18 +36,18 @@ def right_rows(source: Source, mixtures: Mixtures, vocabulary: Vocabulary, ticke
     label = exp.alias_(exp.column("class"), TRUTH)
     numbered = exp.select(exp.alias_(exp.Window(this=exp.RowNumber()), ROW), label, *held).from_(PACKED)
     query = query.with_(NUMBERED, numbered, materialized=True, copy=False)
-    query, scores = _walked(query, forest, mixtures.factors.shape[1])
-    query = query.with_(WINNER, _winners(mixtures, scores, len(source.schema.classes)), copy=False)
+    query = _walked(query, forest, mixtures.factors.shape[1])
+    query = query.with_(WINNER, _winners(mixtures, len(source.schema.classes)), copy=False)
     right = [_right(number, len(source.schema.classes)) for number in range(len(mixtures.factors))]
     tables = node_tables(forest) | {ROOTS: root_table(forest.trees), LEAVES: _leaf_table(mixtures)}
     return Statement(query.select(*right, copy=False).from_(exp.to_table(WINNER), copy=False), tables)
 
 
-def _walked(query: exp.Select, forest: Forest, parts: int) -> tuple[exp.Select, str]:
+def _walked(query: exp.Select, forest: Forest, parts: int) -> exp.Select:
     """Take the rows through all trees and add up what they say; trees that end early are walked no further."""
     leading, ends = forest.early
     if not leading:
-        return _scored(query, forest, parts, None, SCORES), SCORES
+        return _scored(query, forest, parts, None, SCORES)
     shallow = Forest(forest.axes, forest.trees, forest.levels[:ends])
     query = _scored(query, shallow, parts, exp.LT(this=_root(), expression=whole(leading)), "shallow")
     query = _scored(query, forest, parts, exp.GTE(this=_root(), expression=whole(leading)), "deep")
@@ -58,7 +58,7 @@ def _walked(query: exp.Select, forest: Forest, parts: int) -> tuple[exp.Select, 
         for name in (f"part_{part}" for part in range(parts))
     ]
     both = exp.select(*keys, *sums).from_("deep").join("shallow", on=exp.and_(*same))
-    return query.with_(SCORES, both, copy=False), SCORES
+    return query.with_(SCORES, both, copy=False)
 
 
 def _root() -> exp.Column:
@@ -89,13 +89,13 @@ def _scores(last: str, parts: int) -> exp.Select:
     return query.group_by(*(key.copy() for key in keys))
 
 
-def _winners(mixtures: Mixtures, scores: str, classes: int) -> exp.Select:
+def _winners(mixtures: Mixtures, classes: int) -> exp.Select:
     keys = [exp.column(ROW), exp.column(TRUTH)]
     best = [
         exp.alias_(exp.Max(this=rank_of_class(_mixed(row), classes)), f"best_{number}")
         for number, row in enumerate(mixtures.factors.tolist())
     ]
-    query = exp.Select().select(*keys, *best, copy=False).from_(exp.to_table(scores), copy=False)
+    query = exp.Select().select(*keys, *best, copy=False).from_(exp.to_table(SCORES), copy=False)
     return query.group_by(*(key.copy() for key in keys), copy=False)
 
 

@@ -121,7 +121,7 @@ def scored(query: exp.Select, forest: Forest, parts: Parts, *, carried: Sequence
 
     Leading trees that end early are walked apart and no further, where every leaf says something of every class.
     """
-    leading, ends = forest.early if parts.complete and forest.early[0] < forest.trees else (0, 0)
+    leading, ends = forest.early if parts.complete else (0, 0)
     if not leading:
         return _summed(query, forest, parts, carried, None, "")
     short = Forest(forest.axes, forest.trees, forest.levels[:ends])

@@ -12,7 +12,6 @@ from dpsql.methods.advice import Advice
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import Axis
 from dpsql.trees.guided import QUANTILE, Ladders, guided_forest
-from dpsql.trees.profile import Profile
 from dpsql.trees.voting import VotingForest, largest_weight
 
 #: How many standard deviations of a row's summed counts the classes' shares are worth.
@@ -23,9 +22,7 @@ GRAIN = 64
 
 def public_trees(axes: tuple[Axis, ...], advice: Advice, seed: int) -> Forest:
     """Return binary trees that split each axis near the middle of what is left of it, categories in a random order."""
-    generator = np.random.default_rng([seed, 1])
-    rungs = [_flat(axis, generator) for axis in axes]
-    ladders = Ladders.of(axes, rungs, np.ones(1))
+    ladders = Ladders.even(axes, seed)
     # Every tree gives all axes the same chance: they have the same information.
     return guided_forest(axes, ladders, [QUANTILE] * advice.trees, depth=advice.depth, seed=seed)
 
@@ -51,15 +48,7 @@ def shrunken_totals(forest: Forest, noisy_counts: NDArray[np.float64], deviation
     variance = deviation**2 * forest.leaves / forest.trees**2
     kept = max(0.0, 1 - classes * variance / away) if away > 0 else 0.0
     shares = np.maximum(1 / classes + kept * (totals / rows - 1 / classes), 0)
-    return np.asarray(shares / max(float(shares.sum()), 1e-9))
-
-
-def _flat(axis: Axis, generator: np.random.Generator) -> Profile:
-    """Return a profile in which every cell is a group of its own and holds as many rows as any other."""
-    cells = axis.cells
-    group = np.arange(cells) if axis.ordered else generator.permutation(cells)
-    even = np.full(cells, 1 / cells)
-    return Profile(group, np.zeros((cells, 1)), np.zeros(cells), even, np.zeros((cells, 1)), 1.0)
+    return np.asarray(shares / shares.sum()) if shares.sum() > 0 else np.full(classes, 1 / classes)
 
 
 def _rounded(forest: Forest, noisy_counts: NDArray[np.float64]) -> list[int]:

@@ -84,7 +84,7 @@ class Forest:
 
     @cached_property
     def early(self) -> tuple[int, int]:
-        """How many leading trees end before the last level, and where; none when the first tree goes on to the end.
+        """How many leading trees end where the first does, and at which level; none where no later tree goes further.
 
         Nodes of leading trees that pass everything on keep their numbers, so these trees need not be walked further.
         """
@@ -93,10 +93,8 @@ class Forest:
             own[tree[level.axis != PASS]] = depth
             tree = np.repeat(tree, level.arity)
         ends = int(own[0])
-        if ends == self.depth:
-            return 0, 0
         later = np.flatnonzero(own > ends)
-        return (int(later[0]) if len(later) else self.trees), ends
+        return (int(later[0]), ends) if len(later) else (0, 0)
 
     def route(self, cells: Cells | Ints, *, trees: Ints | None = None) -> Ints:
         """Return the leaf that each row (of rows × axes cells) reaches in each tree, or each of `trees`."""

@@ -55,6 +55,12 @@ class Ladders:
         chance = told / max(float(told.max()), 1e-12) + FLOOR
         return cls(group, np.array([one.groups for one in profiles]), mass, shares, chance, prior)
 
+    @classmethod
+    def even(cls, axes: Sequence[Axis], seed: int) -> Ladders:
+        """Return ladders that know nothing: each cell has as many rows as any other, categories in a random order."""
+        generator = np.random.default_rng([seed, 1])
+        return cls.of(axes, [_flat(axis, generator) for axis in axes], np.ones(1))
+
 
 @dataclass(frozen=True, eq=False)
 class _Frontier:
@@ -168,3 +174,11 @@ def _sums(values: Floats, most: int) -> Floats:
     """Return the sums up to each group, from 0; past the last they stay."""
     padded = np.concatenate([values, np.zeros((most - len(values), *values.shape[1:]))])
     return np.concatenate([np.zeros((1, *values.shape[1:])), np.cumsum(padded, axis=0)])
+
+
+def _flat(axis: Axis, generator: np.random.Generator) -> Profile:
+    """Return a profile in which every cell is a group of its own and holds as many rows as any other."""
+    cells = axis.cells
+    group = np.arange(cells) if axis.ordered else generator.permutation(cells)
+    even = np.full(cells, 1 / cells)
+    return Profile(group, np.zeros((cells, 1)), np.zeros(cells), even, np.zeros((cells, 1)), 1.0)

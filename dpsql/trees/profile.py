@@ -135,8 +135,12 @@ def class_order(marginal: Marginal, prior: Floats) -> Ints:
 
 
 def _merged(totals: Floats, needed: float, order: Ints) -> list[Ints]:
-    """Return runs of `order` in which each has at least `needed` rows; what is left at the end joins the last."""
+    """Return runs of `order` in which each has at least `needed` rows; what is left at the end joins the last.
+
+    Where noise has made up more rows than there are, a run needs more of them: there are never too many runs.
+    """
     ends, held = [], 0.0
+    needed = max(needed, float(totals.sum()) / MOST_GROUPS)
     for place, rows in enumerate(totals):
         held += float(rows)
         if held >= needed:

@@ -1,9 +1,10 @@
 """Reads and renders the cases: a schema and a tree as text in, the SQL and its node tables as text out.
 
 A case has three parts, each under a line of its own: `=== what`, `=== tree`, and one `=== DIALECT` for each. `what`
-is the schema in YAML, with `say:` (what the case shows) and `show:` (leaf_counts, shared, or the number of a leaf). A
-node of the tree is its feature's name with a way for each child: `< 32` and `>= 32` for a number, or values
-separated by commas for a category, where `other` is everything that is not declared.
+is the schema in YAML, with `say:` (what the case shows) and `show:` (leaf_counts, shared, right_rows, or the number of
+a leaf); for right_rows also the `votes:` of each leaf and the `factors:` of each mixture. A node of the tree is its
+feature's name with a way for each child: `< 32` and `>= 32` for a number, or values separated by commas for a category,
+where `other` is everything that is not declared.
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ from typing import Any
 import numpy as np
 import yaml
 
-from dpsql.compile.counts import Slice, Statement, leaf_counts, leaf_sums
+from dpsql.compile.counts import WHOLE, Slice, Statement, leaf_counts, leaf_sums
 from dpsql.compile.levels import Tables
+from dpsql.compile.picks import right_rows
 from dpsql.compile.predicate import leaf_query
 from dpsql.compile.vocabulary import Vocabulary
 from dpsql.engines.duckdb import DuckDBVocabulary
 from dpsql.schema import CELLS, Feature, Numeric, Schema
-from dpsql.trees.forest import PASS, Forest, Level, bits
+from dpsql.trees.forest import PASS, Forest, Ints, Level, bits
 from dpsql.trees.grid import axes
+from dpsql.trees.mixtures import Mixtures
+from dpsql.trees.voting import VotingForest
 from tests.compile.running import KEYS
 from tests.rows import source_of
 
@@ -39,16 +43,29 @@ def rendered(text: str, dialect: str) -> str:
     what = yaml.safe_load(given["what"])
     show = what.pop("show")
     what.pop("say")
+    votes, factors = what.pop("votes", None), what.pop("factors", None)
     schema = Schema.from_dict(what)
     forest = drawn(schema, yaml.safe_load(given["tree"]))
     words = VOCABULARIES[dialect]
     if isinstance(show, int):
         query = leaf_query(source_of(schema), forest, show, words)
         return query.sql(dialect, pretty=True)
+    if show == "right_rows":
+        return _shown(_right_rows(schema, forest, np.array(votes), np.array(factors), words), dialect)
     trees = Slice(show == "shared", 0, 1)
     build = leaf_counts if schema.target is None else leaf_sums
     statement: Statement = build(source_of(schema), forest, words, KEYS, trees)
+    return _shown(statement, dialect)
+
+
+def _shown(statement: Statement, dialect: str) -> str:
     return statement.query.sql(dialect, pretty=True) + "\n\n" + _tables(statement.tables)
+
+
+def _right_rows(schema: Schema, forest: Forest, votes: Ints, factors: Ints, words: Vocabulary) -> Statement:
+    released, part = VotingForest(forest, votes), np.zeros(forest.trees, np.int64)
+    mixtures = Mixtures(released, part, factors, np.ones(len(factors), np.int64))
+    return right_rows(source_of(schema), mixtures, words, KEYS, WHOLE)
 
 
 def drawn(schema: Schema, tree: Any) -> Forest:

@@ -46,7 +46,7 @@ def test_the_sql_of_a_case_can_be_read_back(name: str) -> None:
 
 
 def test_the_cases_cover_what_they_must() -> None:
-    """There is a case for each kind of split, and for one leaf, a unit, two words, shared trees, a target."""
+    """There is a case for each kind of split, and for one leaf, a unit, two words, shared trees, a target, a pick."""
     wanted = {
         "numeric_split",
         "category_split",
@@ -57,5 +57,6 @@ def test_the_cases_cover_what_they_must() -> None:
         "one_leaf",
         "shared",
         "target",
+        "right_rows",
     }
     assert wanted <= {path.stem for path in CASES.glob("*.txt")}

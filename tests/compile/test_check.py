@@ -26,6 +26,10 @@ ALLOWED = {
     "a sum of zeros and ones": "SELECT SUM(CASE WHEN age < 30 THEN 1 ELSE 0 END) AS rows FROM main.people",
     "a power that cannot overflow": "SELECT COUNT(*) FROM main.people WHERE EXP(LEAST(x, 0)) < 0.5",
     "a logarithm of what is above 0": "SELECT COUNT(*) FROM main.people WHERE LN(GREATEST(x, 0.001)) < 0.5",
+    "a count of rows by their largest score": (
+        "WITH w AS (SELECT row, MAX(score) AS best FROM main.people GROUP BY row) "
+        "SELECT COUNT(CASE WHEN best = 1 THEN 1 END) AS right_0 FROM w"
+    ),
     "a cast count": "SELECT CAST(COUNT(*) AS BIGINT) AS rows FROM main.people",
 }
 
@@ -52,6 +56,11 @@ REFUSED = {
     "qualify": "SELECT node, COUNT(*) FROM main.people GROUP BY node QUALIFY ROW_NUMBER() OVER (PARTITION BY node) = 1",
     "min": "SELECT MIN(age) FROM main.people",
     "max": "SELECT MAX(age) FROM main.people",
+    "max of each leaf": "SELECT node, MAX(age) FROM main.people GROUP BY node",
+    "max beside a count": "SELECT COUNT(*) AS rows, MAX(age) AS largest FROM main.people",
+    "max under a cast": "SELECT CAST(MAX(age) AS BIGINT) AS rows FROM main.people",
+    "sum of a max": "WITH w AS (SELECT MAX(age) AS m FROM main.people) SELECT SUM(m) FROM w",
+    "max as a key": "WITH w AS (SELECT MAX(age) AS m FROM main.people) SELECT m, COUNT(*) FROM w GROUP BY m",
     "average": "SELECT AVG(age) FROM main.people",
     "median": "SELECT MEDIAN(age) FROM main.people",
     "quantile": "SELECT QUANTILE_CONT(age, 0.5) FROM main.people",

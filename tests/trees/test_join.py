@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dpsql.schema import Categorical, Numeric, Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes, cells
-from dpsql.trees.join import side_by_side, together
+from dpsql.trees.join import beside, side_by_side, together
 from dpsql.trees.store import check, from_columns, from_json, leaf_columns, node_columns, to_json
 from dpsql.trees.voting import VotingForest
 from tests.rows import any_forest, random_table
@@ -162,3 +162,15 @@ def test_putting_trees_together_changes_neither_forest() -> None:
     joined = together(one, other)
     assert (one.digest(), other.digest()) == before
     assert joined.digest() not in before
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 4), (4, 1), (0, 3), (3, 0), (0, 0)])
+def test_structures_beside_each_other_keep_their_ways(first: int, second: int) -> None:
+    """`beside` puts trees without votes next to each other: each row reaches the leaves it reached."""
+    one, other = (forest_of(RIGHT, trees=t, depth=d, seed=t).forest for t, d in ((3, first), (2, second)))
+    grid = cells(RIGHT, random_table(RIGHT, 40, 7).columns)
+    joined = beside(one, other)
+    assert joined.route(grid).tolist() == np.hstack([one.route(grid), other.route(grid) + one.leaves]).tolist()
+    assert (joined.trees, joined.depth, joined.leaves) == (5, max(first, second), one.leaves + other.leaves)
+    assert joined.first_leaf.tolist() == [*one.first_leaf.tolist(), *(other.first_leaf[1:] + one.leaves).tolist()]
+    check(joined)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dpsql.schema import CELLS, Boolean, Categorical, Numeric, Schema
 from dpsql.trees.forest import PASS, Forest
 from dpsql.trees.grid import Axis, axes
-from dpsql.trees.splits import Held, Splits, draw_axes, many_way, two_way
+from dpsql.trees.splits import Held, Splits, between_groups, draw_axes, many_way, two_way
 
 WIDE = Categorical("zip", tuple(map(str, range(200))))
 #: One of each kind: thresholds, few cells, a category with and without a place for other values, a wide one.
@@ -260,3 +260,26 @@ def test_the_same_seed_draws_the_same() -> None:
     drawn = [draw_axes(MIXED, held, seed).tolist() for seed in ([3, 0], [3, 0], [4, 0], [3, 1], [3, 0, 1])]
     assert drawn[0] == drawn[1]
     assert all(drawn[0] != other for other in drawn[2:])
+
+
+@settings(max_examples=40)
+@given(st.lists(st.lists(st.integers(0, 6), min_size=1, max_size=64), min_size=1, max_size=4))
+def test_splits_between_groups_part_no_group(drawn: list[list[int]]) -> None:
+    """Threshold k of an axis sends the cells of groups from k + 1 on right and all others left, and none is missing."""
+    # Groups are numbered without a gap, as profiles number them.
+    group = [np.unique(np.array(cells), return_inverse=True)[1].astype(np.int64) for cells in drawn]
+    found = between_groups(group)
+    for axis, cells in enumerate(group):
+        last = int(cells.max())
+        assert np.count_nonzero(found.arity[axis]) == last
+        assert set(found.arity[axis].tolist()) <= {0, 2}
+        for number in range(last):
+            slots = found.slots(axis)[number]
+            assert slots[: len(cells)].tolist() == (cells > number).astype(int).tolist()
+            assert set(slots[len(cells) :].tolist()) <= {int(cells[-1] > number)}
+
+
+def test_axes_of_one_group_have_no_split() -> None:
+    """Where nothing can be told apart the list is empty, and has a place for one split that is not there."""
+    found = between_groups([np.zeros(64, np.int64), np.zeros(1, np.int64)])
+    assert (found.arity.shape, found.arity.max()) == ((2, 1), 0)
