@@ -25,6 +25,7 @@ from dpsql.sizes import BoughtSize, buy_size, last_size, plan_size
 
 #: The sizes that advice is given for where nobody told one.
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)
+_SHARES = (0.6, 0.8)
 DECLARED, GUESSED, BOUGHT, UNKNOWN = "declared", "guessed", "bought", "unknown"
 _MOST_ROWS = 2**53 - 1
 
@@ -73,6 +74,16 @@ class Recommendation:
         """Whether a model is worth its epsilon, in words; None where the size is not known."""
         return None if self.now is None else self.now.verdict
 
+    @property
+    def by_majority(self) -> tuple[tuple[float, float | None], ...]:
+        """The smallest epsilon that is likely to help, by the largest class's share: all alike, 60 %, 80 %."""
+        classes = self.problem.classes
+        if self.now is None or not classes:
+            return ()
+        shares = [share for share in _SHARES if share > 1 / classes]
+        rows = self.now.rows
+        return tuple((share, replace(self.problem, majority=share).break_even(rows)) for share in [1 / classes, *shares])
+
     def __str__(self) -> str:
         return told(self)
 
@@ -96,6 +107,8 @@ class Recommendation:
             "classes": len(self.schema.classes),
             "unit": str(self.schema.unit),
             "assumed_majority": self.problem.majority if self.problem.classes else None,
+            "by_majority": [{"majority": share, "smallest_epsilon": least} for share, least in self.by_majority],
+            "steps": [] if self.now is None else self.now.plan.to_dict()["steps"],
             "now": None if self.now is None else self.now.to_dict(),
             **{name: None if one is None else one.to_dict() for name, one in what_if.items()},
             "by_size": [one.to_dict() for one in self.by_size],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dpsql.expect import INVISIBLE, VISIBLE
 from dpsql.ledger import format_epsilon
 from dpsql.ledger.budget import amount_text
-from dpsql.outlook import AMPLE, WASTE, Outlook
+from dpsql.outlook import AMPLE, DOUBTFUL, WASTE, Outlook
 
 if TYPE_CHECKING:
     from dpsql.advise import Recommendation
@@ -32,6 +32,7 @@ def told(advice: Recommendation) -> str:
             _split(advice, advice.now),
             _noise(advice, advice.now),
             _prospects(advice, advice.now),
+            *_by_majority(advice),
             *_what_if(advice, advice.now),
         ]
     return "\n".join([*lines, *_budget(advice), _assumption(advice)])
@@ -56,7 +57,12 @@ def _source(advice: Recommendation) -> str:
 def _verdict(advice: Recommendation, now: Outlook) -> str:
     rival = _rival(advice)
     if now.verdict == WASTE:
-        return f"Not worth the budget: at epsilon {advice.epsilon} a model is not likely to beat {rival}. {_needed(now)}"
+        return f"Not worth the budget: at epsilon {advice.epsilon} a model is not likely to beat {rival}; {_needed(now)}"
+    if now.verdict == DOUBTFUL:
+        return (
+            f"Doubtful: at epsilon {advice.epsilon} a model is likely to beat {rival} only if classes are about equally "
+            f"frequent. If the largest has {percent(advice.problem.majority)} of the rows: {_needed(now)}"
+        )
     if now.verdict == AMPLE:
         less = advice.smaller_epsilon
         would = "A little less" if less is None else f"Epsilon {number(less.epsilon)}"
@@ -71,7 +77,7 @@ def _needed(now: Outlook) -> str:
     epsilon, rows = now.break_even, now.rows_needed
     ways = [] if epsilon is None else [f"epsilon {number(epsilon)} with as many rows"]
     ways += [] if rows is None else [f"about {number(math.ceil(rows))} rows at this epsilon"]
-    return f"It would take {', or '.join(ways)}." if ways else "No epsilon and no number of rows changes that."
+    return f"it would take {', or '.join(ways)}." if ways else "no epsilon and no number of rows changes that."
 
 
 def _method(now: Outlook) -> str:
@@ -95,7 +101,7 @@ def _noise(advice: Recommendation, now: Outlook) -> str:
     unit = "rows" if advice.schema.classes else "ranges of the target"
     lines = (
         f"Noise: a leaf's {what} is off by {number(now.leaf_deviation)} {unit} (standard deviation). A leaf has "
-        f"{number(now.rows_per_leaf)} rows on average, {number(ratio)} times that."
+        f"{number(now.rows_per_leaf)} rows on average: {number(ratio)} times its noise."
     )
     if now.bin_deviation is not None:
         lines += f" A count of a feature's bin is off by {number(now.bin_deviation)} rows."
@@ -108,6 +114,17 @@ def _prospects(advice: Recommendation, now: Outlook) -> str:
         f"Smallest epsilon at which a model is likely to beat {_rival(advice)}: {least}. "
         f"At epsilon {advice.epsilon} {percent(now.kept)} of the reference problem's signal survives: {_gain(advice, now)}."
     )
+
+
+def _by_majority(advice: Recommendation) -> list[str]:
+    """Return how that depends on the largest class, which nobody told: the reference problem assumes its share."""
+    if not advice.by_majority:
+        return []
+    parts = [
+        f"{percent(share)} of the rows: {'none' if least is None else number(least)}"
+        for share, least in advice.by_majority
+    ]
+    return [f"By how many rows the largest class has: {'; '.join(parts)}. If you know it, say --majority SHARE."]
 
 
 def _what_if(advice: Recommendation, now: Outlook) -> list[str]:

@@ -213,7 +213,7 @@ class _Calls:
         told = found.to_dict()
         cases = [(name.replace("_", " "), told[name]) for name in _CASES if told[name] is not None]
         cases += [("if so many rows", one) for one in told["by_size"]]
-        return [{"case": case, **{name: one[name] for name in _ADVICE_FIGURES}} for case, one in cases]
+        return [{"case": case, **{name: _short(one[name]) for name in _ADVICE_FIGURES}} for case, one in cases]
 
     def _model(self, name: str) -> Model:
         db = self._database()
@@ -282,6 +282,11 @@ def _whole(name: str, text: str) -> int:
         return int(text)
     except ValueError:
         raise ParameterError(name, allowed="a whole number", given=text) from None
+
+
+def _short(value: Any) -> Any:
+    """Return a figure with four digits, anything else as it is."""
+    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 def _number(text: str | None) -> float:

@@ -14,7 +14,8 @@ that separation a run keeps the share
 - sampling = 4 · features / i: the rows at which sampling error and signal are even where there is no noise. It is what a
   linear rule of so many estimated means loses. Twice the epsilon leaves it as it is, twice the rows halve it.
 
-What is kept labels rows as the best rule for a smaller separation would, which is a closed formula (`gain`). A model is
+What is kept labels rows as the best rule for a smaller separation would, which is a closed formula (`gain`); what is won
+against each of several rivals adds up. A model is
 *likely to beat the majority class* where it is expected to label `VISIBLE` more of all rows right. For a number the
 same share of what can be explained is kept, and the yardstick is the mean.
 """
@@ -23,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 from dpsql.schema import Schema
@@ -44,20 +45,27 @@ _LEAST, _MOST = 1e-9, 1e9
 class Problem:
     """The public facts that the model of learning needs: features, classes (0 for a number), rows of a unit, a guess.
 
-    `majority` is the assumed share of the largest class; the other classes are taken as equally frequent.
+    `majority` is the share of the largest class, `assumed` where nobody told it; the other classes are taken as equally
+    frequent.
     """
 
     features: int
     classes: int
     max_rows: int
     majority: float
+    assumed: bool = False
 
     @classmethod
     def of(cls, schema: Schema, majority: float | None = None) -> Problem:
-        """Return the problem of a schema; without a guess the largest class has a third more than its equal share."""
+        """Return the problem of a schema; without a guess the largest class's share is that of `usual_majority`."""
         classes = len(schema.classes)
         share = majority if majority is not None else usual_majority(classes) if classes else 0.0
-        return cls(len(schema.features), classes, schema.unit.max_rows, share)
+        return cls(len(schema.features), classes, schema.unit.max_rows, share, assumed=majority is None)
+
+    @property
+    def easiest(self) -> Problem:
+        """The problem if all classes are equally frequent, unless somebody told how large the largest is."""
+        return replace(self, majority=1 / self.classes) if self.assumed and self.classes else self
 
     @property
     def noise(self) -> float:
@@ -88,7 +96,8 @@ class Problem:
             return squared / (4 + squared)
         rival = (1 - self.majority) / (self.classes - 1)
         contested = self.majority + rival
-        return contested * gain(math.sqrt(squared), self.majority / contested)
+        pairs = (self.classes - 1) * contested * gain(math.sqrt(squared), self.majority / contested)
+        return min(1 - self.majority, pairs)
 
     def break_even(self, rows: float) -> float | None:
         """Return the smallest epsilon at which a model is likely to help; None where none is enough."""

@@ -14,7 +14,7 @@ from dpsql.methods.advice import DEEPEST
 from dpsql.methods.counted import SIZE_SHARE
 from dpsql.schema import Schema
 
-WASTE, HELPS, AMPLE = "not worth the budget", "likely to help", "more than needed"
+WASTE, DOUBTFUL, HELPS, AMPLE = "not worth the budget", "doubtful", "likely to help", "more than needed"
 _REGIMES = {
     "public": "too little for marginals: trees grown without data are counted, and nothing else",
     "guided": "marginals of every feature, trees that they guide, and a private choice of how to read both",
@@ -86,9 +86,9 @@ class Outlook:
 
     @property
     def verdict(self) -> str:
-        """Whether a model is worth its epsilon: not, likely, or with less epsilon too."""
+        """Whether a model is worth its epsilon: no, only if classes are equally frequent, yes, or with less too."""
         if self.gain < VISIBLE:
-            return WASTE
+            return WASTE if self.problem.easiest.gain(self.rows, self.epsilon) < VISIBLE else DOUBTFUL
         more = self.problem.gain(self.rows, 2 * self.epsilon) - self.gain
         return AMPLE if more < INVISIBLE and self._full else HELPS
 
@@ -115,7 +115,6 @@ class Outlook:
             "smallest_epsilon": self.break_even,
             "rows_needed": self.rows_needed,
             "verdict": self.verdict,
-            "steps": self.plan.to_dict()["steps"],
         }
 
     @property
