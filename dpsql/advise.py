@@ -28,6 +28,8 @@ SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)
 _SHARES = (0.6, 0.8)
 DECLARED, GUESSED, BOUGHT, UNKNOWN = "declared", "guessed", "bought", "unknown"
 _MOST_ROWS = 2**53 - 1
+#: Below this many nano-epsilon nobody asks whether less would do.
+_LEAST_HALVED = 10**5
 
 
 @dataclass(frozen=True)
@@ -198,7 +200,9 @@ def _advice(
 def _smaller(schema: Schema, now: Outlook, nano_epsilon: int, problem: Problem) -> Outlook | None:
     """Return the outlook at the smallest half, quarter, … of epsilon that is still more than needed, or None."""
     found = None
-    while now.verdict == AMPLE:
+    if not problem.classes:  # growing random trees for each half would take longer than it is worth
+        return None
+    while now.verdict == AMPLE and nano_epsilon >= _LEAST_HALVED:
         nano_epsilon //= 2
         now = outlook(schema, now.rows, nano_epsilon, problem)
         found = now if now.verdict == AMPLE else found

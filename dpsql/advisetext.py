@@ -112,7 +112,7 @@ def _prospects(advice: Recommendation, now: Outlook) -> str:
     least = "none is enough" if now.break_even is None else number(now.break_even)
     return (
         f"Smallest epsilon at which a model is likely to beat {_rival(advice)}: {least}. "
-        f"At epsilon {advice.epsilon} {percent(now.kept)} of the reference problem's signal survives: {_gain(advice, now)}."
+        f"At epsilon {advice.epsilon} {percent(now.kept)} of the signal survives: {_gain(advice, now)}."
     )
 
 
@@ -121,10 +121,10 @@ def _by_majority(advice: Recommendation) -> list[str]:
     if not advice.by_majority:
         return []
     parts = [
-        f"{percent(share)} of the rows: {'none' if least is None else number(least)}"
+        f"{'none is enough' if least is None else number(least)} if it has {percent(share)} of the rows"
         for share, least in advice.by_majority
     ]
-    return [f"By how many rows the largest class has: {'; '.join(parts)}. If you know it, say --majority SHARE."]
+    return [f"It depends on the largest class: {', '.join(parts)}. If you know its share, say --majority SHARE."]
 
 
 def _what_if(advice: Recommendation, now: Outlook) -> list[str]:
@@ -183,12 +183,16 @@ def _budget(advice: Recommendation) -> list[str]:
 
 
 def _assumption(advice: Recommendation) -> str:
-    problem = advice.problem
-    largest = f", and the largest class has {percent(problem.majority)} of the rows" if problem.classes else ""
-    return (
-        f"Likely: by {100 * VISIBLE:.0f} points in a reference problem, where one feature in three moves a class by one "
-        f"standard deviation{largest}. Your table may be easier or harder; no row was read to find out."
-    )
+    problem, points = advice.problem, f"{100 * VISIBLE:.0f}"
+    if not problem.classes:
+        reference = f"by {points} % of the variance, as on made-up tables; on large ones method spe may explain more"
+    else:
+        whose = "" if problem.assumed else ", as you say"
+        reference = (
+            f"by {points} points in a reference problem, where one feature in three moves a class by one standard "
+            f"deviation, and the largest class has {percent(problem.majority)} of the rows{whose}"
+        )
+    return f"Likely: {reference}. Your table may be easier or harder; no row was read to find out."
 
 
 def _rival(advice: Recommendation) -> str:
@@ -198,7 +202,7 @@ def _rival(advice: Recommendation) -> str:
 def _gain(advice: Recommendation, now: Outlook) -> str:
     if not advice.schema.classes:
         return f"about {percent(now.gain)} of the variance explained"
-    return f"about {100 * now.gain:.1f} points more rows labelled right"
+    return f"in the reference problem {100 * now.gain:.1f} points more rows labelled right"
 
 
 def _counted(count: int, word: str) -> str:

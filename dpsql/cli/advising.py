@@ -68,8 +68,12 @@ def advise(
         guesses = {"rows": rows, "buy": buy, "majority": majority, "request_id": request_id}
         found = db.advise(table, epsilon=epsilon, **guesses)
     _print(found, as_json=as_json)
-    if buy is not None and found.bought is not None and not as_json:
+    if as_json:
+        return
+    if buy is not None and found.bought is not None:
         note(f"Charged epsilon {found.bought.epsilon} for the size (entry {found.bought.entry}).")
+    asked = f"--db {target.db} --table {table} --epsilon {found.epsilon} --method {found.method}"
+    note(f"Next:  dpsql train {asked} --dry-run")
 
 
 def _print(found: Recommendation, *, as_json: bool) -> None:

@@ -108,7 +108,7 @@ class Auto:
 
 def steps(schema: Schema, advice: Advice, nano_epsilon: int, rows: float) -> Composition:
     """Return the steps of one run; they add up to epsilon exactly."""
-    classes, count = len(schema.classes), len(axes(schema))
+    classes, grid = len(schema.classes), axes(schema)
     if advice.regime == PUBLIC:
         return shared_counts(nano_epsilon, advice.trees, schema, advice.trees * 2**advice.depth * classes)
     zoom = nano_epsilon * advising.ZOOM_SHARE // 100 if advice.zoom else 0
@@ -122,7 +122,7 @@ def steps(schema: Schema, advice: Advice, nano_epsilon: int, rows: float) -> Com
         note = "where numbers lie, without classes: a range that is mostly empty is narrowed"
         found.append(Step("zoom", "histograms", zoom, axes=numbers, cells=numbers * CELLS, note=note))
     features = len(schema.features)
-    cells = sum(_most_bins(places, axes(schema)) for places in features_of(axes(schema))) * classes
+    cells = sum(_most_bins(places, grid) for places in features_of(grid)) * classes
     note = "each feature's bins by class: a naive-Bayes reader, and what guides the trees"
     marginal = shared_counts(marginals, features, schema, cells)
     found.append(_renamed(marginal, "marginals", note))
@@ -130,7 +130,7 @@ def steps(schema: Schema, advice: Advice, nano_epsilon: int, rows: float) -> Com
     choose = Step(
         "splits", "choose", splits, cells=2**DEEPEST, scans=DEEPEST, utility="majority", uses=DEEPEST, note=note
     )
-    found.append(_sampled(choose, rows, max(LEAST_SAMPLE, SPLIT_WORK // count)))
+    found.append(_sampled(choose, rows, max(LEAST_SAMPLE, SPLIT_WORK // len(grid))))
     note = "the leaves of all trees by class; each row is in every tree, so the trees share epsilon"
     counts = shared_counts(left - marginals - splits, advice.trees, schema, advice.trees * 2**DEEPEST * classes)
     found.append(_renamed(counts, "counts", note))
