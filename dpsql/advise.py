@@ -84,7 +84,9 @@ class Recommendation:
             return ()
         shares = [share for share in _SHARES if share > 1 / classes]
         rows = self.now.rows
-        return tuple((share, replace(self.problem, majority=share).break_even(rows)) for share in [1 / classes, *shares])
+        return tuple(
+            (share, replace(self.problem, majority=share).break_even(rows)) for share in [1 / classes, *shares]
+        )
 
     def __str__(self) -> str:
         return told(self)
@@ -117,7 +119,12 @@ class Recommendation:
             "bought": None if bought is None else {"epsilon": bought.epsilon, "ledger_entry": bought.entry},
             "budget": None
             if budget is None
-            else {"cap": budget.cap_text, "spent": budget.spent_text, "left": amount_text(self.left), "fits": self.fits},
+            else {
+                "cap": budget.cap_text,
+                "spent": budget.spent_text,
+                "left": amount_text(self.left),
+                "fits": self.fits,
+            },
         }
 
 
@@ -178,9 +185,7 @@ def _labelled(dataset: Dataset) -> Dataset:
     return dataset
 
 
-def _advice(
-    schema: Schema, nano_epsilon: int, rows: int | None, source: str, majority: float | None
-) -> Recommendation:
+def _advice(schema: Schema, nano_epsilon: int, rows: int | None, source: str, majority: float | None) -> Recommendation:
     problem = Problem.of(schema, majority)
     methods.fitting(recommended(schema), schema)
     found = Recommendation(schema, nano_epsilon, problem, source)

@@ -57,11 +57,13 @@ def _source(advice: Recommendation) -> str:
 def _verdict(advice: Recommendation, now: Outlook) -> str:
     rival = _rival(advice)
     if now.verdict == WASTE:
-        return f"Not worth the budget: at epsilon {advice.epsilon} a model is not likely to beat {rival}; {_needed(now)}"
+        return (
+            f"Not worth the budget: at epsilon {advice.epsilon} a model is not likely to beat {rival}; {_needed(now)}"
+        )
     if now.verdict == DOUBTFUL:
         return (
-            f"Doubtful: at epsilon {advice.epsilon} a model is likely to beat {rival} only if classes are about equally "
-            f"frequent. If the largest has {percent(advice.problem.majority)} of the rows: {_needed(now)}"
+            f"Doubtful: at epsilon {advice.epsilon} a model is likely to beat {rival} only if classes are about "
+            f"equally frequent. If the largest has {percent(advice.problem.majority)} of the rows: {_needed(now)}"
         )
     if now.verdict == AMPLE:
         less = advice.smaller_epsilon
@@ -139,8 +141,8 @@ def _what_if(advice: Recommendation, now: Outlook) -> list[str]:
     if advice.fewer_rows is not None:
         most = advice.schema.unit.max_rows
         lines.append(
-            f"Rows of a unit: max_rows {most} makes all noise {most} times that of one row. With max_rows {most // 2}, if "
-            f"few rows are lost by it: {_against(advice, now, advice.fewer_rows)}."
+            f"Rows of a unit: max_rows {most} makes all noise {most} times that of one row. With max_rows {most // 2}, "
+            f"if few rows are lost by it: {_against(advice, now, advice.fewer_rows)}."
         )
     return lines
 

@@ -207,9 +207,11 @@ class _Calls:
         request_id: str | None,
     ) -> list[dict[str, Any]]:
         """Advise on a table: one row for now and for each what if, or for each of several sizes."""
-        guesses = {"rows": None if rows is None else _whole("rows", rows), "buy": buy, "request_id": request_id}
+        size = None if rows is None else _whole("rows", rows)
         share = None if majority is None else _number(majority)
-        found = self._database().advise(_named(table, "table"), epsilon=epsilon, majority=share, **guesses)
+        found = self._database().advise(
+            _named(table, "table"), epsilon=epsilon, rows=size, buy=buy, majority=share, request_id=request_id
+        )
         told = found.to_dict()
         cases = [(name.replace("_", " "), told[name]) for name in _CASES if told[name] is not None]
         cases += [("if so many rows", one) for one in told["by_size"]]

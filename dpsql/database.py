@@ -156,8 +156,17 @@ class Database:
         The size is the declared one, the last one bought, or your own guess, `rows`. With `buy` a noisy size is bought
         for that epsilon first: charged, in the ledger, and kept. `majority` is your guess of the largest class's share.
         """
-        guesses = {"rows": rows, "buy": buy, "majority": majority, "request_id": request_id}
-        return advise_table(self.engine, self.book, table, epsilon=epsilon, who=self.who, **guesses)
+        return advise_table(
+            self.engine,
+            self.book,
+            table,
+            epsilon=epsilon,
+            rows=rows,
+            buy=buy,
+            majority=majority,
+            who=self.who,
+            request_id=request_id,
+        )
 
     def plan_advice(self, table: str, *, buy: object) -> Plan:
         """Return what buying a table's size for `advise` would ask and cost. Reads no row, charges nothing."""

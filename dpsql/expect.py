@@ -1,18 +1,18 @@
 """What a run is likely to bring, from public facts alone: features, classes, a size, epsilon. A model of learning.
 
 No private row says how much a table's features tell about its label, so a **reference problem** stands in for the
-table. In it one feature in three (at least one) tells something: it moves the mean of a class by one standard deviation.
-Together i such features keep the largest class and its closest rival √i standard deviations apart. Of the square of
-that separation a run keeps the share
+table. In it one feature in three (at least one) tells something: it moves the mean of a class by one standard
+deviation. Together i such features keep the largest class and its closest rival √i standard deviations apart. Of the
+square of that separation a run keeps the share
 
     kept = 1 / (1 + (noise / strength)² + sampling / rows)
 
 - strength is rows · epsilon / max_rows: how many rows outweigh the noise on one count at the whole epsilon;
-- noise = `NOISE` · √classes · features · √(features / i): the strength at which noise and signal are even. Features share
-  epsilon, the noise of all of them adds up, and so does that of the classes. The constant was calibrated on made-up
-  tables, not on real ones (`docs/advise.md`);
-- sampling = 4 · features / i: the rows at which sampling error and signal are even where there is no noise. It is what a
-  linear rule of so many estimated means loses. Twice the epsilon leaves it as it is, twice the rows halve it.
+- noise = `NOISE` · √classes · features · √(features / i): the strength at which noise and signal are even. Features
+  share epsilon, the noise of all of them adds up, and so does that of the classes. The constant was calibrated on
+  made-up tables, not on real ones (`docs/advise.md`);
+- sampling = 4 · features / i: the rows at which sampling error and signal are even where there is no noise. It is what
+  a linear rule of so many estimated means loses. Twice the epsilon leaves it as it is, twice the rows halve it.
 
 What is kept labels rows as the best rule for a smaller separation would, which is a closed formula (`gain`); what is won
 against each of several rivals adds up. A model is

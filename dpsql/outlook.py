@@ -1,4 +1,4 @@
-"""The figures of a run before it is run: the plan that training would make at a size and an epsilon, and its prospects."""
+"""The figures of a run before it is run: the plan that training would make at a size and epsilon, and its prospects."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Outlook:
 
     @property
     def break_even(self) -> float | None:
-        """The smallest epsilon at which a model is likely to beat the majority class (the mean); None for no epsilon."""
+        """The smallest epsilon at which a model is likely to beat the majority class (the mean); None for none."""
         return self.problem.break_even(self.rows)
 
     @property

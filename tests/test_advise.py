@@ -124,7 +124,9 @@ def test_a_large_table_is_worth_it_and_a_huge_epsilon_is_not_needed() -> None:
     assert f"Epsilon {much.smaller_epsilon.epsilon:.3g} would do" in str(much)
 
 
-@pytest.mark.parametrize("schema", [WIDE, SCHEMA, TARGET, replace(WIDE, unit=Unit("person", 5))], ids=lambda s: str(s.unit))
+@pytest.mark.parametrize(
+    "schema", [WIDE, SCHEMA, TARGET, replace(WIDE, unit=Unit("person", 5))], ids=lambda s: str(s.unit)
+)
 def test_more_rows_or_epsilon_never_make_it_worse(schema: Schema) -> None:
     """The signal kept and the gain only grow, the smallest epsilon only falls, and what is worth it stays so."""
     sizes, epsilons = (50, 400, 3000, 20_000, 150_000), ("0.01", "0.1", "1", "10")

@@ -13,7 +13,9 @@ from dpsql.expect import VISIBLE, Problem, gain, usual_majority
 from dpsql.schema import Boolean, Schema
 
 PROBLEMS = some.builds(
-    lambda features, classes, max_rows, skew: Problem(features, classes, max_rows, 1 / classes + skew * (1 - 1 / classes)),
+    lambda features, classes, max_rows, skew: Problem(
+        features, classes, max_rows, 1 / classes + skew * (1 - 1 / classes)
+    ),
     some.integers(1, 200),
     some.integers(2, 30),
     some.integers(1, 20),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from dpsql import schemafile
-from dpsql.advise import Recommendation, advise as advise_schema
+from dpsql.advise import Recommendation
+from dpsql.advise import advise as advise_schema
 from dpsql.cli.analyst import print_plan
 from dpsql.cli.options import Target, as_json, maybe_database
 from dpsql.cli.output import note, print_json, say
@@ -65,8 +66,7 @@ def advise(
         if dry_run:
             print_plan(db.plan_advice(table, buy=buy), db.budget(table), db.spent_on(table), as_json=as_json)
             return
-        guesses = {"rows": rows, "buy": buy, "majority": majority, "request_id": request_id}
-        found = db.advise(table, epsilon=epsilon, **guesses)
+        found = db.advise(table, epsilon=epsilon, rows=rows, buy=buy, majority=majority, request_id=request_id)
     _print(found, as_json=as_json)
     if as_json:
         return
