@@ -14,8 +14,8 @@ square of that separation a run keeps the share
 - sampling = 4 · features / i: the rows at which sampling error and signal are even where there is no noise. It is what
   a linear rule of so many estimated means loses. Twice the epsilon leaves it as it is, twice the rows halve it.
 
-What is kept labels rows as the best rule for a smaller separation would, which is a closed formula (`gain`); what is won
-against each of several rivals adds up. A model is
+What is kept labels rows as the best rule for a smaller separation would, which is a closed formula (`gain`); what is
+won against each of several rivals adds up. A model is
 *likely to beat the majority class* where it is expected to label `VISIBLE` more of all rows right.
 
 For a number the yardstick is the mean, and the gain a share of the variance. Random trees explain little of it however
