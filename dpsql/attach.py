@@ -32,6 +32,16 @@ _STEPS = (
     "expected_error VARCHAR)[]"
 )
 _IMPORTANCE = "STRUCT(feature VARCHAR, importance DOUBLE, note VARCHAR)[]"
+_CASES = ("now", "twice_rows", "twice_epsilon", "fewer_rows", "smaller_epsilon")
+_ADVICE_FIGURES = (
+    "rows", "epsilon", "trees", "depth", "noise_per_leaf", "rows_per_leaf", "signal_kept", "expected_gain",
+    "smallest_epsilon", "method", "verdict",
+)  # fmt: skip
+_ADVICE = (
+    'STRUCT("case" VARCHAR, "rows" BIGINT, epsilon VARCHAR, trees BIGINT, depth BIGINT, noise_per_leaf DOUBLE, '
+    "rows_per_leaf DOUBLE, signal_kept DOUBLE, expected_gain DOUBLE, smallest_epsilon DOUBLE, method VARCHAR, "
+    "verdict VARCHAR)[]"
+)
 _TEXT = "VARCHAR"
 _ROW = "MAP(VARCHAR, VARCHAR)"
 _SHARES = "MAP(VARCHAR, DOUBLE)"
@@ -44,6 +54,7 @@ _CALLS = (
     "dpsql_score_call",
     "dpsql_evaluate_call",
     "dpsql_explain_call",
+    "dpsql_advise_call",
 )
 #: The connections that carry the functions; DuckDB shares functions between the connections to one database.
 _ATTACHED: weakref.WeakSet[Connection] = weakref.WeakSet()
@@ -59,7 +70,7 @@ def attach(connection: Connection, *, who: str | None = None) -> Database:
     shelf.install(database.engine)
     _make_room(connection, database)
     calls = _Calls(connection, database.who)
-    train, plan, predict, proba, score, evaluate, explain = _CALLS
+    train, plan, predict, proba, score, evaluate, explain, advise = _CALLS
     define(connection, train, _sealed(calls.train), [*[_TEXT] * 9, _ROW], _TRAINED, changes=True)
     define(connection, plan, _sealed(calls.plan), [*[_TEXT] * 7, _ROW], _STEPS)
     define(connection, predict, _sealed(calls.predict), [_TEXT, _ROW], _TEXT)
@@ -67,6 +78,7 @@ def attach(connection: Connection, *, who: str | None = None) -> Database:
     define(connection, score, _sealed(calls.score), [_TEXT, _TEXT, _TEXT], _TEXT)
     define(connection, evaluate, _sealed(calls.evaluate), [_TEXT] * 4, _FIGURES, changes=True)
     define(connection, explain, _sealed(calls.explain), [_TEXT], _IMPORTANCE)
+    define(connection, advise, _sealed(calls.advise), [_TEXT] * 6, _ADVICE, changes=True)
     _ATTACHED.add(connection)
     for statement in sqlfiles.statements("duckdb/macros.sql"):
         connection.execute(statement)
@@ -190,6 +202,26 @@ class _Calls:
         effects = self._model(_named(name, "model")).explain().effects
         return [{"feature": one.feature, "importance": one.importance, "note": one.note} for one in effects]
 
+    def advise(
+        self,
+        table: str | None,
+        epsilon: str | None,
+        rows: str | None,
+        buy: str | None,
+        majority: str | None,
+        request_id: str | None,
+    ) -> list[dict[str, Any]]:
+        """Advise on a table: one row for now and for each what if, or for each of several sizes."""
+        size = None if rows is None else _whole("rows", rows)
+        share = None if majority is None else _number(majority)
+        found = self._database().advise(
+            _named(table, "table"), epsilon=epsilon, rows=size, buy=buy, majority=share, request_id=request_id
+        )
+        told = found.to_dict()
+        cases = [(name.replace("_", " "), told[name]) for name in _CASES if told[name] is not None]
+        cases += [("if so many rows", one) for one in told["by_size"]]
+        return [{"case": case, **{name: _short(one[name]) for name in _ADVICE_FIGURES}} for case, one in cases]
+
     def _model(self, name: str) -> Model:
         db = self._database()
         if name not in self._models:
@@ -257,6 +289,11 @@ def _whole(name: str, text: str) -> int:
         return int(text)
     except ValueError:
         raise ParameterError(name, allowed="a whole number", given=text) from None
+
+
+def _short(value: Any) -> Any:
+    """Return a figure with four digits, anything else as it is."""
+    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 def _number(text: str | None) -> float:

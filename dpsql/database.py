@@ -15,6 +15,7 @@ import pandas as pd
 from dpsql import methods, party, shelf
 from dpsql import register as registering
 from dpsql import train as training
+from dpsql.advise import Recommendation, advise_table, plan_advice
 from dpsql.draft import draft
 from dpsql.engines.base import Engine
 from dpsql.engines.duckdb import Connection, adopt, open_file
@@ -155,6 +156,39 @@ class Database:
     def accept(self) -> None:
         """Take the ledger as it stands for the truth, after a restored backup or a lost receipt."""
         self.book.accept(self.who)
+
+    # Before a run.
+
+    def advise(
+        self,
+        table: str,
+        *,
+        epsilon: object = 1,
+        rows: int | None = None,
+        buy: object | None = None,
+        majority: float | None = None,
+        request_id: str | None = None,
+    ) -> Recommendation:
+        """Return which method to take, its noise, and whether epsilon is worth spending. Free, and reads no row.
+
+        The size is the declared one, the last one bought, or your own guess, `rows`. With `buy` a noisy size is bought
+        for that epsilon first: charged, in the ledger, and kept. `majority` is your guess of the largest class's share.
+        """
+        return advise_table(
+            self.engine,
+            self.book,
+            table,
+            epsilon=epsilon,
+            rows=rows,
+            buy=buy,
+            majority=majority,
+            who=self.who,
+            request_id=request_id,
+        )
+
+    def plan_advice(self, table: str, *, buy: object) -> Plan:
+        """Return what buying a table's size for `advise` would ask and cost. Reads no row, charges nothing."""
+        return plan_advice(self.engine, self.book, table, buy=buy)
 
     # A run.
 

@@ -143,6 +143,10 @@ ERRORS = [
     ("FROM dpsql_train('people', request_id := '')", "request_id must be text, not empty"),
     ("FROM dpsql_train(NULL)", "table must be the name of a table"),
     ("FROM dpsql_plan('peopel')", 'there is no table "peopel"'),
+    ("FROM dpsql_advise('peopel')", 'there is no table "peopel"'),
+    ("FROM dpsql_advise('people', rows := 'many')", "rows must be a whole number"),
+    ("FROM dpsql_advise('people', majority := 'x')", "majority must be a share"),
+    ("FROM dpsql_advise('people', buy := 9)", 'needs epsilon 9, but table "people" has 5 of 5 left'),
     ("SELECT dpsql_predict('n', {x: 1, c: 'a'})", 'there is no model "n"'),
     ("SELECT dpsql_predict(NULL, {x: 1, c: 'a'})", "model must be the name of a model"),
     ("FROM dpsql_score('m', 'fresh')", 'there is no model "m"'),
@@ -308,6 +312,29 @@ def test_explain_gives_a_row_for_each_feature(con: Connection, db: Database, mod
     assert [row["importance"] for row in found] == sorted((row["importance"] for row in found), reverse=True)
     assert {row["note"] for row in found} <= {"", "read by no tree", "drowned in noise"}
     assert db.budget("people").spent == spent
+
+
+def test_advise_gives_a_row_for_now_and_each_what_if(con: Connection, db: Database) -> None:
+    """`FROM dpsql_advise(...)` has the figures that Python gives, rounded, and is free without `buy`."""
+    before = tables.stored(db)
+    found = rows(con, "FROM dpsql_advise('people', epsilon := 0.5, rows := 3000, majority := 0.5)")
+    wanted = db.advise("people", epsilon=0.5, rows=3000, majority=0.5).to_dict()
+    assert [row["case"] for row in found] == ["now", "twice rows", "twice epsilon"]
+    for row, name in zip(found, ("now", "twice_rows", "twice_epsilon"), strict=True):
+        assert {key: row[key] for key in ("rows", "trees", "depth", "verdict")} == {
+            key: wanted[name][key] for key in ("rows", "trees", "depth", "verdict")
+        }
+        assert row["noise_per_leaf"] == pytest.approx(wanted[name]["noise_per_leaf"], rel=1e-3)
+    assert [row["rows"] for row in rows(con, "FROM dpsql_advise('people')")] == [10**power for power in range(2, 7)]
+    assert tables.stored(db) == before
+
+
+def test_advise_can_buy_a_size(con: Connection, db: Database) -> None:
+    """With `buy` one noisy size is charged; one request id is one charge."""
+    first = rows(con, "FROM dpsql_advise('people', buy := 0.25, request_id := 'r')")
+    assert rows(con, "FROM dpsql_advise('people', buy := 0.25, request_id := 'r')") == first
+    assert rows(con, "FROM dpsql_advise('people')") == first
+    assert db.budget("people").spent_text == "0.25"
 
 
 def test_evaluate_gives_a_row_for_each_figure(con: Connection, db: Database, model: dpsql.Model) -> None:

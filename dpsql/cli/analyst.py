@@ -127,7 +127,9 @@ def _print_steps(described: dict[str, Any], plan: Plan) -> None:
     print_table(None, columns, rows)
     for step in described["steps"]:
         say(f"{step['name']}: {step['note']}.")
-    say("Parameters: " + ", ".join(f"{name} {value}" for name, value in plan.parameters.items() if value is not None))
+    given = [f"{name} {value}" for name, value in plan.parameters.items() if value is not None]
+    if given:
+        say("Parameters: " + ", ".join(given))
 
 
 def _loss(certificate: Mapping[str, Any]) -> str:

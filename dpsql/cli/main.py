@@ -12,7 +12,7 @@ from types import TracebackType
 import click
 
 from dpsql import __version__
-from dpsql.cli import analyst, books, explaining, measuring, owner, parties, scoring, start
+from dpsql.cli import advising, analyst, books, explaining, measuring, owner, parties, scoring, start
 from dpsql.cli.bench import bench
 from dpsql.cli.output import note, report
 from dpsql.errors import DpsqlError
@@ -23,6 +23,7 @@ _COMMANDS = (
     owner.schema,
     owner.budget,
     owner.add_ids,
+    advising.advise,
     analyst.train,
     explaining.explain,
     parties.update,

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from dpsql.database import Database, connect
+from dpsql.errors import UsageError
 from dpsql.methods import DEFAULT, METHODS
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -18,20 +19,30 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 class Target:
     """Which database to open, and how."""
 
-    db: str
+    db: str | None
     wait: float
     read_only: bool
     who: str | None
 
     def open(self) -> Database:
         """Open the database, hardened and locked."""
+        if self.db is None:
+            raise UsageError("no database was named.", hint="--db FILE")
         return connect(self.db, wait=self.wait, read_only=self.read_only, who=self.who)
 
 
 def database(command: _Command) -> _Command:
     """Add --db and its companions; the command gets them as one `target`."""
+    return _with_target(command, required=True)
 
-    def wrapped(db: str, wait: float, read_only: bool, who: str | None, **options: Any) -> Any:
+
+def maybe_database(command: _Command) -> _Command:
+    """Add --db and its companions to a command that can do without a database: then `target.db` is None."""
+    return _with_target(command, required=False)
+
+
+def _with_target(command: _Command, *, required: bool) -> _Command:
+    def wrapped(db: str | None, wait: float, read_only: bool, who: str | None, **options: Any) -> Any:
         return command(target=Target(db, wait, read_only, who), **options)
 
     wrapped.__name__ = command.__name__
@@ -41,7 +52,7 @@ def database(command: _Command) -> _Command:
         click.option("--read-only", is_flag=True, help="Open the file read-only."),
         click.option("--wait", type=float, default=2.0, show_default=True, metavar="SECONDS",
                      help="How long to wait for another process to let the file go."),
-        click.option("--db", required=True, metavar="FILE", envvar="DPSQL_DB", help="The DuckDB file."),
+        click.option("--db", required=required, metavar="FILE", envvar="DPSQL_DB", help="The DuckDB file."),
     ):  # fmt: skip
         wrapped = decorate(wrapped)
     # Options declared on the command itself come first in its help.

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import ceil
 from typing import Any
 
 import numpy as np
@@ -35,42 +34,32 @@ from numpy.typing import NDArray
 
 from dpsql.errors import ParameterError
 from dpsql.kernel.candidates import Candidates
-from dpsql.kernel.plan import Composition, Plan, Sample, Sequential, Step
+from dpsql.kernel.plan import Plan, Sequential, Step
 from dpsql.kernel.session import Session
 from dpsql.methods import advice as advising
 from dpsql.methods.advice import DATA, DEEPEST, PUBLIC, Advice
 from dpsql.methods.base import Parameter, Whole, resolved
 from dpsql.methods.calibrate import calibrated
-from dpsql.methods.counted import SIZE_SHARE, shared_counts
+from dpsql.methods.counted import SIZE_SHARE
 from dpsql.methods.greedy import even_weights
-from dpsql.methods.reading import Reading, choices, read
+from dpsql.methods.reading import Reading, read
+from dpsql.methods.spending import DATA_DEPTH, steps
 from dpsql.methods.tiny import public_trees, summed_votes
 from dpsql.methods.zooming import zoomed
 from dpsql.schema import CELLS, Schema
 from dpsql.trees.forest import PASS, Forest, Level
-from dpsql.trees.grid import Axis, axes
+from dpsql.trees.grid import axes
 from dpsql.trees.guided import Ladders, guided_forest
 from dpsql.trees.join import beside
 from dpsql.trees.profile import Marginal, Profile, class_shares, class_totals, profile
-from dpsql.trees.scoregrid import ScoreGrid
 from dpsql.trees.shrink import path_lifts
 from dpsql.trees.splits import Held, between_groups
 from dpsql.trees.stumps import cell_bins, digit, features_of, one_feature_trees
 from dpsql.trees.voting import VotingForest
 
 NANO = 10**9
-#: The most rows × axes that one level of the data tree looks at, and rows × trees × classes that `pick` does.
-SPLIT_WORK, PICK_WORK = 2**19, 2**19
-#: A sample for `zoom`, `marginals` and `calibration` has at least so many times as many rows as their noise scale.
-ZOOM_CLARITY, MARGINAL_CLARITY, SURE_CLARITY = 200, 2000, 500
-#: An oblivious tree of this depth has 256 leaves; deeper ones cost more than they bring.
-DATA_DEPTH = 8
 #: Above so many rows the table is read anew for each step, rather than its cells be kept.
 HELD_ROWS = 2**24
-#: From so many rows on each row is counted in one tree: as accurate, for a fraction of the work.
-APART_ROWS = 2**18
-#: Below so many rows all are asked, and a sample never has fewer rows than this.
-SAMPLED_ROWS, LEAST_SAMPLE = 2**16, 2**13
 _SMALLEST = 1000
 
 
@@ -118,69 +107,6 @@ class Auto:
         if advice.regime == PUBLIC:
             return summed_votes(session, public_trees(axes(schema), advice, plan.parameters["seed"]))
         return _Run(session, advice, float(rows)).forest()
-
-
-def steps(schema: Schema, advice: Advice, nano_epsilon: int, rows: float) -> Composition:
-    """Return the steps of one run; they add up to epsilon exactly."""
-    classes, count = len(schema.classes), len(axes(schema))
-    if advice.regime == PUBLIC:
-        return shared_counts(nano_epsilon, advice.trees, schema, advice.trees * 2**advice.depth * classes)
-    zoom = nano_epsilon * advising.ZOOM_SHARE // 100 if advice.zoom else 0
-    pick = nano_epsilon * advising.PICK_SHARE // 100 if advice.pick else 0
-    calibration = nano_epsilon * advising.CALIBRATION_SHARE // 100 if advice.calibration else 0
-    left = nano_epsilon - zoom - pick - calibration
-    marginals = int(left * advice.marginals)
-    splits = (left - marginals) * advising.SPLITS_SHARE // 100
-    found: list[Composition] = []
-    if zoom:
-        numbers = len(advising.numbers(schema))
-        note = "where numbers lie, without classes: a range that is mostly empty is narrowed"
-        histograms = Step("zoom", "histograms", zoom, axes=numbers, cells=numbers * CELLS, note=note)
-        found.append(_sampled(histograms, rows, max(2**16, ceil(ZOOM_CLARITY * histograms.scale(schema.unit)))))
-    features = len(schema.features)
-    cells = sum(_most_bins(places, axes(schema)) for places in features_of(axes(schema))) * classes
-    note = "each feature's bins by class: a naive-Bayes reader, and what guides the trees"
-    marginal = shared_counts(marginals, features, schema, cells)
-    marginal = replace(marginal, name="marginals", note=note)
-    found.append(_sampled(marginal, rows, max(2**18, ceil(MARGINAL_CLARITY * marginal.scale(schema.unit)))))
-    note = f"one split for all nodes of a level, by rows that a majority vote gets right; up to {DATA_DEPTH} levels"
-    choose = Step(
-        "splits",
-        "choose",
-        splits,
-        cells=2**DATA_DEPTH,
-        scans=DATA_DEPTH,
-        utility="majority",
-        uses=DATA_DEPTH,
-        note=note,
-    )
-    found.append(_sampled(choose, rows, max(LEAST_SAMPLE, SPLIT_WORK // count)))
-    note = "the leaves of all trees by class; each row is in " + ("every tree" if rows < APART_ROWS else "one tree")
-    counts = shared_counts(left - marginals - splits, advice.trees, schema, advice.trees * 2**DEEPEST * classes)
-    found.append(replace(counts, name="counts", note=note, shared=rows < APART_ROWS))
-    if pick:
-        note = "which mixture of naive Bayes and trees labels most rows right"
-        readers = Step("pick", "pick", pick, cells=len(choices(advice.kinds)), note=note)
-        most = max(LEAST_SAMPLE, PICK_WORK // ((features + advice.trees) * classes))
-        found.append(_sampled(readers, rows, most))
-        if calibration:
-            grid = ScoreGrid(classes, confidence_alone=True)
-            note = "how sure the model is and how often it is right: sets how far probabilities are from even"
-            sure = Step("calibration", "score_counts", calibration, cells=grid.cells, classes=classes, note=note)
-            found.append(_sampled(sure, rows, max(most, ceil(SURE_CLARITY * sure.scale(schema.unit)))))
-    return Sequential(tuple(found))
-
-
-def _sampled(step: Step, rows: float, most: int) -> Composition:
-    parts = int(rows // most)
-    return Sample(step, parts) if parts > 1 and rows >= SAMPLED_ROWS else step
-
-
-def _most_bins(places: Sequence[int], grid: Sequence[Axis]) -> int:
-    product = 1
-    for place in places:
-        product *= grid[place].cells
-    return product
 
 
 class _Run:

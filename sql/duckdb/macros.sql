@@ -13,6 +13,16 @@ SELECT unnest(dpsql_train_call(
     CAST(request_id AS VARCHAR), CAST(options AS MAP(VARCHAR, VARCHAR))
 ), recursive := true);
 
+-- FROM dpsql_advise('adult', epsilon := 1): what a run would do and bring, now and what if; free unless a size is bought
+-- (buy := 0.01).
+CREATE OR REPLACE TEMP MACRO dpsql_advise(
+    table_name, epsilon := 1, "rows" := NULL, buy := NULL, majority := NULL, request_id := NULL
+) AS TABLE
+SELECT unnest(dpsql_advise_call(
+    CAST(table_name AS VARCHAR), CAST(epsilon AS VARCHAR), CAST("rows" AS VARCHAR), CAST(buy AS VARCHAR),
+    CAST(majority AS VARCHAR), CAST(request_id AS VARCHAR)
+), recursive := true);
+
 -- FROM dpsql_plan('adult', epsilon := 1.0): the steps that training would take and what each costs. Touches nothing.
 CREATE OR REPLACE TEMP MACRO dpsql_plan(
     table_name, epsilon := 1, delta := NULL, method := 'rosnam', trees := NULL, depth := NULL, seed := NULL,

@@ -18,7 +18,8 @@ from dpsql.errors import ParameterError
 from dpsql.kernel.plan import Plan, Sample, Sequential, placed
 from dpsql.learned import facts
 from dpsql.methods.advice import GUIDED, PUBLIC, advise
-from dpsql.methods.auto import Auto, steps
+from dpsql.methods.auto import Auto
+from dpsql.methods.spending import steps
 from dpsql.model import Model
 from dpsql.schema import Boolean, Categorical, Feature, Numeric, Schema, Unit
 from dpsql.trees.grid import axes

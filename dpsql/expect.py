@@ -1,0 +1,148 @@
+"""What a run is likely to bring, from public facts alone: features, classes, a size, epsilon. A model of learning.
+
+No private row says how much a table's features tell about its label, so a **reference problem** stands in for the
+table. In it one feature in three (at least one) tells something: it moves the mean of a class by one standard
+deviation. Together i such features keep the largest class and its closest rival √i standard deviations apart. Of the
+square of that separation a run keeps the share
+
+    kept = 1 / (1 + (noise / strength)² + sampling / rows)
+
+- strength is rows · epsilon / max_rows: how many rows outweigh the noise on one count at the whole epsilon;
+- noise = `NOISE` · √classes · features · √(features / i): the strength at which noise and signal are even. Features
+  share epsilon, the noise of all of them adds up, and so does that of the classes. The constant was calibrated on
+  made-up tables, not on real ones (`docs/advise.md`);
+- sampling = 4 · features / i: the rows at which sampling error and signal are even where there is no noise. It is what
+  a linear rule of so many estimated means loses. Twice the epsilon leaves it as it is, twice the rows halve it.
+
+What is kept labels rows as the best rule for a smaller separation would, which is a closed formula (`gain`); what is
+won against each of several rivals adds up. A model is
+*likely to beat the majority class* where it is expected to label `VISIBLE` more of all rows right.
+
+For a number the yardstick is the mean, and the gain a share of the variance. Random trees explain little of it however
+large epsilon is: `EXPLAINED` on made-up tables, of which kept is the same share with `TARGET_NOISE` in place of noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+
+from dpsql.schema import Schema
+
+#: The share of features that tell something, each by one standard deviation.
+INFORMATIVE = 1 / 3
+#: The strength at which noise and signal are even for one informative feature, per √class: the calibrated constant.
+NOISE = 24.0
+#: The same for random trees of a numeric target, whatever its features, and the most they explain of its variance.
+TARGET_NOISE, EXPLAINED = 800.0, 0.06
+#: The share of all rows (of the variance, for a number) by which a model has to be better.
+VISIBLE = 0.03
+#: A gain that nobody would see.
+INVISIBLE = 0.002
+_STEPS = 80
+_LEAST, _MOST = 1e-9, 1e9
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The public facts that the model of learning needs: features, classes (0 for a number), rows of a unit, a guess.
+
+    `majority` is the share of the largest class, `assumed` where nobody told it; the other classes are taken as equally
+    frequent.
+    """
+
+    features: int
+    classes: int
+    max_rows: int
+    majority: float
+    assumed: bool = False
+
+    @classmethod
+    def of(cls, schema: Schema, majority: float | None = None) -> Problem:
+        """Return the problem of a schema; without a guess the largest class's share is that of `usual_majority`."""
+        classes = len(schema.classes)
+        share = majority if majority is not None else usual_majority(classes) if classes else 0.0
+        return cls(len(schema.features), classes, schema.unit.max_rows, share, assumed=majority is None)
+
+    @property
+    def easiest(self) -> Problem:
+        """The problem if all classes are equally frequent, unless somebody told how large the largest is."""
+        return replace(self, majority=1 / self.classes) if self.assumed and self.classes else self
+
+    @property
+    def noise(self) -> float:
+        """The strength at which noise and signal are even."""
+        if not self.classes:
+            return TARGET_NOISE
+        return NOISE * math.sqrt(self.classes * self.features / self.informative) * self.features
+
+    @property
+    def informative(self) -> float:
+        """How many features of the reference problem tell something."""
+        return max(1.0, self.features * INFORMATIVE)
+
+    @property
+    def sampling(self) -> float:
+        """The rows at which sampling error and signal are even."""
+        return 4 * self.features / self.informative
+
+    def kept(self, rows: float, epsilon: float) -> float:
+        """Return the share of the reference problem's signal that survives noise and sampling, from 0 to 1."""
+        strength = rows * epsilon / self.max_rows
+        if strength <= 0:
+            return 0.0
+        return 1 / (1 + (self.noise / strength) ** 2 + self.sampling / rows)
+
+    def gain(self, rows: float, epsilon: float) -> float:
+        """Return the expected share of rows labelled right beyond the largest class; of variance explained."""
+        kept = self.kept(rows, epsilon)
+        if not self.classes:
+            return kept * EXPLAINED
+        rival = (1 - self.majority) / (self.classes - 1)
+        contested = self.majority + rival
+        pairs = (self.classes - 1) * contested * gain(math.sqrt(kept * self.informative), self.majority / contested)
+        return min(1 - self.majority, pairs)
+
+    def break_even(self, rows: float) -> float | None:
+        """Return the smallest epsilon at which a model is likely to help; None where none is enough."""
+        return _smallest(lambda epsilon: self.gain(rows, epsilon) >= VISIBLE)
+
+    def rows_needed(self, epsilon: float) -> float | None:
+        """Return the smallest number of rows at which a model is likely to help; None where none is enough."""
+        return _smallest(lambda rows: self.gain(rows, epsilon) >= VISIBLE, most=1e12)
+
+
+def usual_majority(classes: int) -> float:
+    """Return the share that the largest class is taken to have: its equal share and a third of the rest.
+
+    >>> round(usual_majority(2), 2), usual_majority(4)
+    (0.67, 0.5)
+    """
+    return (1 + 2 / classes) / 3
+
+
+def gain(separation: float, majority: float) -> float:
+    """Return by how much the best rule for two bell curves beats naming the larger class always.
+
+    >>> round(gain(2.0, 0.5), 3), round(gain(2.0, 0.9), 3), gain(0.0, 0.6)
+    (0.341, 0.03, 0.0)
+    """
+    if separation <= 0:
+        return 0.0
+    normal, half = NormalDist(), separation / 2
+    lead = math.log(majority / (1 - majority)) / separation
+    right = majority * normal.cdf(half + lead) + (1 - majority) * normal.cdf(half - lead)
+    return max(0.0, right - majority)
+
+
+def _smallest(good: Callable[[float], bool], *, most: float = _MOST) -> float | None:
+    """Return the smallest positive number that is good, up to rounding; what is larger than a good one is good."""
+    if not good(most):
+        return None
+    low, high = math.log(_LEAST), math.log(most)
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if good(math.exp(middle)) else (middle, high)
+    return math.exp(high)

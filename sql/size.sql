@@ -1,0 +1,10 @@
+-- Sizes that were bought: noisy numbers of rows, safe to publish. Later advice takes the last one for free.
+-- A statement ends with a semicolon at the end of its line; dpsql runs them one by one.
+
+CREATE SCHEMA IF NOT EXISTS dpsql;
+
+CREATE TABLE IF NOT EXISTS dpsql.size (
+    entry_id   BIGINT  NOT NULL PRIMARY KEY,  -- the ledger entry
+    dataset    VARCHAR NOT NULL,
+    noisy_rows BIGINT  NOT NULL
+);
