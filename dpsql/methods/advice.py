@@ -3,10 +3,10 @@
 Every rule weighs noise against rows, in units that do not depend on a table: `rows` is n·epsilon over the rows of a
 unit, so that noise of scale 1/epsilon on a count is one of these rows.
 
-- **Regime.** Below so many rows per class (times the root of the classes) marginals of all features drown, and *public*
-  trees, grown without data, are counted and nothing else. Numbers are split near the middle of what is left of them.
+- **Regime.** Marginals of all features drown below 2.2 rows for each feature, twice as many for a number (its rows are
+  spread over more bins), times classes^1.5. There *public* trees, grown without data, are counted and nothing else.
 - **Marginals** get what brings the noise on the rows of one bin, √(2C)·m/epsilon, down to a fortieth of all rows, but
-  never less than 40 % nor more than 80 % of what is left for them and the trees.
+  never less than 40 % nor more than 80 % (90 % where nothing is picked) of what is left for them and the trees.
 - **Trees.** Five where each leaf can have as many rows as its noise at a depth of six and more, three or two otherwise:
   one grown by choices on rows (`data`), the others from the marginals.
 - **Depth.** Leaves are as many as have half as many rows as the noise on them; path shrinkage needs no more.
@@ -29,7 +29,11 @@ ZOOM_SHARE, PICK_SHARE, CALIBRATION_SHARE = 5, 8, 3
 SPLITS_SHARE = 20
 DEEPEST = 10
 _ZOOM_ROWS, _PICK_ROWS, _CALIBRATION_ROWS = 700, 500, 3000
-_LEAST, _LARGEST = 0.4, 0.8
+_LEAST, _LARGEST, _LARGEST_UNASKED = 0.4, 0.8, 0.9
+#: Marginals stand out of the noise from so many rows for each feature, twice as many for a number, times classes^1.5.
+_GUIDED_ROWS = 2.2
+#: How many public trees share epsilon, below which strength.
+_PUBLIC_TREES = ((1, 60.0), (3, 120.0), (5, 500.0), (10, math.inf))
 
 
 @dataclass(frozen=True)
@@ -63,12 +67,12 @@ def advise(schema: Schema, rows: float, epsilon: float, *, wanted: int | None = 
     classes, features = len(schema.classes), len(schema.features)
     strength = max(0.0, rows) * epsilon / schema.unit.max_rows
     numeric = len(schema.numeric)
-    if strength < classes**1.5 * (32 if 2 * numeric > features else 15):
-        trees = wanted or (1 if strength < 60 else 3 if strength < 120 else 10)
-        depth = max(2, min(8, round(1 + math.log2(max(1.0, strength)) / 2)))
+    if strength < _GUIDED_ROWS * classes**1.5 * (features + numeric):
+        trees, depth = _public_shape(strength, wanted)
         return Advice(PUBLIC, strength, trees, depth, zoom=False, pick=False, calibration=False, marginals=0.0)
+    pick = strength >= _PICK_ROWS
     needed = 40 * features * math.sqrt(2 * classes) / strength
-    marginals = max(_LEAST, min(_LARGEST, needed))
+    marginals = max(_LEAST, min(_LARGEST if pick else _LARGEST_UNASKED, needed))
     trees = wanted or next((one for one in (5, 3) if leaves(strength, marginals, one, classes) >= 64), 2)
     return Advice(
         GUIDED,
@@ -76,10 +80,17 @@ def advise(schema: Schema, rows: float, epsilon: float, *, wanted: int | None = 
         trees,
         depth_for(leaves(strength, marginals, trees, classes)),
         zoom=numeric > 0 and strength >= _ZOOM_ROWS * numeric,
-        pick=strength >= _PICK_ROWS,
+        pick=pick,
         calibration=strength >= _CALIBRATION_ROWS,
         marginals=marginals,
     )
+
+
+def _public_shape(strength: float, wanted: int | None) -> tuple[int, int]:
+    """Return how many public trees to count, and how deep: half a level for each doubling of the rows."""
+    trees = wanted or next(number for number, below in _PUBLIC_TREES if strength < below)
+    shared = 0.4 if trees == 5 else 0.0
+    return trees, max(2, min(8, round(1 - shared + math.log2(max(1.0, strength)) / 2)))
 
 
 def leaves(strength: float, marginals: float, trees: int, classes: int) -> float:

@@ -17,7 +17,8 @@ Ours. Steps, all through the kernel (`methods/advice.py` says how much each gets
 7. `calibration`: how sure the model is and how often it is right, as noisy counts. They set one number, by which all
    log shares are divided, so that probabilities mean what they say (`methods/calibrate.py`). Labels do not change.
 
-Where epsilon is too small for marginals, trees grown without data are counted instead, and their counts add up.
+Where epsilon is too small for marginals, trees grown without data are counted instead, and their leaves' shares
+are averaged.
 
 Proof: each step is an operation of the kernel (`kernel/session.py`); what happens between them looks at released
 values alone. The steps are sequential, so their epsilons add up to the whole.
@@ -44,7 +45,7 @@ from dpsql.methods.counted import SIZE_SHARE
 from dpsql.methods.greedy import even_weights
 from dpsql.methods.reading import Reading, read
 from dpsql.methods.spending import DATA_DEPTH, steps
-from dpsql.methods.tiny import public_trees, summed_votes
+from dpsql.methods.tiny import public_trees, shared_votes
 from dpsql.methods.zooming import zoomed
 from dpsql.schema import CELLS, Schema
 from dpsql.trees.forest import PASS, Forest, Level
@@ -105,7 +106,7 @@ class Auto:
         if schema.rows is None:
             session.later("rest", steps(schema, advice, nano_epsilon, rows))
         if advice.regime == PUBLIC:
-            return summed_votes(session, public_trees(axes(schema), advice, plan.parameters["seed"]))
+            return shared_votes(session, public_trees(axes(schema), advice, plan.parameters["seed"]))
         return _Run(session, advice, float(rows)).forest()
 
 

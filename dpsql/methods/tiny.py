@@ -1,8 +1,6 @@
-"""Trees for very little epsilon: grown without data, counted, and read by adding up their noisy counts."""
+"""Trees for very little epsilon: grown without data, counted, and read by the mean of their leaves' shares."""
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +10,13 @@ from dpsql.methods.advice import Advice
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import Axis
 from dpsql.trees.guided import QUANTILE, Ladders, guided_forest
-from dpsql.trees.voting import VotingForest, largest_weight
+from dpsql.trees.shrink import path_lifts
+from dpsql.trees.voting import VotingForest
 
-#: How many standard deviations of a row's summed counts the classes' shares are worth.
-PRIOR = 3.0
-#: Votes are counts in this grain, so that the prior can be less than one row.
-GRAIN = 64
+#: Of the classes' shares, how much is spread evenly: no class that noise wiped out is ruled out.
+EVEN = 0.05
+#: Votes are shares of a leaf's rows in this grain.
+GRAIN = 4096
 
 
 def public_trees(axes: tuple[Axis, ...], advice: Advice, seed: int) -> Forest:
@@ -27,16 +26,15 @@ def public_trees(axes: tuple[Axis, ...], advice: Advice, seed: int) -> Forest:
     return guided_forest(axes, ladders, [QUANTILE] * advice.trees, depth=advice.depth, seed=seed)
 
 
-def summed_votes(session: Session, forest: Forest) -> VotingForest:
-    """Return the forest whose leaves vote with their noisy counts, and with a share of the classes' noisy totals."""
-    noisy_counts = session.leaf_counts("counts", forest).astype(np.float64)
-    deviation = session.deviation("counts")
-    shares = shrunken_totals(forest, noisy_counts, deviation)
-    lent = PRIOR * deviation * math.sqrt(forest.trees) * shares / forest.trees
-    votes = np.rint(GRAIN * (noisy_counts + lent)).astype(np.int64)
-    most = largest_weight(forest.trees, len(session.schema.classes))
-    session.facts |= {"classes": dict(zip(session.schema.classes, _rounded(forest, noisy_counts), strict=True))}
-    return VotingForest(forest, np.clip(votes, -most, most))
+def shared_votes(session: Session, forest: Forest) -> VotingForest:
+    """Return the forest whose leaves vote with their class shares, shrunk to the nodes above as the noise demands."""
+    noisy_counts = session.leaf_counts("counts", forest)
+    floats, deviation = noisy_counts.astype(np.float64), session.deviation("counts")
+    shares = shrunken_totals(forest, floats, deviation)
+    prior = (1 - EVEN) * shares + EVEN / len(shares)
+    spoken = prior * np.exp(path_lifts(forest, noisy_counts, prior, deviation))
+    session.facts |= {"classes": dict(zip(session.schema.classes, _rounded(forest, floats), strict=True))}
+    return VotingForest(forest, np.rint(GRAIN * spoken).astype(np.int64))
 
 
 def shrunken_totals(forest: Forest, noisy_counts: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:

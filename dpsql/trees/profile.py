@@ -103,7 +103,8 @@ def lifts(counts: Floats, spread: Floats, prior: Floats) -> Floats:
     rows, lent = positive.sum(axis=1, keepdims=True), classes + noise * math.sqrt(classes)
     raw = np.log((positive + lent * prior) / (rows + lent) / prior)
     expected = np.maximum(rows * prior, 1e-9)
-    damped = raw * 0.5 / (0.5 + (noise / expected) ** 2 + 1 / np.maximum(expected, 1))
+    differ = classes / 4  # how far apart lifts are expected to be: the more classes, the further
+    damped = raw * differ / (differ + (noise / expected) ** 2 + 1 / np.maximum(expected, 1))
     return np.asarray(damped - (damped * prior).sum(axis=1, keepdims=True))
 
 
