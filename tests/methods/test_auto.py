@@ -77,7 +77,8 @@ def test_later_steps_fit_into_what_is_left(schema: Schema, rows: float, nano: in
     assert found.cost == nano
     names = [step.name for step in placed(found)]
     assert names == (["counts"] if advice.regime == PUBLIC else
-                     ["zoom"] * advice.zoom + ["marginals", "splits", "counts"] + ["pick"] * advice.pick)  # fmt: skip
+                     ["zoom"] * advice.zoom + ["marginals", "splits", "counts"] + ["pick"] * advice.pick
+                     + ["calibration"] * advice.calibration)  # fmt: skip
     assert Plan("auto", found, schema.unit).nano_epsilon == nano
 
 
@@ -90,8 +91,9 @@ def mixed(rows: int | None = None, unit: Unit | None = None, classes: int = 2) -
 def test_a_declared_size_plans_every_step() -> None:
     """With a size the plan has every step, and says regime, trees and depth."""
     plan = AUTO.plan(mixed(50_000), NANO, {})
-    assert [step.name for step in plan.steps] == ["zoom", "marginals", "splits", "counts", "pick"]
-    assert [step.nano_epsilon for step in plan.steps][::4] == [NANO * 5 // 100, NANO * 8 // 100]
+    assert [step.name for step in plan.steps] == ["zoom", "marginals", "splits", "counts", "pick", "calibration"]
+    shares = {step.name: step.nano_epsilon * 100 // NANO for step in plan.steps}
+    assert (shares["zoom"], shares["pick"], shares["calibration"]) == (5, 8, 3)
     assert (plan.parameters["regime"], plan.parameters["trees"]) == (GUIDED, 5)
     assert plan.step("marginals").trees == 3
     assert plan.step("counts").trees == 5
@@ -106,14 +108,15 @@ def test_a_bought_size_plans_an_allowance() -> None:
 
 
 def test_large_tables_are_sampled_where_a_sample_is_enough() -> None:
-    """Splits and the pick look at a part of the units; marginals and counts at all of them."""
+    """Every step but the counts looks at a part of the units; in the counts each row is in one tree."""
     plan = AUTO.plan(mixed(10**7), NANO, {})
     composition = plan.composition
     assert isinstance(composition, Sequential)
-    assert [isinstance(part, Sample) for part in composition.parts] == [False, False, True, False, True]
+    assert [isinstance(part, Sample) for part in composition.parts] == [True, True, True, False, True, True]
+    assert not plan.step("counts").shared
     seen = {step.name: 10**7 / step.parts for step in plan.steps}
-    assert seen["splits"] >= 2**18
-    assert seen["pick"] >= 2**17
+    assert seen["marginals"] >= 2**18
+    assert min(seen[name] for name in ("zoom", "splits", "pick", "calibration")) >= 2**13
     small = AUTO.plan(mixed(20_000), NANO, {})
     assert all(step.parts == 1 for step in small.steps)
 
@@ -267,7 +270,7 @@ def test_a_bought_size_leads_to_the_same_steps() -> None:
     frame = table_of(schema, 4000)
     with opened(schema, frame) as database:
         model = database.train("people", method="auto", epsilon=2)
-        assert set(model.certificate["facts"]) == {"classes", "features", "reader"}
+        assert set(model.certificate["facts"]) == {"classes", "features", "reader", "temperature"}
         assert database.book.entries(event="reserve")[-1].nano_epsilon == 2 * NANO
         assert (model.predict(frame) == frame["y"]).mean() > 0.6
 

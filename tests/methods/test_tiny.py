@@ -1,4 +1,4 @@
-"""Trees for very little epsilon: grown without data, binary, read by sums of noisy counts and shrunken totals."""
+"""Trees for very little epsilon: grown without data, binary, read by shrunken shares."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpsql.methods.advice import PUBLIC, Advice
-from dpsql.methods.tiny import GRAIN, public_trees, shrunken_totals, summed_votes
+from dpsql.methods.tiny import GRAIN, public_trees, shared_votes, shrunken_totals
 from dpsql.schema import Boolean, Categorical, Numeric, Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
@@ -16,7 +16,7 @@ from dpsql.trees.store import check
 from tests.kernel.helpers import exact_leaf_counts, held, leaf_step, session
 from tests.tables import SCHEMA, some_rows
 
-ADVICE = Advice(PUBLIC, 50.0, 3, 3, zoom=False, pick=False, marginals=0.0)
+ADVICE = Advice(PUBLIC, 50.0, 3, 3, zoom=False, pick=False, calibration=False, marginals=0.0)
 GRID = axes(
     Schema("y", ("a", "b"), (Numeric("x", 0, 1), Categorical("c", tuple("pqrst")), Boolean("b"), Numeric("z", 0, 1, 2)))
 )
@@ -51,14 +51,20 @@ def test_the_seed_alone_decides() -> None:
     assert planes[0] == planes[1] != planes[2]
 
 
-def test_leaves_vote_with_their_counts() -> None:
-    """Nearly without noise the votes are the exact counts, in their grain, and facts have the classes' rows."""
+def test_leaves_vote_with_their_shares() -> None:
+    """Nearly without noise a leaf of rows votes with their class shares, and facts have the classes' rows."""
     forest = public_trees(axes(SCHEMA), ADVICE, 1)
     database = held(some_rows(60))
     opened = session(database, replace(leaf_step("leaf_counts", forest, 3, shared=True, nano=10**14), name="counts"))
     exact = exact_leaf_counts(database, opened, forest, shared=True)
-    found = summed_votes(opened, forest)
-    assert np.abs(found.weights - GRAIN * exact).max() <= 1
+    found = shared_votes(opened, forest)
+    rows = exact.sum(axis=1)
+    full = rows >= 8
+    assert full.any()
+    shares = exact[full] / rows[full][:, None]
+    assert np.abs(found.weights[full] / GRAIN - shares).max() < 0.2
+    assert (found.weights[full].argmax(axis=1) == shares.argmax(axis=1)).mean() > 0.8
+    assert np.abs(found.weights.sum(axis=1) - GRAIN).max() <= 3
     assert (found.nat, opened.facts["classes"]) == (0, dict(zip(SCHEMA.classes, exact.sum(axis=0) // 3, strict=True)))
 
 
