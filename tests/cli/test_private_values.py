@@ -22,6 +22,8 @@ EVERY_COMMAND = [
     ("train", "--table", "people", "--sql"),
     ("train", "--table", "people", "--epsilon", "50"),
     ("explain", "--table", "people", "--json"),
+    ("advise", "--table", "people"),
+    ("advise", "--table", "people", "--buy", "1"),
     ("explain", "--model", "m"),
     ("explain", "--model", "m", "--json"),
     ("explain", "--model", "m", "--background", "people"),
