@@ -117,7 +117,7 @@ def _print_steps(described: dict[str, Any], plan: Plan) -> None:
             s["name"],
             s["operation"],
             s["epsilon"] if spent == "epsilon" else f"{s['rho']:.4g}",
-            f"{s['noise_scale']:.4g}",
+            "–" if s["operation"] == "later" else f"{s['noise_scale']:.4g}",
             s["scans"],
             s["values"],
             s["expected_error"],
