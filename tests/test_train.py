@@ -15,6 +15,8 @@ from dpsql.methods.rosnam import Rosnam
 from tests.tables import (
     SCHEMA,
     SMALL,
+    Row,
+    frame_of,
     memory,
     model_of,
     on_disk,
@@ -125,6 +127,15 @@ def test_two_runs_draw_different_noise() -> None:
         (one.planes == other.planes).all() for one, other in zip(first.forest.levels, second.forest.levels, strict=True)
     )
     assert (first.weights != second.weights).any()
+
+
+def test_the_default_trains_with_any_number_of_trees() -> None:
+    """A forest of one tree has no guided tree beside the one that rows chose; of more it has."""
+    rows: list[Row] = [(k, float(k % 64), "a", ("no", "yes", "maybe")[k % 64 // 22]) for k in range(2000)]
+    with memory(rows) as opened:
+        for trees in (1, 2, 5):
+            model = opened.train("people", epsilon=20, trees=trees)
+            assert opened.evaluate(model, frame_of(rows)).accuracy > 0.8
 
 
 def test_training_shows_nothing(database: Database, capfd: pytest.CaptureFixture[str]) -> None:
