@@ -49,7 +49,7 @@ def db(tmp_path: Path) -> Iterator[Database]:
     for name in ("people", "fresh"):
         tables.fill(opened.engine, name, tables.some_rows(6))
     opened.register("people", PLAIN, cap=1000)
-    opened.train("people", name="m", trees=1, depth=1)
+    opened.train("people", name="m", method="rosnam", trees=1, depth=1)
     yield opened
     opened.close()
 
@@ -90,8 +90,16 @@ def by_python(path: Path) -> None:
     """Register, train and predict from Python."""
     with connect(path) as opened:
         opened.register("wide", wide_schema(), cap=1)
-        opened.train("wide", name="w", trees=60, depth=1)
+        opened.train("wide", name="w", method="rosnam", trees=60, depth=1)
         opened.model("w").predict("wide_new", into="scored")
+
+
+def by_default(path: Path) -> None:
+    """Register and train without naming a method; what was learned is read, too."""
+    with connect(path) as opened:
+        opened.register("wide", wide_schema(), cap=1)
+        opened.train("wide", name="w").predict("wide_new", into="scored")
+        assert str(opened.model("w").explain())
 
 
 def by_command(path: Path) -> None:
@@ -99,7 +107,7 @@ def by_command(path: Path) -> None:
     path.with_name("wide.yml").write_text(schemafile.dump(wide_schema()), encoding="utf-8")
     words = ["--db", str(path), "--table"]
     assert run(["register", *words, "wide", "--schema", str(path.with_name("wide.yml")), "--cap", "1"]) == 0
-    assert run(["train", *words, "wide", "--name", "w", "--trees", "60", "--depth", "1"]) == 0
+    assert run(["train", *words, "wide", "--name", "w", "--method", "rosnam", "--trees", "60", "--depth", "1"]) == 0
     assert run(["predict", *words, "wide_new", "--model", "w", "--into", "scored"]) == 0
 
 
@@ -107,11 +115,11 @@ def by_sql(path: Path) -> None:
     """Train and predict by SQL."""
     with duckdb.connect(str(path)) as connection:
         dpsql.attach(connection).register("wide", wide_schema(), cap=1)
-        connection.execute("FROM dpsql_train('wide', name := 'w', trees := 60, depth := 1)").fetchall()
+        connection.execute("FROM dpsql_train('wide', name := 'w', method := 'rosnam', trees := 60, depth := 1)").fetchall()
         connection.execute("CREATE TABLE scored AS FROM dpsql_score('w', 'wide_new')")
 
 
-@pytest.mark.parametrize("calls", [by_python, by_command, by_sql])
+@pytest.mark.parametrize("calls", [by_python, by_default, by_command, by_sql])
 def test_columns_classes_and_categories(db: Database, calls: Calls, tmp_path: Path) -> None:
     """A schema of hostile columns, with every hostile class and category, trains and predicts hostile labels."""
     wide_table(db, "wide", labelled=True)
