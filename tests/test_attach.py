@@ -41,7 +41,9 @@ def db(con: Connection) -> Database:
 @pytest.fixture
 def model(con: Connection, db: Database) -> dpsql.Model:
     """Train a model "m" for epsilon 0.5 by SQL."""
-    con.execute("FROM dpsql_train('people', epsilon := 0.5, method := 'rosnam', trees := 3, depth := 2, name := 'm')").fetchall()
+    con.execute(
+        "FROM dpsql_train('people', epsilon := 0.5, method := 'rosnam', trees := 3, depth := 2, name := 'm')"
+    ).fetchall()
     return db.model("m")
 
 
@@ -54,7 +56,8 @@ def rows(con: Connection, query: str) -> list[dict[str, Any]]:
 
 def test_train_takes_named_arguments_and_gives_a_row(con: Connection, db: Database) -> None:
     """`FROM dpsql_train(...)` is one row about the model, and the model is stored."""
-    [row] = rows(con, "FROM dpsql_train('people', method := 'rosnam', epsilon := 0.25, trees := 3, seed := 7, name := 'mine')")
+    given = "epsilon := 0.25, method := 'rosnam', trees := 3, depth := 2, seed := 7, name := 'mine'"
+    [row] = rows(con, f"FROM dpsql_train('people', {given})")
     assert (row["model"], row["trees"], row["epsilon"], row["spent"], row["left"]) == (
         "mine",
         3,

@@ -94,14 +94,6 @@ def by_python(path: Path) -> None:
         opened.model("w").predict("wide_new", into="scored")
 
 
-def by_default(path: Path) -> None:
-    """Register and train without naming a method; what was learned is read, too."""
-    with connect(path) as opened:
-        opened.register("wide", wide_schema(), cap=1)
-        opened.train("wide", name="w").predict("wide_new", into="scored")
-        assert str(opened.model("w").explain())
-
-
 def by_command(path: Path) -> None:
     """Register from a file, train and predict by commands."""
     path.with_name("wide.yml").write_text(schemafile.dump(wide_schema()), encoding="utf-8")
@@ -115,11 +107,13 @@ def by_sql(path: Path) -> None:
     """Train and predict by SQL."""
     with duckdb.connect(str(path)) as connection:
         dpsql.attach(connection).register("wide", wide_schema(), cap=1)
-        connection.execute("FROM dpsql_train('wide', name := 'w', method := 'rosnam', trees := 60, depth := 1)").fetchall()
+        connection.execute(
+            "FROM dpsql_train('wide', name := 'w', method := 'rosnam', trees := 60, depth := 1)"
+        ).fetchall()
         connection.execute("CREATE TABLE scored AS FROM dpsql_score('w', 'wide_new')")
 
 
-@pytest.mark.parametrize("calls", [by_python, by_default, by_command, by_sql])
+@pytest.mark.parametrize("calls", [by_python, by_command, by_sql])
 def test_columns_classes_and_categories(db: Database, calls: Calls, tmp_path: Path) -> None:
     """A schema of hostile columns, with every hostile class and category, trains and predicts hostile labels."""
     wide_table(db, "wide", labelled=True)
@@ -134,6 +128,24 @@ def test_columns_classes_and_categories(db: Database, calls: Calls, tmp_path: Pa
         assert set(labels) == set(HOSTILE)
         assert set(labels.values()) <= set(HOSTILE)
         assert intact(opened)
+
+
+def test_the_default_method_learns_under_hostile_names(db: Database) -> None:
+    """Classes and columns of hostile names are named in what the default method learned, stored and read again."""
+    classes, columns = tuple(HOSTILE[::29]), COLUMNS[::29]
+    schema = Schema("label", classes, tuple(Numeric(name, 0, 64) for name in columns))
+    rows = range(40 * len(classes))
+    frame = pd.DataFrame({name: [float(row % len(classes)) for row in rows] for name in columns})
+    frame["label"] = [classes[row % len(classes)] for row in rows]
+    db.engine.create("few", exp.select("*").from_("made"), {"made": frame})
+    db.register("few", schema, cap=100)
+    db.train("few", name="w", epsilon=100)
+    learned = db.model("w").explain()
+    assert {effect.feature for effect in learned.effects} == set(columns)
+    assert set(db.model("w").certificate["facts"]["classes"]) == set(classes)
+    assert str(learned)
+    assert db.model("w").show(0, depth=1)
+    assert intact(db)
 
 
 def test_commands_find_tables_and_models(

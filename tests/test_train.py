@@ -96,18 +96,20 @@ def test_a_wanted_name_taken_meanwhile_gets_a_number(database: Database, monkeyp
 def test_the_certificate_is_plain_and_complete(database: Database) -> None:
     """A certificate survives JSON and says cost, neighbours, unit, plan, ledger place, digest and versions.
 
-    A method may add `facts`: what it released along the way.
+    The default method adds what it released along the way (`facts`) and how its scores read (`nat`), or neither.
     """
     import json
 
-    model = database.train("people", **SMALL)
-    kept = dict(model.certificate)
-    assert plain(json.dumps(kept)) == kept
-    assert set(kept) - {"facts"} == {
+    always = {
         "private", "epsilon", "neighbours", "unit", "dataset", "table", "method", "plan", "request_id",
         "kind", "ledger_entry", "ledger_hash", "created_at", "digest", "versions",
     }  # fmt: skip
-    assert kept["digest"] == model.released.digest()
+    for method, more in (("rosnam", [set()]), (methods.DEFAULT, [set(), {"facts", "nat"}])):
+        model = database.train("people", method=method, **SMALL)
+        kept = dict(model.certificate)
+        assert plain(json.dumps(kept)) == kept
+        assert set(kept) - always in more
+        assert kept["digest"] == model.released.digest()
 
 
 def test_the_model_and_its_entry_name_each_other(database: Database) -> None:

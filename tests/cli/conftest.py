@@ -40,7 +40,7 @@ Cli = Callable[..., Ran]
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make the file once: "people" registered with a cap of 10, "fresh" public, model "m" trained by rosnam for epsilon 1."""
+    """Make the file once: "people" registered with a cap of 10, "fresh" public, model "m" of rosnam for epsilon 1."""
     folder = tmp_path_factory.mktemp("template")
     db = connect(folder / "data.duckdb", create=True, who="ann")
     types = tables.TYPES | {"note": "VARCHAR"}
