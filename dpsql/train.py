@@ -103,7 +103,7 @@ def train(
     request = request_id or secrets.token_hex(16)
     charge = charge_for(dataset, found, who=who, request_id=request, batch=batch, other=other)
     job = Job(dataset, found, charge, batch, name=name, base=dataset.table, other=other)
-    return carry_out(engine, ledger, job, ask=methods.get(method).train)
+    return carry_out(engine, ledger, job, ask=methods.get(found.method).train)
 
 
 @dataclass(frozen=True)

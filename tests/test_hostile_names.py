@@ -49,7 +49,7 @@ def db(tmp_path: Path) -> Iterator[Database]:
     for name in ("people", "fresh"):
         tables.fill(opened.engine, name, tables.some_rows(6))
     opened.register("people", PLAIN, cap=1000)
-    opened.train("people", name="m", trees=1, depth=1)
+    opened.train("people", name="m", method="rosnam", trees=1, depth=1)
     yield opened
     opened.close()
 
@@ -90,7 +90,7 @@ def by_python(path: Path) -> None:
     """Register, train and predict from Python."""
     with connect(path) as opened:
         opened.register("wide", wide_schema(), cap=1)
-        opened.train("wide", name="w", trees=60, depth=1)
+        opened.train("wide", name="w", method="rosnam", trees=60, depth=1)
         opened.model("w").predict("wide_new", into="scored")
 
 
@@ -99,7 +99,7 @@ def by_command(path: Path) -> None:
     path.with_name("wide.yml").write_text(schemafile.dump(wide_schema()), encoding="utf-8")
     words = ["--db", str(path), "--table"]
     assert run(["register", *words, "wide", "--schema", str(path.with_name("wide.yml")), "--cap", "1"]) == 0
-    assert run(["train", *words, "wide", "--name", "w", "--trees", "60", "--depth", "1"]) == 0
+    assert run(["train", *words, "wide", "--name", "w", "--method", "rosnam", "--trees", "60", "--depth", "1"]) == 0
     assert run(["predict", *words, "wide_new", "--model", "w", "--into", "scored"]) == 0
 
 
@@ -107,7 +107,9 @@ def by_sql(path: Path) -> None:
     """Train and predict by SQL."""
     with duckdb.connect(str(path)) as connection:
         dpsql.attach(connection).register("wide", wide_schema(), cap=1)
-        connection.execute("FROM dpsql_train('wide', name := 'w', trees := 60, depth := 1)").fetchall()
+        connection.execute(
+            "FROM dpsql_train('wide', name := 'w', method := 'rosnam', trees := 60, depth := 1)"
+        ).fetchall()
         connection.execute("CREATE TABLE scored AS FROM dpsql_score('w', 'wide_new')")
 
 
@@ -126,6 +128,24 @@ def test_columns_classes_and_categories(db: Database, calls: Calls, tmp_path: Pa
         assert set(labels) == set(HOSTILE)
         assert set(labels.values()) <= set(HOSTILE)
         assert intact(opened)
+
+
+def test_the_default_method_learns_under_hostile_names(db: Database) -> None:
+    """Classes and columns of hostile names are named in what the default method learned, stored and read again."""
+    classes, columns = tuple(HOSTILE[::29]), COLUMNS[::29]
+    schema = Schema("label", classes, tuple(Numeric(name, 0, 64) for name in columns))
+    rows = range(40 * len(classes))
+    frame = pd.DataFrame({name: [float(row % len(classes)) for row in rows] for name in columns})
+    frame["label"] = [classes[row % len(classes)] for row in rows]
+    db.engine.create("few", exp.select("*").from_("made"), {"made": frame})
+    db.register("few", schema, cap=100)
+    db.train("few", name="w", epsilon=100)
+    learned = db.model("w").explain()
+    assert {effect.feature for effect in learned.effects} == set(columns)
+    assert set(db.model("w").certificate["facts"]["classes"]) == set(classes)
+    assert str(learned)
+    assert db.model("w").show(0, depth=1)
+    assert intact(db)
 
 
 def test_commands_find_tables_and_models(

@@ -65,7 +65,7 @@ def test_one_request_in_eight_threads_is_one_charge(path: Path) -> None:
 
     def ask(_: int) -> str:
         try:
-            return db.train("people", epsilon="0.5", request_id="same", trees=1, depth=1).name
+            return db.train("people", epsilon="0.5", request_id="same", method="rosnam", trees=1, depth=1).name
         except DpsqlError as error:  # asked while the first is still at work
             return error.message
 
@@ -92,6 +92,6 @@ def test_a_kill_between_reserve_and_release_leaves_the_charge(path: Path) -> Non
         assert len(db.models()) == 0
         assert db.verify() == []
         with pytest.raises(DpsqlError, match="charged but released no model"):
-            db.train("people", epsilon="0.5", request_id="killed", trees=1, depth=1)
+            db.train("people", epsilon="0.5", request_id="killed", method="rosnam", trees=1, depth=1)
         db.train("people", epsilon="0.5", trees=1, depth=1)
         assert db.budget("people").left == 0

@@ -21,6 +21,7 @@ from dpsql.errors import (
 )
 from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.session import Session
+from dpsql.methods import DEFAULT
 from dpsql.schema import Boolean, Categorical, Numeric, Schema, Unit
 from tests.tables import SCHEMA, SMALL, fill, on_disk, rows_of, run, some_rows, stored
 
@@ -76,7 +77,7 @@ def test_registering_and_planning_read_no_row(database: Database) -> None:
     assert len(engine.connection.heard) > 10
     heard = [re.sub("--.*", "", statement) for statement in engine.connection.heard]
     assert not [statement for statement in heard if "people" in statement]
-    database.train("people", **SMALL)
+    database.train("people", method="rosnam", **SMALL)
     assert len([statement for statement in engine.connection.heard if '"people"' in statement]) == 1
 
 
@@ -122,7 +123,7 @@ def test_letter_case_does_not_matter(database: Database) -> None:
     """Names are taken as the catalog spells them."""
     dataset = database.register("PEOPLE", with_features(Numeric("X", 0, 1), label="Y"), cap=1)
     assert (dataset.table, dataset.schema.label, dataset.schema.features[0].name) == ("people", "y", "x")
-    assert database.plan("People", **SMALL).method == "rosnam"
+    assert database.plan("People", **SMALL).method == DEFAULT
 
 
 def test_the_label_cannot_be_a_feature() -> None:
@@ -223,7 +224,7 @@ def test_a_new_column_changes_nothing(database: Database) -> None:
     """A column that the schema does not name may come and go."""
     database.register("people", SCHEMA, cap=1)
     run(database.engine, "ALTER TABLE people ADD COLUMN note VARCHAR")
-    assert database.train("people", **SMALL).method == "rosnam"
+    assert database.train("people", **SMALL).method == DEFAULT
 
 
 VIEW = "CREATE VIEW adults AS SELECT x AS z, c, y, person FROM people WHERE x >= 18"
@@ -316,7 +317,7 @@ def test_the_cap_holds_over_many_runs(tmp_path: Path) -> None:
     """Runs are given until the cap is spent, to the nano, and not beyond."""
     with on_disk(tmp_path / "data.duckdb", some_rows(), cap="0.3") as opened:
         for _ in range(3):
-            opened.train("people", epsilon=0.1, **SMALL)
+            opened.train("people", epsilon=0.1, method="rosnam", **SMALL)
         with pytest.raises(BudgetExceeded):
-            opened.train("people", epsilon="0.000000001", **SMALL)
+            opened.train("people", epsilon="0.000000001", method="rosnam", **SMALL)
         assert opened.budget("people").left == 0

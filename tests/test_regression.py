@@ -41,7 +41,10 @@ from tests.tables import (
 )
 
 ABLE = pytest.mark.parametrize("method", [name for name, one in methods.METHODS.items() if regression(one)])
-UNABLE = pytest.mark.parametrize("method", [name for name, one in methods.METHODS.items() if not regression(one)])
+#: The default is not among them: for a number it stands for another method.
+UNABLE = pytest.mark.parametrize(
+    "method", [name for name, one in methods.METHODS.items() if not regression(one) and name != methods.DEFAULT]
+)
 RULE: list[Row] = [(k, float(k % 64), "a", k % 64 / 6.4) for k in range(4000)]
 
 
@@ -111,6 +114,21 @@ def test_whatever_the_rows_a_model_comes_out(method: str, rows: list[Row], schem
         assert database.budget("people").spent == planned.nano_epsilon == 10**9
         assert model.certificate["plan"] == planned.to_dict()
         assert "leaf_sums" in [step["operation"] for step in planned.to_dict()["steps"]]
+
+
+@pytest.mark.parametrize("named", [{}, {"method": methods.DEFAULT}], ids=["not named", "named"])
+def test_the_default_stands_for_a_method_of_numbers(named: dict[str, str]) -> None:
+    """Plan, train and explain without a method, or with the default by its name, are those of rdt, and learn."""
+    with memory(RULE, schema=TARGET) as database:
+        planned = database.plan("people", epsilon=100, depth=5, **named)
+        assert planned.to_dict() == database.plan("people", epsilon=100, depth=5, method="rdt").to_dict()
+        model = database.train("people", epsilon=100, depth=5, **named)
+        assert (model.method, model.certificate["plan"]) == ("rdt", planned.to_dict())
+        assert database.book.entries(event="reserve")[-1].state == "released"
+        found = database.evaluate(model, frame_of(RULE[:64]))
+        assert found.rmse < 0.5 * found.mean_rmse
+        by_name = database.explain("people", method="rdt")
+        assert database.explain("people", **named).statement_sql == by_name.statement_sql
 
 
 @UNABLE

@@ -142,7 +142,7 @@ def test_an_unknown_model_offers_near_names(database: Database) -> None:
 def test_the_list_of_models_has_public_facts() -> None:
     """One row for each model, oldest first: name, method, table, trees, depth, leaves, epsilon, time, digest."""
     with memory(some_rows()) as opened:
-        first = opened.train("people", epsilon="0.25", name="one", **SMALL)
+        first = opened.train("people", epsilon="0.25", name="one", method="rosnam", **SMALL)
         opened.add(model_of(voting(small_forest(), 3), SCHEMA, "two"))
         listed = opened.models()
     assert listed["name"].tolist() == ["one", "two"]

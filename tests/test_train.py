@@ -15,6 +15,8 @@ from dpsql.methods.rosnam import Rosnam
 from tests.tables import (
     SCHEMA,
     SMALL,
+    Row,
+    frame_of,
     memory,
     model_of,
     on_disk,
@@ -59,10 +61,10 @@ def test_a_lost_request_says_so(database: Database, monkeypatch: pytest.MonkeyPa
     with monkeypatch.context() as patch:
         patch.setattr(methods.get("rosnam"), "train", lambda session: 1 // 0)
         with pytest.raises(QueryFailed):
-            database.train("people", request_id="r", **SMALL)
+            database.train("people", request_id="r", method="rosnam", **SMALL)
     before = stored(database)
     with pytest.raises(DpsqlError, match="released no model"):
-        database.train("people", request_id="r", **SMALL)
+        database.train("people", request_id="r", method="rosnam", **SMALL)
     assert stored(database) == before
 
 
@@ -81,28 +83,33 @@ class Slow(Rosnam):
 def test_a_name_taken_meanwhile_is_passed_over(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """When another run takes `people_1` in the meantime, this one becomes `people_2`; its charge is not lost."""
     monkeypatch.setitem(methods.METHODS, "rosnam", Slow(database, "people_1"))
-    assert database.train("people", **SMALL).name == "people_2"
+    assert database.train("people", method="rosnam", **SMALL).name == "people_2"
 
 
 def test_a_wanted_name_taken_meanwhile_gets_a_number(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """When another run takes the name that was asked for, the model that was paid for is kept under the next one."""
     monkeypatch.setitem(methods.METHODS, "rosnam", Slow(database, "mine"))
-    assert database.train("people", name="mine", **SMALL).name == "mine_1"
+    assert database.train("people", name="mine", method="rosnam", **SMALL).name == "mine_1"
     assert database.book.entries(event="reserve")[-1].state == "released"
 
 
 def test_the_certificate_is_plain_and_complete(database: Database) -> None:
-    """A certificate survives JSON and says cost, neighbours, unit, plan, ledger place, digest and versions."""
+    """A certificate survives JSON and says cost, neighbours, unit, plan, ledger place, digest and versions.
+
+    The default method may add what it released along the way (`facts`) and how its scores read (`nat`).
+    """
     import json
 
-    model = database.train("people", **SMALL)
-    kept = dict(model.certificate)
-    assert plain(json.dumps(kept)) == kept
-    assert set(kept) == {
+    always = {
         "private", "epsilon", "neighbours", "unit", "dataset", "table", "method", "plan", "request_id",
         "kind", "ledger_entry", "ledger_hash", "created_at", "digest", "versions",
     }  # fmt: skip
-    assert kept["digest"] == model.released.digest()
+    for method, more in (("rosnam", set()), (methods.DEFAULT, {"facts", "nat"})):
+        model = database.train("people", method=method, **SMALL)
+        kept = dict(model.certificate)
+        assert plain(json.dumps(kept)) == kept
+        assert always <= set(kept) <= always | more
+        assert kept["digest"] == model.released.digest()
 
 
 def test_the_model_and_its_entry_name_each_other(database: Database) -> None:
@@ -117,11 +124,20 @@ def test_the_model_and_its_entry_name_each_other(database: Database) -> None:
 def test_two_runs_draw_different_noise() -> None:
     """A seed shapes the trees and never the noise: two runs with one seed have one structure and different labels."""
     with memory() as opened:
-        first, second = (opened.train("people", trees=30, depth=3, seed=4).released for _ in range(2))
+        first, second = (opened.train("people", method="rosnam", trees=30, depth=3, seed=4).released for _ in range(2))
     assert all(
         (one.planes == other.planes).all() for one, other in zip(first.forest.levels, second.forest.levels, strict=True)
     )
     assert (first.weights != second.weights).any()
+
+
+def test_the_default_trains_with_any_number_of_trees() -> None:
+    """A forest of one tree has no guided tree beside the one that rows chose; of more it has."""
+    rows: list[Row] = [(k, float(k % 64), "a", ("no", "yes", "maybe")[k % 64 // 22]) for k in range(2000)]
+    with memory(rows) as opened:
+        for trees in (1, 2, 5):
+            model = opened.train("people", epsilon=20, trees=trees)
+            assert opened.evaluate(model, frame_of(rows)).accuracy > 0.8
 
 
 def test_training_shows_nothing(database: Database, capfd: pytest.CaptureFixture[str]) -> None:

@@ -46,7 +46,7 @@ def train(
     \b
     Example:
       dpsql train --db data.duckdb --table adult
-      dpsql train --db data.duckdb --table adult --epsilon 0.5 --trees 50 --dry-run
+      dpsql train --db data.duckdb --table adult --epsilon 0.5 --dry-run
 
     The charge is in the ledger before the first row is read, and stays whatever happens next. With --delta the run is
     (epsilon, delta)-private and pays from a budget of kind "approximate", which the owner must have opened.
@@ -117,7 +117,7 @@ def _print_steps(described: dict[str, Any], plan: Plan) -> None:
             s["name"],
             s["operation"],
             s["epsilon"] if spent == "epsilon" else f"{s['rho']:.4g}",
-            f"{s['noise_scale']:.4g}",
+            "–" if s["operation"] == "later" else f"{s['noise_scale']:.4g}",
             s["scans"],
             s["values"],
             s["expected_error"],

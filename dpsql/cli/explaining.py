@@ -42,10 +42,11 @@ def explain(
     \b
     Example:
       dpsql explain --db data.duckdb --model adult_1 --plot adult_1.png
-      dpsql explain --db data.duckdb --table adult --trees 10 --leaf 3
+      dpsql explain --db data.duckdb --table adult --method rosnam --trees 10 --leaf 3
 
     With --model: which features its predictions depend on and what speaks for each class, from released values alone.
-    With --table: one leaf as WHERE … GROUP BY, beside the one statement that runs.
+    With --table: one leaf as WHERE … GROUP BY, beside the one statement that runs. Where trees follow from noisy
+    answers, as with auto, it is a leaf of the trees that a run begins with.
     No private row is read and nothing is charged.
     """
     if (model is None) == (table is None):

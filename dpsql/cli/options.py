@@ -10,8 +10,9 @@ import click
 
 from dpsql.database import Database, connect
 from dpsql.errors import UsageError
-from dpsql.methods import DEFAULT, METHODS
+from dpsql.methods import DEFAULT, METHODS, REGRESSION
 
+_METHOD = f"One of: {', '.join(METHODS)}. For a number auto is {REGRESSION}."
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -80,9 +81,9 @@ def method_parameters(command: _Command) -> _Command:
         click.option("--bins", type=int, help="Branches of a split on a number (id3)."),
         click.option("--branches", type=int, help="Most branches of one split."),
         click.option("--depth-rule", type=str, help="How the depth is worked out: theorem2 or table4."),
-        click.option("--depth", type=int, help="Depth of the trees [default: from the schema]."),
-        click.option("--trees", type=int, help="Number of trees."),
-        click.option("--method", default=DEFAULT, show_default=True, help=f"One of: {', '.join(METHODS)}."),
+        click.option("--depth", type=int, help="Depth of the trees [default: the method's own]."),
+        click.option("--trees", type=int, help="Number of trees [default: the method's own]."),
+        click.option("--method", default=DEFAULT, show_default=True, help=_METHOD),
         click.option("--delta", metavar="D", help="Approximate privacy: (epsilon, delta), far below 1 over the rows."),
         click.option("--epsilon", default="1", show_default=True, metavar="E", help="What the run may cost."),
     ):

@@ -77,6 +77,9 @@ def show(target: Target, model: str, tree: int, depth: int, as_json: bool) -> No
     say(f"Digest:      {card['digest'][:16]}…")
     say(f"\nTree {tree} of {forest.trees}:")
     say(drawn)
+    if found.released.nat:
+        note("Each leaf shows the shares of the classes as far as it alone says; those of all trees are multiplied.")
+        note(f"All of them in a few words:  dpsql explain --db {target.db} --model {found.name}")
 
 
 @click.command()

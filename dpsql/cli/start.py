@@ -39,9 +39,9 @@ def demo(db: str, rows: int, as_json: bool) -> None:
     else:
         _print_demonstration(shown, db)
     note("Next:")
+    note(f"  dpsql explain --db {db} --model {shown.model.name}")
     note(f"  dpsql show --db {db} --model {shown.model.name}")
     note(f"  dpsql train --db {db} --table census --epsilon 0.5 --dry-run")
-    note(f"  dpsql explain --db {db} --table census --leaf 3")
 
 
 def _exists(path: str) -> bool:

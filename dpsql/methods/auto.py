@@ -171,8 +171,10 @@ class _Run:
         rows = self.rows if self.session.step("counts").shared else self.rows / self.advice.trees
         depth = self.session.plan.parameters["depth"] or advising.depth_for(rows / noise)
         blind = [kind for kind in self.advice.kinds if kind != DATA]
-        guided = guided_forest(self.axes, ladders, blind, depth=depth, seed=self.seed)
-        return beside(guided, self._data_tree(rungs, min(depth, DATA_DEPTH)))
+        grown = self._data_tree(rungs, min(depth, DATA_DEPTH))
+        if not blind:
+            return grown
+        return beside(guided_forest(self.axes, ladders, blind, depth=depth, seed=self.seed), grown)
 
     def _data_tree(self, rungs: Sequence[Profile], depth: int) -> Forest:
         """Grow the oblivious tree: one private choice of a split for each level."""

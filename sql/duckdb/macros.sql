@@ -4,7 +4,7 @@
 
 -- FROM dpsql_train('adult', epsilon := 1.0): train under a charged budget, one row about the new model.
 CREATE OR REPLACE TEMP MACRO dpsql_train(
-    table_name, epsilon := 1, delta := NULL, method := 'rosnam', trees := NULL, depth := NULL, seed := NULL,
+    table_name, epsilon := 1, delta := NULL, method := 'auto', trees := NULL, depth := NULL, seed := NULL,
     name := NULL, request_id := NULL, options := NULL
 ) AS TABLE
 SELECT unnest(dpsql_train_call(
@@ -25,7 +25,7 @@ SELECT unnest(dpsql_advise_call(
 
 -- FROM dpsql_plan('adult', epsilon := 1.0): the steps that training would take and what each costs. Touches nothing.
 CREATE OR REPLACE TEMP MACRO dpsql_plan(
-    table_name, epsilon := 1, delta := NULL, method := 'rosnam', trees := NULL, depth := NULL, seed := NULL,
+    table_name, epsilon := 1, delta := NULL, method := 'auto', trees := NULL, depth := NULL, seed := NULL,
     options := NULL
 ) AS TABLE
 SELECT unnest(dpsql_plan_call(

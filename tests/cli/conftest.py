@@ -40,7 +40,7 @@ Cli = Callable[..., Ran]
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make the file once: "people" registered with a cap of 10, "fresh" public, model "m" trained for epsilon 1."""
+    """Make the file once: "people" registered with a cap of 10, "fresh" public, model "m" of rosnam for epsilon 1."""
     folder = tmp_path_factory.mktemp("template")
     db = connect(folder / "data.duckdb", create=True, who="ann")
     types = tables.TYPES | {"note": "VARCHAR"}
@@ -50,7 +50,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tables.fill(db.engine, "fresh", tables.some_rows(12))
     tables.run(db.engine, "CREATE TABLE keyed AS SELECT x, c, person AS id FROM fresh WHERE person < 900")
     db.register("people", tables.SCHEMA, cap=10)
-    db.train("people", name="m", request_id="first", **tables.SMALL)
+    db.train("people", name="m", method="rosnam", request_id="first", **tables.SMALL)
     db.close()
     return folder
 

@@ -17,6 +17,7 @@ from .conftest import Cli, kept
 
 HOLDER = Path(tests.engines.__file__).with_name("holder.py")
 TRAIN = ("train", "--table", "people")
+ROSNAM = (*TRAIN, "--method", "rosnam")
 PREDICT = ("predict", "--model", "m")
 SCORE = (*PREDICT, "--table", "fresh")
 
@@ -36,14 +37,16 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     ((*TRAIN, "--trees", "1.5"), 2, "not a valid integer"),
     ((*TRAIN, "--trees", "nan"), 2, "not a valid integer"),
     ((*TRAIN, "--trees", "9" * 30), 2, "trees must be a whole number from 1"),
-    ((*TRAIN, "--depth", "61"), 2, "depth must be a whole number from 1 to 60"),
-    ((*TRAIN, "--depth-rule", "table5"), 2, "depth_rule must be one of theorem2, table4"),
-    ((*TRAIN, "--branches", "1"), 2, "branches must be a whole number from 2"),
+    ((*ROSNAM, "--depth", "61"), 2, "depth must be a whole number from 1 to 60"),
+    ((*ROSNAM, "--depth-rule", "table5"), 2, "depth_rule must be one of theorem2, table4"),
+    ((*ROSNAM, "--branches", "1"), 2, "branches must be a whole number from 2"),
+    ((*TRAIN, "--depth", "99"), 2, "depth must be a whole number from 1 to"),
+    ((*TRAIN, "--branches", "2"), 2, 'no parameter of method "auto" called "branches". Known: depth, seed, trees.'),
     ((*TRAIN, "--seed", "-1"), 2, "seed must be a whole number from 0"),
     ((*TRAIN, "--name", ""), 2, "name must be text of 1 to 200 characters"),
     ((*TRAIN, "--name", "m"), 2, "a model of that name exists"),
     ((*TRAIN, "--request-id", ""), 2, "request_id must be text, not empty"),
-    ((*TRAIN, "--request-id", "first", "--epsilon", "2"), 2, "this one was used with another"),
+    ((*ROSNAM, "--request-id", "first", "--epsilon", "2"), 2, "this one was used with another"),
     ((*TRAIN, "--as", "\udcff"), 2, "who must be text that UTF-8 can hold"),
     ((*TRAIN, "--sql", "--dry-run"), 2, "one thing at a time"),
     ((*TRAIN, "--read-only"), 4, "opened read-only"),

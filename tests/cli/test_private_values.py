@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,8 @@ from .conftest import MARKERS, Cli, Ran
 SMALL = ("--trees", "2", "--depth", "2")
 FLAGS = ("--label", "y", "--class", "no", "--class", "yes")
 EVERY_COMMAND = [
+    ("train", "--table", "people"),
+    ("train", "--table", "people", "--json"),
     ("train", "--table", "people", *SMALL),
     ("train", "--table", "people", *SMALL, "--json"),
     ("train", "--table", "people", "--dry-run"),
@@ -99,20 +102,20 @@ def test_a_shell_answer_that_quotes_cells_is_withheld_with_debug_too(path: Path)
     assert not any(marker in ran.stdout + ran.stderr for marker in MARKERS)
 
 
-@pytest.mark.parametrize(
-    "rows",
-    [
-        "DELETE FROM people",
-        "UPDATE people SET y = 'no'",
-        "UPDATE people SET y = NULL",
-        "UPDATE people SET y = 'MARKER_LABEL'",
-        "UPDATE people SET x = 'nan'::DOUBLE",
-        "UPDATE people SET x = NULL, c = NULL, person = NULL",
-    ],
-)
+ODD_TABLES = [
+    "DELETE FROM people",
+    "UPDATE people SET y = 'no'",
+    "UPDATE people SET y = NULL",
+    "UPDATE people SET y = 'MARKER_LABEL'",
+    "UPDATE people SET x = 'nan'::DOUBLE",
+    "UPDATE people SET x = NULL, c = NULL, person = NULL",
+]
+
+
+@pytest.mark.parametrize("rows", ODD_TABLES)
 def test_what_depends_on_rows_is_never_an_error(cli: Cli, path: Path, rows: str) -> None:
     """An empty table, one class, no label, NULLs and NaN train without a word about them."""
-    words = ("train", "--table", "people", "--request-id", "same", *SMALL)
+    words = ("train", "--table", "people", "--request-id", "same", "--method", "rosnam", *SMALL)
     with connect(path) as opened:
         tables.run(opened.engine, rows)
     ran = cli(*words)
@@ -122,3 +125,19 @@ def test_what_depends_on_rows_is_never_an_error(cli: Cli, path: Path, rows: str)
         "Charged epsilon 1 (add or remove one row).\n"
         'Budget of "people": 2 of 10 spent, 8 left.\n'
     )
+
+
+@pytest.mark.parametrize("rows", ODD_TABLES)
+def test_the_default_method_takes_odd_rows_too(cli: Cli, path: Path, rows: str) -> None:
+    """The default method prints the same lines about them; its trees follow from noisy releases, and no more."""
+    with connect(path) as opened:
+        tables.run(opened.engine, rows)
+    ran = cli("train", "--table", "people")
+    assert ran.code == 0
+    assert re.fullmatch(
+        r'Model "people_1": auto, \d+ trees, depth \d+, \d+ leaves\.\n'
+        r"Charged epsilon 1 \(add or remove one row\)\.\n"
+        r'Budget of "people": 2 of 10 spent, 8 left\.\n',
+        ran.out,
+    )
+    assert shows_a_cell(ran) == []

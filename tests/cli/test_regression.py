@@ -69,9 +69,22 @@ def test_shares_are_refused(numbers: Cli) -> None:
     assert "predicts a number" in ran.err
 
 
-def test_the_default_method_names_one_that_can(numbers: Cli) -> None:
+def test_the_default_method_predicts_numbers(numbers: Cli) -> None:
+    """Without --method a numeric target is planned, trained, scored and measured by rdt; `auto` means the same."""
+    assert numbers("train", "--table", "numbers", "--dry-run").out.startswith("Plan of rdt: epsilon 1 in all")
+    ran = numbers("train", "--table", "numbers", "--depth", "2", "--name", "d")
+    assert ran.code == 0
+    assert 'Model "d": rdt, ' in ran.out
+    named = numbers("train", "--table", "numbers", "--depth", "2", "--method", "auto", "--json").json
+    assert named["certificate"]["plan"]["method"] == "rdt"
+    assert [row["method"] for row in numbers("models", "--json").json] == ["rosnam", "rdt", "rdt", "rdt"]
+    measured = numbers("evaluate", "--model", "d", "--table", "others", "--json").json
+    assert measured["rmse"] > 0
+
+
+def test_a_method_of_classes_names_one_that_can(numbers: Cli) -> None:
     """A method of classes is refused with the option that works."""
-    ran = numbers("train", "--table", "numbers")
+    ran = numbers("train", "--table", "numbers", "--method", "rosnam")
     assert ran.code == 2
     assert "--method rdt" in ran.err
 

@@ -11,6 +11,7 @@ from dpsql.database import Database, connect
 from .conftest import Cli, kept
 
 SMALL = ("--trees", "3", "--depth", "2")
+ROSNAM = ("--method", "rosnam", *SMALL)
 
 
 def files(path: Path) -> dict[str, bytes]:
@@ -22,7 +23,7 @@ def test_train_needs_no_more_than_file_and_table(cli: Cli) -> None:
     """`dpsql train --db F --table people` trains, names the model and charges epsilon 1."""
     ran = cli("train", "--table", "people")
     assert ran.code == 0
-    assert 'Model "people_1": rosnam, 100 trees' in ran.out
+    assert 'Model "people_1": auto, ' in ran.out
     assert 'Budget of "people": 2 of 10 spent, 8 left.' in ran.out
 
 
@@ -44,6 +45,8 @@ def test_train_as_json_tells_model_budget_and_certificate(cli: Cli) -> None:
 def test_options_reach_the_method(cli: Cli) -> None:
     """Trees, depth, rule, branches, limit and seed arrive in the plan as they were given."""
     words = (
+        "--method",
+        "rosnam",
         "--trees",
         "4",
         "--depth",
@@ -87,11 +90,21 @@ def test_a_dry_run_changes_not_one_byte(cli: Cli, path: Path, form: tuple[str, .
 
 def test_a_dry_run_tells_cost_noise_scans_and_budget(cli: Cli) -> None:
     """The plan has each step's epsilon, noise scale, scans and error, and the budget before and after."""
-    ran = cli("train", "--table", "people", "--epsilon", "0.25", "--dry-run")
+    ran = cli("train", "--table", "people", "--method", "rosnam", "--epsilon", "0.25", "--dry-run")
     assert ran.out.startswith("Plan of rosnam: epsilon 0.25 in all, add or remove one row.")
     for word in ("noise scale", "scans", "expected error", "leaf_labels", "1 of 10 spent before", "1.25 spent."):
         assert word in ran.out
     assert ran.err == "Nothing was read and nothing was charged.\n"
+
+
+def test_a_dry_run_of_the_default_says_what_is_planned_later(cli: Cli) -> None:
+    """Without a declared size the default buys it, and plans the rest from the answer: no noise scale is made up."""
+    ran = cli("train", "--table", "people", "--epsilon", "0.25", "--dry-run")
+    assert ran.out.startswith("Plan of auto: epsilon 0.25 in all, add or remove one row.")
+    rest = next(line for line in ran.out.splitlines() if line.startswith("rest "))
+    assert [word.strip() for word in rest.split("│")][1:4] == ["later", "0.2425", "–"]
+    for word in ("size", "known once the step before it has answered", "1 of 10 spent before", "1.25 spent."):
+        assert word in ran.out
 
 
 def test_a_dry_run_equals_the_plan_in_python(cli: Cli, path: Path) -> None:
@@ -113,17 +126,17 @@ def test_a_dry_run_that_does_not_fit_is_refused_as_the_run_would_be(cli: Cli) ->
 
 def test_the_sql_is_the_statement_that_explain_shows(cli: Cli, path: Path) -> None:
     """`train --sql`, `explain --json` and `db.explain` have the same statement."""
-    printed = cli("train", "--table", "people", "--sql", *SMALL).out
-    explained = cli("explain", "--table", "people", "--leaf", "5", "--json", *SMALL).json
+    printed = cli("train", "--table", "people", "--sql", *ROSNAM).out
+    explained = cli("explain", "--table", "people", "--leaf", "5", "--json", *ROSNAM).json
     with connect(path) as opened:
-        twin = opened.explain("people", leaf=5, trees=3, depth=2)
+        twin = opened.explain("people", leaf=5, method="rosnam", trees=3, depth=2)
     assert printed == explained["statement_sql"] + "\n"
     assert explained == twin.to_dict()
 
 
 def test_explain_shows_a_leaf_beside_the_statement(cli: Cli) -> None:
     """The readable form has WHERE and GROUP BY for one leaf; the other counts all leaves in one scan."""
-    ran = cli("explain", "--table", "people", "--leaf", "3", *SMALL)
+    ran = cli("explain", "--table", "people", "--leaf", "3", *ROSNAM)
     assert ran.code == 0
     leaf, statement = ran.out.split("-- All leaves of all trees")
     assert leaf.startswith("-- Leaf 3")
@@ -142,7 +155,7 @@ def test_explain_changes_nothing(cli: Cli, path: Path) -> None:
 def test_as_published_is_refused_under_a_cap(cli: Cli, path: Path) -> None:
     """The unproven form exits with 3 and leaves no trace."""
     before = kept(path)
-    ran = cli("train", "--table", "people", "--as-published")
+    ran = cli("train", "--table", "people", "--method", "rosnam", "--as-published")
     assert ran.code == 3
     assert "not differentially private" in ran.err
     assert kept(path) == before
@@ -152,7 +165,7 @@ def test_as_published_on_public_data_says_that_it_is_not_private(cli: Cli) -> No
     """Without a cap it runs, and the output says NOT private."""
     flags = ("--label", "y", "--class", "no", "--class", "yes", "--numeric", "x:0:64")
     assert cli("register", "--table", "fresh", "--no-cap", *flags).code == 0
-    ran = cli("train", "--table", "fresh", "--as-published", *SMALL)
+    ran = cli("train", "--table", "fresh", "--as-published", *ROSNAM)
     assert ran.code == 0
     assert "NOT differentially private" in ran.out
 

@@ -20,7 +20,7 @@ from dpsql.methods import METHODS
 def one(db: Database, request_id: str) -> str | None:
     """Train a small model for 0.1 and return the request's id, or None when the budget says no."""
     try:
-        db.train("people", epsilon="0.1", request_id=request_id, trees=1, depth=1)
+        db.train("people", epsilon="0.1", request_id=request_id, method="rosnam", trees=1, depth=1)
     except BudgetExceeded:
         return None
     return request_id
@@ -45,7 +45,7 @@ def stall(path: Path) -> None:
 
     METHODS["rosnam"].train = train  # type: ignore[method-assign,assignment]
     with connect(path, who="killed") as db:
-        db.train("people", epsilon="0.5", request_id="killed", trees=1, depth=1)
+        db.train("people", epsilon="0.5", request_id="killed", method="rosnam", trees=1, depth=1)
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ def test_whatever_the_rows_a_model_comes_out(method: str, rows: list[Row], schem
     for declared in (None, 1000):
         table = Schema(schema.label, schema.classes, schema.features, schema.unit, rows=declared)
         with opened_for(memory(rows, schema=table)) as opened:
-            asked = {name: value for name, value in fitted(method).asked.items() if name != "depth"} | {"limit": 4096}
+            asked = {name: value for name, value in fitted(method, limit=4096).asked.items() if name != "depth"}
             labels = opened.train("people", delta=DELTA, **asked).predict(frame_of(some_rows()))
             assert set(labels) <= set(schema.classes)
 

@@ -12,6 +12,7 @@ from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
 from dpsql.trees.grow import random_forest
 from dpsql.trees.show import draw
+from dpsql.trees.stumps import one_feature_trees
 from dpsql.trees.voting import VotingForest
 from tests.rows import any_forest
 from tests.tables import SCHEMA, small_forest, voting
@@ -77,3 +78,40 @@ def test_long_lists_of_values_are_cut(count: int) -> None:
     forest = random_forest(axes(schema), trees=1, depth=1, seed=count, branches=2)
     assert "more}" not in draw(schema, voting(forest, 2), 0) or " more" in draw(schema, voting(forest, 2), 0)
     assert max(line.count(",") for line in draw(schema, voting(forest, 2), 0).split("\n")) <= 4
+
+
+def stump(feature: int, weights: list[list[int]], *, nat: int = 0) -> VotingForest:
+    """Return a tree of one feature with a branch for each cell; the given leaves repeat."""
+    forest = one_feature_trees(axes(MIXED), 64).tree(feature)
+    return VotingForest(forest, np.resize(np.array(weights), (forest.leaves, 2)), nat=nat)
+
+
+def test_neighbouring_branches_that_say_the_same_are_drawn_as_one() -> None:
+    """Of a number with 64 branches, runs of cells with one answer are one line each; no two runs are joined."""
+    weights = [[3, 1]] * 16 + [[1, 3]] * 32 + [[3, 1]] * 16
+    drawn = draw(MIXED, stump(0, weights), 0)
+    assert drawn.split("\n") == [
+        "├─ age < 16 → no 3, yes 1",
+        "├─ 16 ≤ age < 48 → no 1, yes 3",
+        "├─ 48 ≤ age → no 3, yes 1",
+    ]
+
+
+def test_values_that_say_the_same_are_drawn_as_one() -> None:
+    """A category has no order: values with one answer are one line, wherever they stand."""
+    drawn = draw(MIXED, stump(1, [[3, 1], [1, 3]]), 0)
+    assert drawn.split("\n") == ["├─ c in {a, c, e, g, 1 more} → no 3, yes 1", "├─ c in {b, d, f, h} → no 1, yes 3"]
+
+
+def test_many_branches_are_counted_where_a_depth_is_given() -> None:
+    """A split of 64 different answers is cut after 24 lines with `depth`, and drawn in full without."""
+    released = stump(0, [[k, 100 - k] for k in range(64)])
+    assert len(draw(MIXED, released, 0).split("\n")) == 64
+    cut = draw(MIXED, released, 0, depth=1).split("\n")
+    assert (len(cut), cut[-1]) == (25, "├─ … 40 more branches")
+
+
+def test_a_leaf_of_logarithms_shows_shares() -> None:
+    """Scores that are logarithms read as the probabilities that they mean: ln 3 apart is three to one."""
+    released = VotingForest(Forest(axes(MIXED), 1, ()), np.array([[round(1000 * np.log(3)), 0]]), nat=1000)
+    assert draw(MIXED, released, 0) == "→ no 75.0%, yes 25.0%"
