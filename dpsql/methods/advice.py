@@ -5,9 +5,9 @@ unit, so that noise of scale 1/epsilon on a count is one of these rows.
 
 - **Regime.** Marginals of all features drown below 2.2 rows for each feature, twice as many for a number (its rows are
   spread over more bins), times classes^1.5. There *public* trees, grown without data, are counted and nothing else.
-- **Marginals** get what brings the noise on the rows of one bin, √(2C)·m/epsilon, down to a fortieth of all rows, but
-  never less than 40 % nor more than 80 % of what is left for them and the trees; 90 % where nothing is picked, or
-  where not even one and a half times all of epsilon would be enough.
+- **Marginals** get what brings the noise scale of a count, m/epsilon, down to an eightieth of all rows, but
+  never less than 36 % nor more than 80 % of what is left for them and the trees; 90 % where nothing is picked, or
+  where not even one and a quarter of all epsilon would be enough.
 - **Trees.** Five where each leaf can have as many rows as its noise at a depth of six and more, three or two otherwise:
   one grown by choices on rows (`data`), the others from the marginals.
 - **Depth.** Leaves are as many as have half as many rows as the noise on them; path shrinkage needs no more.
@@ -30,9 +30,11 @@ ZOOM_SHARE, PICK_SHARE, CALIBRATION_SHARE = 5, 8, 3
 SPLITS_SHARE = 20
 DEEPEST = 10
 _ZOOM_ROWS, _PICK_ROWS, _CALIBRATION_ROWS = 700, 500, 3000
-_LEAST, _LARGEST, _LARGEST_STARVED = 0.4, 0.8, 0.9
+_LEAST, _LARGEST, _LARGEST_STARVED = 0.36, 0.8, 0.9
+#: How many times as many rows as the noise scale of a marginal count there should be.
+_CLEAR = 80
 #: Where marginals would need so many times all of epsilon, trees cannot be afforded.
-_STARVED = 1.5
+_STARVED = 1.25
 #: Marginals stand out of the noise from so many rows for each feature, twice as many for a number, times classes^1.5.
 _GUIDED_ROWS = 2.2
 #: How many public trees share epsilon, below which strength.
@@ -74,7 +76,7 @@ def advise(schema: Schema, rows: float, epsilon: float, *, wanted: int | None = 
         trees, depth = _public_shape(strength, wanted)
         return Advice(PUBLIC, strength, trees, depth, zoom=False, pick=False, calibration=False, marginals=0.0)
     pick = strength >= _PICK_ROWS
-    needed = 40 * features * math.sqrt(2 * classes) / strength
+    needed = _CLEAR * features / strength
     marginals = max(_LEAST, min(_LARGEST if pick and needed < _STARVED else _LARGEST_STARVED, needed))
     trees = wanted or next((one for one in (5, 3) if leaves(strength, marginals, one, classes) >= 64), 2)
     return Advice(
