@@ -6,8 +6,8 @@ unit, so that noise of scale 1/epsilon on a count is one of these rows.
 - **Regime.** Marginals of all features drown below 2.2 rows for each feature, twice as many for a number (its rows are
   spread over more bins), times classes^1.5. There *public* trees, grown without data, are counted and nothing else.
 - **Marginals** get what brings the noise scale of a count, m/epsilon, down to an eightieth of all rows, but
-  never less than 36 % nor more than 80 % of what is left for them and the trees; 90 % where nothing is picked, or
-  where not even one and a quarter of all epsilon would be enough.
+  never less than 36 % nor more than 80 % of what is left for them and the trees; 90 % where not even one and a
+  quarter of all epsilon would be enough; 80 to 90 % where no reader is picked and naive Bayes has the most to say.
 - **Trees.** Five where each leaf can have as many rows as its noise at a depth of six and more, three or two otherwise:
   one grown by choices on rows (`data`), the others from the marginals.
 - **Depth.** Leaves are as many as have half as many rows as the noise on them; path shrinkage needs no more.
@@ -31,6 +31,8 @@ SPLITS_SHARE = 20
 DEEPEST = 10
 _ZOOM_ROWS, _PICK_ROWS, _CALIBRATION_ROWS = 700, 500, 3000
 _LEAST, _LARGEST, _LARGEST_STARVED = 0.36, 0.8, 0.9
+#: Where no reader is picked, naive Bayes has the most to say: the least and the largest share of marginals.
+_UNASKED = (0.8, 0.9)
 #: How many times as many rows as the noise scale of a marginal count there should be.
 _CLEAR = 80
 #: Where marginals would need so many times all of epsilon, trees cannot be afforded.
@@ -77,7 +79,8 @@ def advise(schema: Schema, rows: float, epsilon: float, *, wanted: int | None = 
         return Advice(PUBLIC, strength, trees, depth, zoom=False, pick=False, calibration=False, marginals=0.0)
     pick = strength >= _PICK_ROWS
     needed = _CLEAR * features / strength
-    marginals = max(_LEAST, min(_LARGEST if pick and needed < _STARVED else _LARGEST_STARVED, needed))
+    least, largest = (_LEAST, _LARGEST if needed < _STARVED else _LARGEST_STARVED) if pick else _UNASKED
+    marginals = max(least, min(largest, needed))
     trees = wanted or next((one for one in (5, 3) if leaves(strength, marginals, one, classes) >= 64), 2)
     return Advice(
         GUIDED,

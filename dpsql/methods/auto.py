@@ -92,7 +92,12 @@ class Auto:
         return Plan(self.name, Sequential((size, rest)), schema.unit, chosen)
 
     def structure(self, schema: Schema, plan: Plan) -> Forest:
-        """Return the one-feature trees: they are known before any row is read."""
+        """Return what is known before any row is read: the one-feature trees, or the public ones where they are all."""
+        if plan.parameters.get("regime") == PUBLIC:
+            advice = advising.advise(
+                schema, schema.rows or 0, plan.nano_epsilon / NANO, wanted=plan.parameters["trees"]
+            )
+            return public_trees(axes(schema), advice, plan.parameters["seed"])
         return one_feature_trees(axes(schema), CELLS)
 
     def train(self, session: Session) -> VotingForest:
