@@ -57,10 +57,12 @@ def score_counts(
     query = query.with_(_TOLD, _told(classes), copy=False)
     placed = exp.select(exp.column("ask", ASKED), exp.alias_(_cell(grid), "cell")).from_(_TOLD)
     query = query.with_("placed", placed.join(ASKED, join_type="cross"), copy=False)
-    query = query.select("ask", "cell", exp.Count(this=exp.Star()).as_("rows")).from_("placed")
+    keys = [exp.column("ask"), exp.column("cell")]
+    query = query.select(*keys, exp.alias_(exp.Count(this=exp.Star()), "rows", copy=False), copy=False)
+    query = query.from_(exp.to_table("placed"), copy=False).group_by(*(key.copy() for key in keys), copy=False)
     tables: dict[str, Any] = node_tables(forest)
     tables |= {ROOTS: root_table(forest.trees), LEAVES: leaf_table(released), ASKED: _asked(grid)}
-    return Statement(query.group_by("ask", "cell"), tables)
+    return Statement(query, tables)
 
 
 def _told(classes: int) -> exp.Select:

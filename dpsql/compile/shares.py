@@ -28,14 +28,14 @@ def with_totals(query: exp.Select, classes: int, nat: int, *, key: str) -> exp.S
         kept = exp.case().when(exp.column("class").eq(whole(number)), exp.column("score")).else_(whole(0))
         score = exp.cast(exp.Sum(this=kept), exp.DataType.Type.BIGINT)
         wide = wide.select(exp.alias_(score, _score(number)))
-    query = query.with_("shares", wide.from_(_SCORES).group_by(key))
+    query = query.with_("shares", wide.from_(_SCORES).group_by(key), copy=False)
     first, *others = [exp.column(_score(number)) for number in numbers]
     top = exp.Greatest(this=first, expressions=others, ignore_nulls=True)
-    query = query.with_("topped", exp.select("*", exp.alias_(top, "top")).from_("shares"))
+    query = query.with_("topped", exp.select("*", exp.alias_(top, "top")).from_("shares"), copy=False)
     weights = [exp.alias_(_weight(exp.column(_score(number)), nat), _weight_name(number)) for number in numbers]
-    query = query.with_("powers", exp.select("*", *weights).from_("topped"))
+    query = query.with_("powers", exp.select("*", *weights).from_("topped"), copy=False)
     total = _sum([exp.column(_weight_name(number)) for number in numbers])
-    return query.with_(TOTALS, exp.select("*", exp.alias_(total, "total")).from_("powers"))
+    return query.with_(TOTALS, exp.select("*", exp.alias_(total, "total")).from_("powers"), copy=False)
 
 
 def share(number: int, classes: int) -> exp.Expr:

@@ -27,9 +27,9 @@ APART_ROWS = 2**18
 #: Below so many rows all are asked, and a sample never has fewer rows than this.
 SAMPLED_ROWS, LEAST_SAMPLE = 2**16, 2**13
 #: The most rows × axes that one level of the data tree looks at, and rows × trees × classes that `pick` does.
-SPLIT_WORK, PICK_WORK = 2**19, 2**19
+SPLIT_WORK, PICK_WORK = 2**18, 2**18
 #: A sample for `zoom`, `marginals` and `calibration` has at least so many times as many rows as their noise scale.
-ZOOM_CLARITY, MARGINAL_CLARITY, SURE_CLARITY = 200, 2000, 500
+ZOOM_CLARITY, MARGINAL_CLARITY, SURE_CLARITY = 200, 2000, 300
 
 
 def steps(schema: Schema, advice: Advice, nano_epsilon: int, rows: float) -> Composition:
