@@ -110,9 +110,10 @@ class Rows:
         cells = self.histograms(Forest(forest.axes, 1, ()), asks, part, shared=False, by_class=True)
         found = np.zeros((forest.leaves, self._classes), np.int64)
         for tree, axis in enumerate(level.axis):
-            own = cells[max(0, int(np.searchsorted(asked, axis)))]
+            # A tree of one leaf holds all rows: those of any axis, added up.
+            place = 0 if axis == PASS else int(np.searchsorted(asked, axis))
             slots = level.slots(np.full(CELLS, tree), np.arange(CELLS))
-            np.add.at(found, level.child[tree] + (0 if axis == PASS else slots), own)
+            np.add.at(found, level.child[tree] + slots, cells[place])
         return found
 
     def leaf_sums(self, forest: Forest, part: Part, *, shared: bool) -> Counts:

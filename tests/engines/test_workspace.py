@@ -270,3 +270,25 @@ def test_an_adopted_connection_keeps_its_own_temporary_tables_and_results() -> N
     assert connection.fetchall() == [(1,), (2,)]
     assert connection.execute("FROM kept_0").fetchall() == [(42,)]
     connection.close()
+
+
+@pytest.mark.parametrize("length", [1, 5, 5000])
+def test_small_tables_keep_their_types_and_values(opened: DuckDBEngine, length: int) -> None:
+    """Short tables go over as lists and long ones as frames: types and extreme values are the same."""
+    columns = {
+        "node": np.arange(length, dtype=np.int32),
+        "shift": np.full(length, 255, np.uint8),
+        "axis": np.full(length, -1, np.int16),
+        "weight": np.full(length, -(2**62), np.int64),
+        "plane_0": np.full(length, 2**64 - 1, np.uint64),
+    }
+    query = sqlglot.parse_one(
+        "SELECT COUNT(*) AS rows, MAX(plane_0) AS plane, MIN(weight) AS weight, MAX(shift) AS shift, "
+        "MIN(axis) AS axis, MAX(node) AS node, MAX(typeof(plane_0)) AS kind, MAX(typeof(axis)) AS small FROM level_0",
+        dialect="duckdb",
+    )
+    with opened.workspace() as here:
+        found = {name: values[0] for name, values in here.aggregate(query, {"level_0": columns}).items()}
+    assert (found["rows"], found["plane"], found["weight"]) == (length, 2**64 - 1, -(2**62))
+    assert (found["shift"], found["axis"], found["node"]) == (255, -1, length - 1)
+    assert (found["kind"], found["small"]) == ("UBIGINT", "SMALLINT")

@@ -11,6 +11,8 @@ from dpsql.schema import CELLS, Boolean, Categorical, Numeric, Schema
 from dpsql.trees.forest import Forest, Level, bits
 from dpsql.trees.grid import Axis, axes, cells
 from dpsql.trees.grow import random_forest
+from dpsql.trees.join import beside
+from dpsql.trees.stumps import one_feature_trees
 from tests.rows import any_forest, random_table
 
 SCHEMA = Schema(
@@ -112,3 +114,15 @@ def test_a_forest_without_levels_has_one_leaf_per_tree() -> None:
 def test_bits_packs_flags(flags: list[list[bool]]) -> None:
     """Flag k of a row is bit k of its word."""
     assert bits(np.array(flags)).tolist() == [sum(flag << k for k, flag in enumerate(row)) for row in flags]
+
+
+def test_leading_trees_that_end_early_are_found() -> None:
+    """One-feature trees before deeper ones end at level 1, where their nodes have the numbers of their leaves."""
+    grid = (Axis(0, 0, 64, 64, ordered=True), Axis(1, 0, 5, 4, ordered=False))
+    stumps, deep = one_feature_trees(grid, 4), random_forest(grid, trees=3, depth=4, seed=1)
+    forest = beside(stumps, deep)
+    assert forest.early == (2, 1)
+    assert (beside(deep, stumps).early, stumps.early, deep.early) == ((0, 0), (0, 0), (0, 0))
+    cells = np.random.default_rng(2).integers(0, 5, (50, 2)).astype(np.uint8)
+    short = Forest(grid, forest.trees, forest.levels[:1]).route(cells)[:, :2]
+    assert short.tolist() == forest.route(cells)[:, :2].tolist()
