@@ -119,7 +119,7 @@ def exponential(
         again. A row that is refused too often is drawn by exact inversion (`weighted_choice`): after
         refusals, which are independent of what follows, any exact sampler may go on.
 
-    >>> exponential(np.array([[0, 10**9, 0], [5, 0, 5]]), Fraction(1), weights=np.array([1, 1, 0]))
+    >>> exponential(np.array([[0, 10**9, 0], [90, 0, 90]]), Fraction(1), weights=np.array([1, 1, 0]))
     array([1, 0])
     """
     table = _checked_utilities(utilities)
