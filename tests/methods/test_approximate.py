@@ -144,7 +144,10 @@ def artifact(rows: list[Row], method: str) -> dict[str, Any]:
         return {
             "statements": watched.statements if whole else watched.statements[:1],
             "plan": model.certificate["plan"],
-            "certificate": shape(model.certificate),
+            # A method's own notes, and whether leaves hold log-scores, follow from noisy answers.
+            "certificate": shape(
+                {key: value for key, value in model.certificate.items() if key not in ("facts", "nat")}
+            ),
             "entries": [shape(vars(entry)) for entry in database.book.entries()],
             "budget": database.budget("people", "approximate").spent,
             "leaves": len(model.released.weights) if whole else None,
