@@ -77,6 +77,7 @@ def measure(
     questions: Sequence[Question],
     *,
     splits: int | None = None,
+    first: int = 0,
     results: Results | None = None,
     jobs: int = 1,
     progress: Callable[[int, int, str], None] = lambda done, all_, what: None,
@@ -86,7 +87,8 @@ def measure(
 ) -> list[Figure]:
     """Return one figure for each question and table; `splits` None means as many as `enough` says.
 
-    What `results` already has is not run again; with `run` False nothing is, and cells without results are left out.
+    Splits are numbered from `first` on: rules that were chosen on some numbers are to be judged on others. What
+    `results` already has is not run again; with `run` False nothing is, and cells without results are left out.
     `reference` names another method to compare with than the own one. A peer is not asked about tables that it cannot
     learn from; `peer_folder` is its environment.
     """
@@ -95,18 +97,21 @@ def measure(
     wanted = dict.fromkeys(range(len(cells)), splits or (FEWEST if run else MOST))
     for stage in range((1 if splits else 2) if run else 0):
         if stage:
-            wanted = {place: enough(accuracies(results, *cell, FEWEST)) for place, cell in enumerate(cells)}
+            wanted = {
+                place: enough(accuracies(results, *cell, range(first, first + FEWEST)))
+                for place, cell in enumerate(cells)
+            }
         tasks = [
             Task(question, table.name, split, peer_folder)
             for place, (question, table) in enumerate(cells)
-            for split in range(wanted[place])
+            for split in range(first, first + wanted[place])
             if results.find(question.key(table.name, split)) is None
         ]
         _run(folder, found, tasks, results, jobs, progress)
     return [
         summary(rows, *cell, reference=reference)
         for place, cell in enumerate(cells)
-        if (rows := _rows(results, *cell, wanted[place]))
+        if (rows := _rows(results, *cell, range(first, first + wanted[place])))
     ]
 
 
@@ -119,8 +124,8 @@ def enough(accuracies: Sequence[float]) -> int:
     return min(MOST, max(FEWEST, math.ceil((stdev(accuracies) / WANTED_ERROR) ** 2)))
 
 
-def accuracies(results: Results, question: Question, table: Table, splits: int) -> list[float]:
-    """Return the accuracies of a cell's first splits, in %."""
+def accuracies(results: Results, question: Question, table: Table, splits: Iterable[int]) -> list[float]:
+    """Return the accuracies of some splits of a cell, in %."""
     return [100 * float(row["accuracy"]) for row in _rows(results, question, table, splits)]
 
 
@@ -130,8 +135,8 @@ def summary(rows: Sequence[Row], question: Question, table: Table, *, reference:
     return figure(question.method, question.epsilon, table.name, rows, size=table.rows, reference=known)
 
 
-def _rows(results: Results, question: Question, table: Table, splits: int) -> list[Row]:
-    found = (results.find(question.key(table.name, split)) for split in range(splits))
+def _rows(results: Results, question: Question, table: Table, splits: Iterable[int]) -> list[Row]:
+    found = (results.find(question.key(table.name, split)) for split in splits)
     return [row for row in found if row is not None]
 
 

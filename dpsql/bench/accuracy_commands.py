@@ -44,6 +44,9 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 @click.option("--epsilon", "epsilons", default="0.1,0.5,1,2", show_default=True, help="Costs, separated by commas.")
 @click.option("--sets", default="real", show_default=True, help="Tables, separated by commas, or all, real, small.")
 @click.option("--splits", default="10", show_default=True, help="Number of 90/10 splits, or auto: 10 to 100 by spread.")
+@click.option(
+    "--first-split", type=click.IntRange(0, 2**31), default=0, show_default=True, help="Number of the first one."
+)
 @click.option("--param", multiple=True, metavar="NAME=VALUE", help="A parameter of the method; may be repeated.")
 @click.option("--declare-rows", is_flag=True, help="Declare the number of training rows as public.")
 @click.option("--declare-nulls", is_flag=True, help="Declare NULL as a value of each category that has some.")
@@ -84,6 +87,7 @@ def accuracy(
     epsilons: str,
     sets: str,
     splits: str,
+    first_split: int,
     param: Sequence[str],
     declare_rows: bool,
     declare_nulls: bool,
@@ -122,6 +126,7 @@ def accuracy(
             found,
             asked,
             splits=_splits(splits),
+            first=first_split,
             results=Results(file, measuring.COLUMNS, older=measuring.OLD_COLUMNS),
             jobs=jobs,
             progress=lambda done, all_, what: bar.update(line, completed=done, total=all_, description=what),

@@ -5,11 +5,13 @@ unit, so that noise of scale 1/epsilon on a count is one of these rows.
 
 - **Regime.** Marginals of all features drown below 2.2 rows for each feature, twice as many for a number (its rows are
   spread over more bins), times classes^1.5. There *public* trees, grown without data, are counted and nothing else.
-- **Marginals** get what brings the noise scale of a count, m/epsilon, down to an eightieth of all rows, but
-  never less than 36 % nor more than 80 % of what is left for them and the trees; 90 % where not even one and a
-  quarter of all epsilon would be enough; 80 to 90 % where no reader is picked and naive Bayes has the most to say.
-- **Trees.** Five where each leaf can have as many rows as its noise at a depth of six and more, three or two otherwise:
-  one grown by choices on rows (`data`), the others from the marginals.
+- **Marginals** get what brings the noise scale of a count, m/epsilon, down to an eightieth of all rows, but never more
+  than 75 % of what is left for them and the trees (90 % below 16 rows for each feature and class), and no less than a
+  share that falls with the rows, as counts of leaves become worth their noise: 80 % at 500 rows, 36 % from 3700 on.
+  Where no reader is picked naive Bayes has the most to say: 80 to 90 %.
+- **Trees.** Five where each has 350 rows to its share of epsilon, else three where its leaves have as many rows as
+  their noise at a depth of six and more, else two: one grown by choices on rows (`data`), the others from the
+  marginals.
 - **Depth.** Leaves are as many as have half as many rows as the noise on them; path shrinkage needs no more.
 - **Zoom** pays where its own noise is far below the rows: 700 per number.
 """
@@ -30,13 +32,17 @@ ZOOM_SHARE, PICK_SHARE, CALIBRATION_SHARE = 5, 8, 3
 SPLITS_SHARE = 20
 DEEPEST = 10
 _ZOOM_ROWS, _PICK_ROWS, _CALIBRATION_ROWS = 700, 500, 3000
-_LEAST, _LARGEST, _LARGEST_STARVED = 0.36, 0.8, 0.9
+_LARGEST, _LARGEST_STARVED = 0.75, 0.9
+#: The least share of marginals: so much at `_PICK_ROWS`, falling as this power of the rows, never below the last.
+_LEAST, _FALLS, _FLOOR = 0.8, 0.4, 0.36
 #: Where no reader is picked, naive Bayes has the most to say: the least and the largest share of marginals.
 _UNASKED = (0.8, 0.9)
 #: How many times as many rows as the noise scale of a marginal count there should be.
 _CLEAR = 80
-#: Where marginals would need so many times all of epsilon, trees cannot be afforded.
-_STARVED = 1.25
+#: Below so many rows for each feature and class trees can hardly be afforded.
+_STARVED_ROWS = 16
+#: Five trees need so many rows each, in the share of epsilon that counts its leaves.
+_FIVE_ROWS = 350
 #: Marginals stand out of the noise from so many rows for each feature, twice as many for a number, times classes^1.5.
 _GUIDED_ROWS = 2.2
 #: How many public trees share epsilon, below which strength.
@@ -78,10 +84,8 @@ def advise(schema: Schema, rows: float, epsilon: float, *, wanted: int | None = 
         trees, depth = _public_shape(strength, wanted)
         return Advice(PUBLIC, strength, trees, depth, zoom=False, pick=False, calibration=False, marginals=0.0)
     pick = strength >= _PICK_ROWS
-    needed = _CLEAR * features / strength
-    least, largest = (_LEAST, _LARGEST if needed < _STARVED else _LARGEST_STARVED) if pick else _UNASKED
-    marginals = max(least, min(largest, needed))
-    trees = wanted or next((one for one in (5, 3) if leaves(strength, marginals, one, classes) >= 64), 2)
+    marginals = _marginals(strength, features, classes, pick=pick)
+    trees = wanted or _trees(strength, marginals, classes)
     return Advice(
         GUIDED,
         strength,
@@ -94,6 +98,21 @@ def advise(schema: Schema, rows: float, epsilon: float, *, wanted: int | None = 
     )
 
 
+def _marginals(strength: float, features: int, classes: int, *, pick: bool) -> float:
+    """Return the share of marginals in what is left for them and the trees."""
+    least, largest = _UNASKED
+    if pick:
+        least = max(_FLOOR, _LEAST * (_PICK_ROWS / strength) ** _FALLS)
+        largest = _LARGEST_STARVED if strength < _STARVED_ROWS * features * classes else _LARGEST
+    return max(least, min(largest, _CLEAR * features / strength))
+
+
+def _trees(strength: float, marginals: float, classes: int) -> int:
+    if _counted(strength, marginals, 5) >= _FIVE_ROWS:
+        return 5
+    return 3 if leaves(strength, marginals, 3, classes) >= 64 else 2
+
+
 def _public_shape(strength: float, wanted: int | None) -> tuple[int, int]:
     """Return how many public trees to count, and how deep: half a level for each doubling of the rows."""
     trees = wanted or next(number for number, below in _PUBLIC_TREES if strength < below)
@@ -103,8 +122,12 @@ def _public_shape(strength: float, wanted: int | None) -> tuple[int, int]:
 
 def leaves(strength: float, marginals: float, trees: int, classes: int) -> float:
     """Return how many leaves have as many rows as the noise on them, when so many trees share what marginals leave."""
-    share = (1 - marginals) * (1 - SPLITS_SHARE / 100)
-    return strength * share / (trees * math.sqrt(2 * classes))
+    return _counted(strength, marginals, trees) / math.sqrt(2 * classes)
+
+
+def _counted(strength: float, marginals: float, trees: int) -> float:
+    """Return how many rows each tree has, in the share of epsilon that counts its leaves."""
+    return strength * (1 - marginals) * (1 - SPLITS_SHARE / 100) / trees
 
 
 def depth_for(leaves_at_noise: float) -> int:

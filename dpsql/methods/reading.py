@@ -3,7 +3,7 @@
 A row's score for a class is the log of the class's share, plus a factor times the lifts of its features (naive Bayes),
 plus a factor times the mean lift of the leaves it reaches. Naive Bayes counts what two features share twice, so factors
 below 1 are on the list; lifts of leaves are shrunk, so factors above 1 are too. Some mixtures listen to the trees of
-one kind alone. Whole numbers throughout: a factor is in sixtieths, a lift in 1/1024 nat.
+one kind alone; these are offered where there are rows enough to tell so many apart. Whole numbers throughout: a factor is in sixtieths, a lift in 1/1024 nat.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GRAIN, WHOLE = 1024, 60
 #: Factors of naive Bayes and of the trees.
 ALL_TREES = ((1, 0), (0.6, 0), (1, 0.5), (0.6, 0.5), (0.6, 1), (0.3, 0.5), (0.3, 1), (0.3, 2), (0, 1), (0.6, 2))
 ONE_KIND = ((0.6, 1), (0.3, 0.5), (0.3, 1), (0, 1))
-#: What is read without asking: below the first strength, and above it.
+#: What is read without asking: below a strength, and above it. Below it kinds are not heard alone.
 WEAK, STRONG = (1, 0.5), (0.6, 1)
 STRONG_FROM = 1500.0
 #: How much more the mixture read without asking, and those of all trees, are preferred to the others.
@@ -47,29 +47,29 @@ class Reading:
     kinds: tuple[str, ...]
 
 
-def choices(kinds: Sequence[str]) -> list[Choice]:
+def choices(kinds: Sequence[str], strength: float) -> list[Choice]:
     """Return the mixtures: the factor of naive Bayes, that of the trees, and the kind listened to ("" for all)."""
-    one_kind = [(a, b, kind) for kind in dict.fromkeys(kinds) for a, b in ONE_KIND]
+    alone = dict.fromkeys(kinds) if strength >= STRONG_FROM else ()
+    one_kind = [(a, b, kind) for kind in alone for a, b in ONE_KIND]
     return [(a, b, "") for a, b in ALL_TREES] + one_kind
 
 
 def read(session: Session, reading: Reading, *, ask: bool, strength: float) -> VotingForest:
     """Return the forest of the mixture that the kernel picks, or of the one that needs no asking."""
     usual = (*(STRONG if strength >= STRONG_FROM else WEAK), "")
-    known = choices(reading.kinds)
-    number = session.pick("pick", mixtures(reading, usual)) if ask else known.index(usual)
+    known = choices(reading.kinds, strength)
+    number = session.pick("pick", mixtures(reading, known, usual)) if ask else known.index(usual)
     session.facts["reader"] = {"naive_bayes": known[number][0], "trees": known[number][1], "kind": known[number][2]}
     return _forest(reading, known[number])
 
 
-def mixtures(reading: Reading, usual: Choice) -> Mixtures:
-    """Return all mixtures of the prior (part 0), the one-feature trees (1) and the trees of each kind (2, 3, …)."""
+def mixtures(reading: Reading, known: Sequence[Choice], usual: Choice) -> Mixtures:
+    """Return these mixtures of the prior (part 0), the one-feature trees (1) and the trees of each kind (2, 3, …)."""
     kinds = list(dict.fromkeys(reading.kinds))
     prior = Forest(reading.stumps.axes, 1, ())
     forest = beside(beside(prior, reading.stumps), reading.trees)
     lifts = np.concatenate([reading.prior[None, :], reading.stump_lifts, reading.tree_lifts])
     part = np.array([0] + [1] * reading.stumps.trees + [2 + kinds.index(kind) for kind in reading.kinds])
-    known = choices(reading.kinds)
     factors = np.array([[WHOLE, round(a * WHOLE), *_tree_factors(reading.kinds, b, kind)] for a, b, kind in known])
     weights = [PREFERRED if one == usual else COMMON if not one[2] else 1 for one in known]
     return Mixtures(VotingForest(forest, _points(lifts)), part, factors, np.array(weights, np.int64))

@@ -88,7 +88,7 @@ def _counts(schema: Schema, advice: Advice, nano_epsilon: int, rows: float) -> C
 
 def _pick(schema: Schema, advice: Advice, nano_epsilon: int, rows: float) -> Composition:
     note = "which mixture of naive Bayes and trees labels most rows right"
-    step = Step("pick", "pick", nano_epsilon, cells=len(choices(advice.kinds)), note=note)
+    step = Step("pick", "pick", nano_epsilon, cells=len(choices(advice.kinds, advice.rows)), note=note)
     return _sampled(step, rows, _scored_rows(schema, advice))
 
 

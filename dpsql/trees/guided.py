@@ -2,8 +2,7 @@
 
 Two kinds. A *quantile* tree draws a feature by how much it tells and splits it where a random share of the rows (30 to
 70 %) lies left. A *likely* tree takes at each node, of a random half of the features, the split that would tell the
-classes apart best if features were independent within each class; one node in four is split as in a quantile tree, so
-that trees differ. Groups of cells are never parted: a split is a threshold between the ordered groups of a profile.
+classes apart best if features were independent within each class. Groups of cells are never parted: a split is a threshold between the ordered groups of a profile.
 """
 
 from __future__ import annotations
@@ -22,8 +21,6 @@ from dpsql.trees.profile import Floats, Profile
 QUANTILE, LIKELY = "quantile", "likely"
 #: A feature that tells nothing still gets this share of the chance of the one that tells most.
 FLOOR = 0.02
-#: The chance that a node of a likely tree is split as in a quantile tree.
-BLIND = 0.25
 #: The least share of a node's rows that a likely split must leave on either side.
 LEAST = 0.1
 _FLOATS_AT_ONCE = 2**22
@@ -96,7 +93,7 @@ def guided_forest(axes: tuple[Axis, ...], ladders: Ladders, kinds: Sequence[str]
 def _choose(ladders: Ladders, frontier: _Frontier, generator: np.random.Generator) -> tuple[Ints, Ints]:
     """Return the axis of each node (PASS where nothing is left to split) and the first group that goes right."""
     axis, first = _quantile_splits(ladders, frontier, generator)
-    chosen = np.flatnonzero(frontier.likely & (axis != PASS) & (generator.random(len(axis)) >= BLIND))
+    chosen = np.flatnonzero(frontier.likely & (axis != PASS))
     each = ladders.shares.size
     for start in range(0, len(chosen), at_once := max(1, _FLOATS_AT_ONCE // each)):
         nodes = chosen[start : start + at_once]

@@ -189,6 +189,16 @@ def test_a_killed_run_goes_on_where_it_stopped(folder: Path) -> None:
     assert [row["split"] for row in after] == ["0", "1", "2", "3"]
 
 
+def test_the_first_split_has_the_number_that_is_asked_for(folder: Path, fake: list[tuple[str, int]]) -> None:
+    """Splits that no rule was chosen on have other numbers; the figures are of those alone."""
+    words = ("--csv", str(folder / "out.csv"), "--method", "rdt", "--json")
+    run(folder, *words, "--splits", "1")
+    found = json.loads(run(folder, *words, "--splits", "2", "--first-split", "1000").stdout)["figures"][0]
+    assert fake == [("rdt", 0), ("rdt", 1000), ("rdt", 1001)]
+    assert (found["splits"], found["mean"]) == (2, 53.0)
+    assert run(folder, *words, "--first-split", "-1").exit_code == 2
+
+
 def test_two_processes_give_the_same_splits(folder: Path) -> None:
     """With --jobs 2 every split is there once; means do not depend on who ran it."""
     done = run(folder, "--splits", "2", "--jobs", "2", "--csv", str(folder / "out.csv"), *QUICK)

@@ -57,7 +57,7 @@ def plain_scores(one: Reading, choice: Choice) -> NDArray[np.int64]:
     return total
 
 
-EVERY = pytest.mark.parametrize("number", range(len(choices(KINDS))))
+EVERY = pytest.mark.parametrize("number", range(len(choices(KINDS, STRONG_FROM))))
 
 
 @EVERY
@@ -65,16 +65,16 @@ def test_every_mixture_is_the_sum_it_says(number: int) -> None:
     """Prior, naive Bayes and trees add up with the factors of the list, in whole numbers."""
     one = reading()
     usual = (*STRONG, "")
-    found = mixtures(one, usual)
+    found = mixtures(one, choices(KINDS, STRONG_FROM), usual)
     scores = VotingForest(found.released.forest, found.mixture(number)).scores(CELLS)
-    assert scores.tolist() == plain_scores(one, choices(KINDS)[number]).tolist()
+    assert scores.tolist() == plain_scores(one, choices(KINDS, STRONG_FROM)[number]).tolist()
 
 
 @EVERY
 def test_the_picked_forest_drops_silent_trees_and_scores_the_same(number: int) -> None:
     """A mixture as a forest of its own has the same scores, without the trees that it does not listen to."""
     one = reading()
-    a, b, kind = choices(KINDS)[number]
+    a, b, kind = choices(KINDS, STRONG_FROM)[number]
     found = _forest(one, (a, b, kind))
     assert found.scores(CELLS).tolist() == plain_scores(one, (a, b, kind)).tolist()
     heard = sum(kind in ("", name) for name in KINDS) if b else 0
@@ -94,18 +94,19 @@ def test_scores_are_logarithms() -> None:
 
 def test_the_list_is_short_public_and_without_doubles() -> None:
     """It follows from the kinds of trees alone; the mixtures that need no asking are on it."""
-    found = choices(KINDS)
+    found = choices(KINDS, STRONG_FROM)
     assert len(set(found)) == len(found) < 40
     assert {(*STRONG, ""), (*WEAK, "")} <= set(found)
     assert {kind for _, _, kind in found} == {"", *KINDS}
-    assert found == choices(("likely", "quantile", "data"))
+    assert found == choices(("likely", "quantile", "data"), STRONG_FROM)
+    assert choices(KINDS, STRONG_FROM - 1) == [one for one in found if not one[2]]
 
 
 def test_public_weights_prefer_the_usual() -> None:
     """The usual mixture weighs most, those of one kind least; all of them can be picked."""
     usual = (*WEAK, "")
-    weights = mixtures(reading(), usual).weights
-    for choice, weight in zip(choices(KINDS), weights.tolist(), strict=True):
+    weights = mixtures(reading(), choices(KINDS, STRONG_FROM), usual).weights
+    for choice, weight in zip(choices(KINDS, STRONG_FROM), weights.tolist(), strict=True):
         assert weight == (PREFERRED if choice == usual else COMMON if not choice[2] else 1)
 
 
@@ -123,12 +124,12 @@ def test_the_reader_that_labels_most_rows_right_is_picked() -> None:
     """With much epsilon the picked forest gets as many rows right as the best of all."""
     one = reading()
     rows = some_rows(60)
-    opened = session(held(rows), Step("pick", "pick", 10**13, cells=len(choices(KINDS))))
+    opened = session(held(rows), Step("pick", "pick", 10**13, cells=len(choices(KINDS, STRONG_FROM))))
     picked = read(opened, one, ask=True, strength=1.0)
     frame = {"c": [row[2] for row in rows], "x": [row[1] for row in rows]}
     grid, truth = cells(SCHEMA, frame), np.array([row[3] for row in rows])
     names = np.array(SCHEMA.classes)
-    right = [int((names[_forest(one, choice).predict(grid)] == truth).sum()) for choice in choices(KINDS)]
+    right = [int((names[_forest(one, choice).predict(grid)] == truth).sum()) for choice in choices(KINDS, STRONG_FROM)]
     assert int((names[picked.predict(grid)] == truth).sum()) == max(right) > min(right)
     chosen = opened.facts["reader"]
-    assert (chosen["naive_bayes"], chosen["trees"], chosen["kind"]) in choices(KINDS)
+    assert (chosen["naive_bayes"], chosen["trees"], chosen["kind"]) in choices(KINDS, STRONG_FROM)
