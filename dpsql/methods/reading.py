@@ -3,7 +3,8 @@
 A row's score for a class is the log of the class's share, plus a factor times the lifts of its features (naive Bayes),
 plus a factor times the mean lift of the leaves it reaches. Naive Bayes counts what two features share twice, so factors
 below 1 are on the list; lifts of leaves are shrunk, so factors above 1 are too. Some mixtures listen to the trees of
-one kind alone; these are offered where there are rows enough to tell so many apart. Whole numbers throughout: a factor is in sixtieths, a lift in 1/1024 nat.
+one kind alone; these are offered where there are rows enough to tell so many apart. Whole numbers throughout: a factor
+is in sixtieths, a lift in 1/1024 nat.
 """
 
 from __future__ import annotations

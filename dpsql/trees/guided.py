@@ -2,7 +2,8 @@
 
 Two kinds. A *quantile* tree draws a feature by how much it tells and splits it where a random share of the rows (30 to
 70 %) lies left. A *likely* tree takes at each node, of a random half of the features, the split that would tell the
-classes apart best if features were independent within each class. Groups of cells are never parted: a split is a threshold between the ordered groups of a profile.
+classes apart best if features were independent within each class. Groups of cells are never parted: a split is a
+threshold between the ordered groups of a profile.
 """
 
 from __future__ import annotations
