@@ -17,6 +17,7 @@ from dpsql.schema import Schema
 WASTE, DOUBTFUL, HELPS, AMPLE = "not worth the budget", "doubtful", "likely to help", "more than needed"
 _REGIMES = {
     "public": "too little for marginals: trees grown without data are counted, and nothing else",
+    "alone": "marginals of every feature and nothing else: trees would add more noise than they tell",
     "guided": "marginals of every feature, trees that they guide, and a private choice of how to read both",
 }
 
@@ -119,7 +120,8 @@ class Outlook:
 
     @property
     def _leaves(self) -> Step:
-        return self.plan.step("counts")
+        """The step that counts leaves; where marginals stand alone, their bins are the leaves."""
+        return next((step for step in self.plan.steps if step.name == "counts"), self.plan.steps[-1])
 
 
 def outlook(schema: Schema, rows: int, nano_epsilon: int, problem: Problem) -> Outlook:

@@ -21,6 +21,7 @@ from dpsql.errors import (
     UsageError,
 )
 from dpsql.expect import VISIBLE
+from dpsql.methods.advice import ALONE
 from dpsql.outlook import AMPLE, DOUBTFUL, HELPS, WASTE
 from dpsql.schema import Numeric, Schema, Unit
 from tests.tables import SCHEMA, TARGET, UNITS, fill, memory, on_disk, rows_of, run, shape, some_rows, stored
@@ -60,8 +61,9 @@ def test_figures_are_those_of_the_plan(schema: Schema, rows: int, epsilon: float
     now = found.now
     assert now is not None
     assert now.plan == plan
-    assert (now.trees, now.depth) == (plan.parameters["trees"], plan.parameters["planned_depth"])
-    counts = next(step for step in plan.to_dict()["steps"] if step["name"] == "counts")
+    leaves = "marginals" if plan.parameters["regime"] == ALONE else "counts"
+    assert (now.trees, now.depth) == (plan.step(leaves).trees, plan.parameters["planned_depth"])
+    counts = next(step for step in plan.to_dict()["steps"] if step["name"] == leaves)
     assert now.leaf_deviation == pytest.approx(math.sqrt(2) * counts["noise_scale"])
     assert counts["expected_error"] == f"standard deviation {now.leaf_deviation:.3g} rows per count"
     assert found.to_dict()["steps"] == plan.to_dict()["steps"]

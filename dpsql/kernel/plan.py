@@ -21,7 +21,8 @@ from dpsql.schema import Unit
 
 NANO = 10**9
 OPERATIONS = (
-    "size", "leaf_counts", "leaf_sums", "leaf_labels", "histograms", "choose", "score_counts", "pick", "later",
+    "size", "leaf_counts", "leaf_sums", "leaf_labels", "histograms", "choose", "score_counts", "pick", "linear",
+    "later",
 )  # fmt: skip
 #: Operations that read public features alone. They cost nothing, and only a plan for labels may have them.
 FREE = ("public_size", "public_splits", "pseudo_counts")
@@ -39,7 +40,8 @@ class Step:
 
     `trees` and `shared` say how rows meet trees: disjoint trees see each row once, shared trees each see every row.
     `axes` is the number of histograms per tree. `cells` is the number of values that come out, `classes` of
-    them per leaf, `row_weight` what one row adds to the values of a tree (1, or the steps of a target). `utility` names
+    them per leaf, `row_weight` what one row adds to the values of a tree (1, the steps of a target, or the
+    sensitivity of a strategy). `utility` names
     what `choose` maximises, `most` what it cuts counts off at, `published` an unproven variant. A step of several
     `uses` may be asked that often; the uses share its epsilon, each naming its part. The operation "later" is an
     allowance for steps that are planned once an earlier answer is known (`Session.later`).

@@ -34,6 +34,7 @@ from dpsql.kernel.plan import FEATURES, LARGEST_SCALE, UNLABELLED, Composition, 
 from dpsql.kernel.utility import CLASSLESS
 from dpsql.mechanisms.choose import exponential
 from dpsql.schema import CELLS, Feature, Schema
+from dpsql.strategies.strategy import Strategy
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes as axes_of
 from dpsql.trees.mixtures import Mixtures
@@ -130,6 +131,24 @@ class Session:
         step = self._take(name, "leaf_counts", forest=forest, cells=forest.leaves * len(self.schema.classes))
         counts = self._rows.leaf_counts(forest, _part(step), shared=step.shared)
         return _noisy(counts, step, self.plan)
+
+    def linear(self, name: str, cells: Forest, strategy: Strategy) -> NoisyCounts:
+        """Return noisy answers to a strategy's questions about the cells of a tree, by class (questions × classes).
+
+        The cells are leaves: of one tree, or of several that see disjoint rows.
+
+        Proof: each row is in one cell, so it adds one column of the strategy to the answers for its class: whole
+        numbers that come to at most Δ together, the strategy's sensitivity, which is worked out here from the numbers
+        that are asked, never taken from a plan or a cache. So all answers change by at most c·Δ in L1 (L2 too), and
+        discrete Laplace noise of that scale over epsilon on every answer gives epsilon as in `leaf_counts`. That one
+        count reaches several answers is in Δ. Least squares, and whatever is read from it, is post-processing.
+        """
+        if strategy.cells != cells.leaves:
+            raise AllowanceExceeded(f'step "{name}" asks about other cells than its rows are in.')
+        count = strategy.questions * len(self.schema.classes)
+        step = self._take(name, "linear", forest=cells, cells=count, row_weight=strategy.sensitivity)
+        counts = self._rows.leaf_counts(cells, _part(step), shared=False)
+        return _noisy(np.asarray(strategy.answer(counts), np.int64), step, self.plan)
 
     def leaf_sums(self, name: str, forest: Forest) -> NoisyCounts:
         """Return two noisy sums for every leaf: the steps of its rows' targets below `upper`, and those above `lower`.
@@ -299,6 +318,7 @@ class Session:
         axes: int = 1,
         cells: int = 1,
         nano_epsilon: int | None = None,
+        row_weight: int | None = None,
     ) -> Step:
         """Use up a step, or a part of one of several uses, after checking that it is asked for as it was declared.
 
@@ -309,8 +329,8 @@ class Session:
         if step is None:
             raise AllowanceExceeded(f'step "{name}" is not in the plan or was already used.')
         trees = 1 if forest is None else forest.trees
-        asked = (operation, trees, axes)
-        declared = (step.operation, step.trees, step.axes)
+        asked = (operation, trees, axes, step.row_weight if row_weight is None else row_weight)
+        declared = (step.operation, step.trees, step.axes, step.row_weight)
         if asked != declared or cells > step.cells:
             raise AllowanceExceeded(
                 f'step "{name}" was declared as {declared} with {step.cells} values, not {asked} with {cells}.'
@@ -338,7 +358,7 @@ class Session:
                     f'step "{step.name}" was declared for targets of {step.row_weight} steps, not {self.schema.steps}.'
                 )
             return
-        by_class = step.operation in ("leaf_counts", "leaf_labels", "score_counts", "pick") or cells == 0
+        by_class = step.operation in ("leaf_counts", "leaf_labels", "score_counts", "pick", "linear") or cells == 0
         by_class |= step.operation == "choose" and step.utility not in CLASSLESS
         if by_class and self.schema.target is not None:
             raise AllowanceExceeded(f'step "{step.name}" asks for classes, but the label is a number.')

@@ -8,6 +8,7 @@ from dpsql.methods.base import Method, regression
 from dpsql.methods.fs import Fs
 from dpsql.methods.id3 import Id3
 from dpsql.methods.maxtree import Maxtree
+from dpsql.methods.mrf import Mrf
 from dpsql.methods.pte import Pte
 from dpsql.methods.rdt import Rdt
 from dpsql.methods.rosnam import Rosnam
@@ -19,7 +20,7 @@ from dpsql.schema import Schema
 
 METHODS: dict[str, Method] = {
     method.name: method
-    for method in (Auto(), Rosnam(), Rdt(), Id3(), Snr(), Spe(), Sspe(), Pte(), SsRdt(), Fs(), Maxtree())
+    for method in (Auto(), Rosnam(), Rdt(), Id3(), Snr(), Spe(), Sspe(), Pte(), SsRdt(), Fs(), Maxtree(), Mrf())
 }
 DEFAULT = "auto"
 #: The method for numeric targets that a front takes when none is named.

@@ -5,6 +5,7 @@ unit, so that noise of scale 1/epsilon on a count is one of these rows.
 
 - **Regime.** Marginals of all features drown below 2.2 rows for each feature, twice as many for a number (its rows are
   spread over more bins), times classes^1.5. There *public* trees, grown without data, are counted and nothing else.
+- **Alone.** Below 300 rows trees would add more noise than they tell: marginals get everything.
 - **Marginals** get what brings the noise scale of a count, m/epsilon, down to an eightieth of all rows, but never more
   than 75 % of what is left for them and the trees (90 % below 16 rows for each feature and class), and no less than a
   share that falls with the rows, as counts of leaves become worth their noise: 80 % at 500 rows, 36 % from 3700 on.
@@ -23,7 +24,7 @@ from dataclasses import dataclass
 
 from dpsql.schema import Numeric, Schema
 
-PUBLIC, GUIDED = "public", "guided"
+PUBLIC, ALONE, GUIDED = "public", "alone", "guided"
 #: The kind of the tree whose splits are chosen on rows; the others follow from the marginals.
 DATA = "data"
 #: Shares of epsilon, in hundredths.
@@ -41,6 +42,8 @@ _UNASKED = (0.8, 0.9)
 _CLEAR = 80
 #: Below so many rows for each feature and class trees can hardly be afforded.
 _STARVED_ROWS = 16
+#: Below so many rows marginals speak alone.
+_ALONE_ROWS = 300
 #: Five trees need so many rows each, in the share of epsilon that counts its leaves.
 _FIVE_ROWS = 350
 #: Marginals stand out of the noise from so many rows for each feature, twice as many for a number, times classes^1.5.
@@ -65,12 +68,16 @@ class Advice:
     @property
     def kinds(self) -> tuple[str, ...]:
         """The kinds of the trees: one is chosen on rows, of the others every second is likely, the rest quantile."""
+        if self.regime == ALONE:
+            return ()
         others = self.trees - 1
         return ("likely",) * (others - others // 2) + ("quantile",) * (others // 2) + (DATA,)
 
 
-def advise(schema: Schema, rows: float, epsilon: float, *, wanted: int | None = None) -> Advice:
+def advise(schema: Schema, rows: float, epsilon: float, *, wanted: int | None = None, shaped: bool = False) -> Advice:
     """Return the advice for a table of about so many rows; `wanted` is a number of trees that somebody insists on.
+
+    With `shaped` somebody said what trees should look like: then marginals never stand alone.
 
     >>> from dpsql.schema import Boolean
     >>> schema = Schema("y", ("a", "b"), tuple(Boolean(f"x{n}") for n in range(10)))
@@ -83,6 +90,8 @@ def advise(schema: Schema, rows: float, epsilon: float, *, wanted: int | None = 
     if strength < _GUIDED_ROWS * classes**1.5 * (features + numeric):
         trees, depth = _public_shape(strength, wanted)
         return Advice(PUBLIC, strength, trees, depth, zoom=False, pick=False, calibration=False, marginals=0.0)
+    if strength < _ALONE_ROWS and wanted is None and not shaped:
+        return Advice(ALONE, strength, 0, 1, zoom=False, pick=False, calibration=False, marginals=1.0)
     pick = strength >= _PICK_ROWS
     marginals = _marginals(strength, features, classes, pick=pick)
     trees = wanted or _trees(strength, marginals, classes)

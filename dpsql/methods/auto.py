@@ -17,8 +17,8 @@ Ours. Steps, all through the kernel (`methods/advice.py` says how much each gets
 7. `calibration`: how sure the model is and how often it is right, as noisy counts. They set one number, by which all
    log shares are divided, so that probabilities mean what they say (`methods/calibrate.py`). Labels do not change.
 
-Where epsilon is too small for marginals, trees grown without data are counted instead, and their leaves' shares
-are averaged.
+Where epsilon is small, marginals get all of it and naive Bayes is read alone. Where it is too small for marginals,
+trees grown without data are counted instead, and their leaves' shares are averaged.
 
 Proof: each step is an operation of the kernel (`kernel/session.py`); what happens between them looks at released
 values alone. The steps are sequential, so their epsilons add up to the whole.
@@ -38,12 +38,12 @@ from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.plan import Plan, Sequential, Step
 from dpsql.kernel.session import Session
 from dpsql.methods import advice as advising
-from dpsql.methods.advice import DATA, DEEPEST, PUBLIC, Advice
+from dpsql.methods.advice import ALONE, DATA, DEEPEST, PUBLIC, Advice
 from dpsql.methods.base import Parameter, Whole, resolved
 from dpsql.methods.calibrate import calibrated
 from dpsql.methods.counted import SIZE_SHARE
 from dpsql.methods.greedy import even_weights
-from dpsql.methods.reading import Reading, read
+from dpsql.methods.reading import Reading, alone, read
 from dpsql.methods.spending import DATA_DEPTH, steps
 from dpsql.methods.tiny import public_trees, shared_votes
 from dpsql.methods.zooming import zoomed
@@ -82,8 +82,9 @@ class Auto:
         if nano_epsilon < _SMALLEST:
             raise ParameterError("epsilon", allowed="at least 0.000001", given=nano_epsilon / NANO)
         if schema.rows is not None:
-            advice = advising.advise(schema, schema.rows, nano_epsilon / NANO, wanted=chosen["trees"])
-            facts = {"regime": advice.regime, "trees": advice.trees, "planned_depth": chosen["depth"] or advice.depth}
+            advice = _advice(schema, schema.rows, nano_epsilon, chosen)
+            facts = {"regime": advice.regime, "planned_depth": chosen["depth"] or advice.depth}
+            facts |= {"trees": advice.trees} if advice.trees else {}
             return Plan(self.name, steps(schema, advice, nano_epsilon, schema.rows), schema.unit, chosen | facts)
         share = nano_epsilon * SIZE_SHARE // 100
         size = Step("size", "size", share, note="the size is not declared; it decides how the rest is spent")
@@ -94,9 +95,7 @@ class Auto:
     def structure(self, schema: Schema, plan: Plan) -> Forest:
         """Return what is known before any row is read: the one-feature trees, or the public ones where they are all."""
         if plan.parameters.get("regime") == PUBLIC:
-            advice = advising.advise(
-                schema, schema.rows or 0, plan.nano_epsilon / NANO, wanted=plan.parameters["trees"]
-            )
+            advice = _advice(schema, schema.rows or 0, plan.nano_epsilon, plan.parameters)
             return public_trees(axes(schema), advice, plan.parameters["seed"])
         return one_feature_trees(axes(schema), CELLS)
 
@@ -104,10 +103,10 @@ class Auto:
         """Return the forest that reads marginals and trees as the private choice says."""
         plan, schema = session.plan, session.schema
         rows: float = schema.rows or 0
-        nano_epsilon, trees = plan.nano_epsilon, plan.parameters["trees"]
+        nano_epsilon = plan.nano_epsilon
         if schema.rows is None:
             rows, nano_epsilon = max(1, session.size("size")), plan.step("rest").nano_epsilon
-        advice = advising.advise(schema, rows, nano_epsilon / NANO, wanted=trees)
+        advice = _advice(schema, rows, nano_epsilon, plan.parameters)
         if schema.rows is None:
             session.later("rest", steps(schema, advice, nano_epsilon, rows))
         if advice.regime == PUBLIC:
@@ -115,8 +114,13 @@ class Auto:
         return _Run(session, advice, float(rows)).forest()
 
 
+def _advice(schema: Schema, rows: float, nano_epsilon: int, parameters: Mapping[str, Any]) -> Advice:
+    wanted, shaped = parameters["trees"], parameters["depth"] is not None
+    return advising.advise(schema, rows, nano_epsilon / NANO, wanted=wanted, shaped=shaped)
+
+
 class _Run:
-    """One run in the guided regime: the session, what was advised, and what the noisy answers told so far."""
+    """One run that asks for marginals: the session, what was advised, and what the noisy answers told so far."""
 
     def __init__(self, session: Session, advice: Advice, rows: float) -> None:
         self.session, self.advice = session, advice
@@ -139,13 +143,15 @@ class _Run:
         marginals = self._marginals(stumps)
         totals = class_totals(marginals)
         prior, profiles = class_shares(totals), [profile(one, totals) for one in marginals]
+        spoken = np.concatenate([one.lifts[one.group] for one in profiles])
+        self._note(profiles, totals, stumps)
+        if self.advice.regime == ALONE:
+            return alone(np.log(prior), stumps, spoken)
         rungs = [self._axis_profile(place, marginals, profiles, totals) for place in range(len(self.axes))]
         trees = self._trees(Ladders.of(self.axes, rungs, prior), rungs)
         noisy_counts = self.session.leaf_counts("counts", trees)
         lifts = path_lifts(trees, noisy_counts, prior, self.session.deviation("counts"))
-        spoken = np.concatenate([one.lifts[one.group] for one in profiles])
         reading = Reading(np.log(prior), stumps, spoken, trees, lifts, self.advice.kinds)
-        self._note(profiles, totals, stumps)
         released = read(self.session, reading, ask=self.advice.pick, strength=self.advice.rows)
         return calibrated(self.session, released) if self.advice.calibration else released
 

@@ -64,6 +64,11 @@ def read(session: Session, reading: Reading, *, ask: bool, strength: float) -> V
     return _forest(reading, known[number])
 
 
+def alone(prior: Floats, stumps: Forest, lifts: Floats) -> VotingForest:
+    """Return naive Bayes without any tree, as a forest of one-feature trees."""
+    return _forest(Reading(prior, stumps, lifts, stumps, lifts, ()), (1, 0, ""))
+
+
 def mixtures(reading: Reading, known: Sequence[Choice], usual: Choice) -> Mixtures:
     """Return these mixtures of the prior (part 0), the one-feature trees (1) and the trees of each kind (2, 3, …)."""
     kinds = list(dict.fromkeys(reading.kinds))
@@ -79,7 +84,7 @@ def mixtures(reading: Reading, known: Sequence[Choice], usual: Choice) -> Mixtur
 def _tree_factors(kinds: Sequence[str], factor: float, kind: str) -> list[int]:
     """Return the factor of each kind: what the trees that are listened to share evenly."""
     heard = [one for one in kinds if not kind or one == kind]
-    each = round(factor * WHOLE / len(heard))
+    each = round(factor * WHOLE / max(1, len(heard)))
     return [each if not kind or one == kind else 0 for one in dict.fromkeys(kinds)]
 
 

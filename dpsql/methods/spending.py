@@ -12,7 +12,7 @@ from math import ceil
 
 from dpsql.kernel.plan import Composition, Sample, Sequential, Step
 from dpsql.methods import advice as advising
-from dpsql.methods.advice import DEEPEST, PUBLIC, Advice
+from dpsql.methods.advice import ALONE, DEEPEST, PUBLIC, Advice
 from dpsql.methods.counted import shared_counts
 from dpsql.methods.reading import choices
 from dpsql.schema import CELLS, Schema
@@ -37,6 +37,8 @@ def steps(schema: Schema, advice: Advice, nano_epsilon: int, rows: float) -> Com
     if advice.regime == PUBLIC:
         cells = advice.trees * 2**advice.depth * len(schema.classes)
         return shared_counts(nano_epsilon, advice.trees, schema, cells)
+    if advice.regime == ALONE:
+        return _marginals(schema, nano_epsilon, rows)
     return Sequential(tuple(_guided(schema, advice, nano_epsilon, rows)))
 
 

@@ -17,7 +17,7 @@ from dpsql.database import Database, connect
 from dpsql.errors import ParameterError
 from dpsql.kernel.plan import Plan, Sample, Sequential, placed
 from dpsql.learned import facts
-from dpsql.methods.advice import GUIDED, PUBLIC, advise
+from dpsql.methods.advice import ALONE, GUIDED, PUBLIC, advise
 from dpsql.methods.auto import Auto
 from dpsql.methods.spending import steps
 from dpsql.model import Model
@@ -76,7 +76,7 @@ def test_later_steps_fit_into_what_is_left(schema: Schema, rows: float, nano: in
     found = steps(schema, advice, nano, rows)
     assert found.cost == nano
     names = [step.name for step in placed(found)]
-    assert names == (["counts"] if advice.regime == PUBLIC else
+    assert names == (["counts"] if advice.regime == PUBLIC else ["marginals"] if advice.regime == ALONE else
                      ["zoom"] * advice.zoom + ["marginals", "splits", "counts"] + ["pick"] * advice.pick
                      + ["calibration"] * advice.calibration)  # fmt: skip
     assert Plan("auto", found, schema.unit).nano_epsilon == nano
@@ -230,8 +230,8 @@ def test_facts_have_the_documented_shape(run: Any) -> None:
     # Where the size is bought, noise decides the regime: it is not in the plan, but the facts tell it.
     planned = model.certificate["plan"]["parameters"].get("regime")
     regime = planned or (GUIDED if "features" in model.certificate["facts"] else PUBLIC)
-    assert set(found.features) == ({one.name for one in schema.features} if regime == GUIDED else set())
-    for feature in schema.features if regime == GUIDED else ():
+    assert set(found.features) == (set() if regime == PUBLIC else {one.name for one in schema.features})
+    for feature in () if regime == PUBLIC else schema.features:
         groups = found.features[feature.name].groups
         listed = sorted(cell for group in groups for cell in group)
         # Every cell of the public grid is in one group; a category whose unknown values have a way has none for them.
