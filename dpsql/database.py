@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from dpsql import methods, party, shelf
+from dpsql import predict_private as batching
 from dpsql import register as registering
 from dpsql import train as training
 from dpsql.advise import Recommendation, advise_table, plan_advice
@@ -28,7 +29,9 @@ from dpsql.kernel.ids import add_row_ids
 from dpsql.kernel.noise import approximate
 from dpsql.kernel.plan import Plan
 from dpsql.ledger import Budget, Ledger, format_delta, format_epsilon, parse_delta, parse_epsilon
+from dpsql.methods.batches import BATCH
 from dpsql.model import Model
+from dpsql.predict_private import Structure
 from dpsql.schema import Schema
 from dpsql.update import update
 
@@ -335,6 +338,35 @@ class Database:
         table = self._charged_table(data)
         return evaluate_private(
             self.engine, self.book, found, table, epsilon=epsilon, who=self.who, request_id=request_id
+        )
+
+    # Labels for one batch of new rows, straight from a private table.
+
+    def structure(self, table: str, **parameters: Any) -> Structure:
+        """Return what the trees of a matrix random forest would look like. Reads no row, charges nothing."""
+        return batching.structure(self, table, parameters)
+
+    def plan_batch(
+        self, structure: Structure | str | Path, data: str | Path, *, epsilon: object = 1, way: str = BATCH
+    ) -> tuple[Plan, str]:
+        """Return what labelling a batch would ask and cost, and the table that pays. Charges nothing."""
+        return batching.plan_batch(self, structure, data, epsilon=epsilon, way=way)
+
+    def predict_private(
+        self,
+        structure: Structure | str | Path,
+        data: str | Path,
+        *,
+        epsilon: object = 1,
+        way: str = BATCH,
+        name: str | None = None,
+        request_id: str | None = None,
+    ) -> Model:
+        """Label a batch of new rows under a charged budget; `predict` of the returned model reads them, for free."""
+        if request_id == "":
+            raise ParameterError("request_id", allowed="text, not empty", given=request_id)
+        return batching.predict_private(
+            self, structure, data, epsilon=epsilon, way=way, name=name, request_id=request_id
         )
 
     def plan_evaluation(self, model: str | Model, table: str, *, epsilon: object) -> Plan:

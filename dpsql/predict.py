@@ -21,7 +21,7 @@ from dpsql.engines.base import TableInfo
 from dpsql.engines.files import is_file, read_rows
 from dpsql.errors import BudgetError, ParameterError, UnknownName, UsageError
 from dpsql.kernel.dataset import exposed, fit_features
-from dpsql.schema import Categorical
+from dpsql.schema import Categorical, Schema
 
 if TYPE_CHECKING:
     from dpsql.database import Database
@@ -117,18 +117,22 @@ def public_table(database: Database, name: str, *, hint: str = "score or evaluat
 
 def public_rows(model: Model, name: str) -> pd.DataFrame:
     """Return the model's features of the first rows of a public table."""
-    database = _database(model)
+    return feature_rows(_database(model), model.schema, name, most=_MOST_ROWS)
+
+
+def feature_rows(database: Database, schema: Schema, name: str, *, most: int) -> pd.DataFrame:
+    """Return a schema's features of the first rows of a public table of the database."""
     info = public_table(database, name)
-    fit_features(info, model.schema)
+    fit_features(info, schema)
     columns = []
-    for feature in model.schema.features:
+    for feature in schema.features:
         column = info.column(feature.name)
         assert column is not None
         value: exp.Expr = exp.column(exp.to_identifier(column.name, quoted=True))
         if isinstance(feature, Categorical):
             value = exp.cast(value, exp.DataType.Type.TEXT)
         columns.append(value.as_(feature.name, quoted=True))
-    return database.engine.frame(exp.select(*columns).from_(table_reference(info.table, info.schema)).limit(_MOST_ROWS))
+    return database.engine.frame(exp.select(*columns).from_(table_reference(info.table, info.schema)).limit(most))
 
 
 def _score_file(

@@ -26,7 +26,7 @@ LAYERS: list[set[str]] = [
     {"model", "draft", "outlook", "sizes"},
     {"shelf", "modelsql", "predict", "explain", "learned", "register", "census", "advisetext"},
     {"evaluate", "train", "advise"},
-    {"update", "party", "evaluate_private", "plots"},
+    {"update", "party", "evaluate_private", "predict_private", "plots"},
     {"database"},
     {"attach", "classifier", "demo"},
     {"shell", "bench"},

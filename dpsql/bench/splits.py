@@ -22,10 +22,11 @@ from sqlglot import exp
 
 from dpsql import methods
 from dpsql.bench.scores import Scores, scores
-from dpsql.database import connect
+from dpsql.database import Database, connect
 from dpsql.engines.duckdb import open_file
 from dpsql.engines.files import read_rows
 from dpsql.errors import UsageError
+from dpsql.model import Model
 from dpsql.schema import category_text
 
 #: How many features each synthetic table has. A name may end with another seed of the generator, as in `syn5d:1`.
@@ -131,7 +132,8 @@ def run_split(
     training rows is declared as public or not declared at all: a method that needs it then buys it. NULL is a category
     of its own with `declare_nulls`, in the columns that are known to have some. Every number's range is declared
     `widen` times as wide. Of 100 training rows `labelled` keep their label. For a method that protects labels alone
-    features are declared public; its published form, if it is asked for, runs without a cap.
+    features are declared public; its published form, if it is asked for, runs without a cap. With a parameter `way` of
+    `mrf` the tenth is a batch that is labelled privately.
     """
     train, test = halves(table, split)
     schema = declared(table.schema, rows=len(train) if declare_rows else None, nulls=declare_nulls, widen=widen)
@@ -142,7 +144,7 @@ def run_split(
     cap = None if parameters.get("as_published") else epsilon
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "split.duckdb"
-        create(path, train=train)
+        create(path, train=train, **({"test": test} if "way" in parameters else {}))
         with connect(path) as db:
             db.register("train", schema | {"public_features": labels_alone}, cap=cap)
             if labels_alone:
@@ -150,7 +152,7 @@ def run_split(
             if "delta" in parameters:
                 db.set_cap("train", epsilon, kind="approximate", delta=parameters["delta"])
             started = time.perf_counter()
-            model = db.train("train", epsilon=epsilon, method=method, **parameters)
+            model = _model(db, method, epsilon, parameters)
             seconds = time.perf_counter() - started
             result, spent = db.evaluate(model, test), db.budget("train", model.certificate["kind"]).spent_text
     forest, found = model.released.forest, scored(test[schema["label"]], model.predict_proba(test))
@@ -167,6 +169,14 @@ def run_split(
         found.brier,
         seconds,
     )
+
+
+def _model(db: Database, method: str, epsilon: object, parameters: Mapping[str, Any]) -> Model:
+    """Train, or with a `way` label the held-out rows as a batch."""
+    if "way" not in parameters:
+        return db.train("train", epsilon=epsilon, method=method, **parameters)
+    shape = {name: value for name, value in parameters.items() if name != "way"}
+    return db.predict_private(db.structure("train", **shape), "test", epsilon=epsilon, way=parameters["way"])
 
 
 def scored(labels: pd.Series, shares: pd.DataFrame) -> Scores:

@@ -12,7 +12,7 @@ from types import TracebackType
 import click
 
 from dpsql import __version__
-from dpsql.cli import advising, analyst, books, explaining, measuring, owner, parties, scoring, start
+from dpsql.cli import advising, analyst, batching, books, explaining, measuring, owner, parties, scoring, start
 from dpsql.cli.bench import bench
 from dpsql.cli.output import note, report
 from dpsql.errors import DpsqlError
@@ -30,6 +30,7 @@ _COMMANDS = (
     parties.party,
     scoring.models,
     scoring.show,
+    batching.structure,
     scoring.predict,
     measuring.evaluate,
     scoring.sql,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 import pandas as pd
 
+from dpsql.cli.batching import batch_options, charged_batch
 from dpsql.cli.options import Target, as_json, database
 from dpsql.cli.output import check_new, note, print_json, print_table, say, say_exact, working, write_new
 from dpsql.database import Database
@@ -84,7 +86,7 @@ def show(target: Target, model: str, tree: int, depth: int, as_json: bool) -> No
 
 @click.command()
 @database
-@click.option("--model", required=True, help="The model's name.")
+@click.option("--model", help="The model's name; with --private a name for what is released.")
 @click.option("--table", help="A table of new rows in the database.")
 @click.option("--file", "file", metavar="PATH", help="A CSV or Parquet file of new rows.")
 @click.option("--into", metavar="TABLE", help="Leave the scored rows in the database as a new table.")
@@ -93,10 +95,11 @@ def show(target: Target, model: str, tree: int, depth: int, as_json: bool) -> No
 @click.option("--threshold", metavar="CLASS=P", help="Name this class where its probability is at least P.")
 @click.option("--top", type=int, metavar="K", help="The K most probable classes of each row, in place of the label.")
 @click.option("--to", metavar="PATH", help="Write all predictions to a new CSV file.")
+@batch_options
 @as_json
 def predict(
     target: Target,
-    model: str,
+    model: str | None,
     table: str | None,
     file: str | None,
     into: str | None,
@@ -106,6 +109,7 @@ def predict(
     top: int | None,
     to: str | None,
     as_json: bool,
+    **private: Any,
 ) -> None:
     """Score new rows, in the database or from a file.
 
@@ -114,9 +118,14 @@ def predict(
       dpsql predict --db data.duckdb --model adult_1 --table new_rows --into scored
       dpsql predict --db data.duckdb --model adult_1 --file new_rows.csv --to labels.csv
       dpsql predict --db data.duckdb --model adult_1 --table new_rows --threshold ">50K=0.3"
+      dpsql predict --db data.duckdb --private --model-structure cars.json --table new_cars --epsilon 1
 
     Free of charge, for ever. A registered private table is refused. With --threshold a class that is not probable
     enough gives way to the most probable of the others.
+
+    With --private there is no model yet: the rows are labelled straight from the private table that the structure
+    names, and epsilon is CHARGED for this batch. What is released is stored as a model, so that the same labels can
+    be read again for nothing. dpsql structure writes a structure.
     """
     if (table is None) == (file is None):
         raise UsageError("name the rows to score.", hint="--table TABLE or --file PATH")
@@ -128,7 +137,10 @@ def predict(
     check_new(to)
     data: str | Path = table if table is not None else Path(str(file))
     with target.open() as db:
-        found = db.model(model)
+        found = charged_batch(db, data, model, as_json=as_json, **private)
+        if found is None:
+            return
+        model = found.name
         with working(f"scoring {data}"):
             scored = _scored(found, data, into=into, key=key, proba=proba, threshold=threshold, top=top)
     if not isinstance(scored, pd.DataFrame):

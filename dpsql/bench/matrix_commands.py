@@ -1,0 +1,157 @@
+"""The command `dpsql bench matrix`: strategies, cost and the paper's figures of the matrix random forest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+
+from dpsql.bench import accuracy as measuring
+from dpsql.bench import matrix as measured
+from dpsql.bench import show
+from dpsql.bench.plot import COLOURS, MARKS, check
+from dpsql.bench.results import Results
+from dpsql.bench.splits import tables
+from dpsql.errors import UsageError
+from dpsql.strategies.choose import KINDS
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+WHATS = ("errors", "figures", "cost")
+
+
+@click.command()
+@click.option("--what", type=click.Choice(WHATS), default="errors", show_default=True, help="What to measure.")
+@click.option("--data", type=click.Path(path_type=Path, file_okay=False), default=Path("../shared/data"),
+              show_default=True, help="Folder of the tables.")  # fmt: skip
+@click.option("--sets", help="Tables, separated by commas [default: those of the paper].")
+@click.option("--splits", type=click.IntRange(1), default=10, show_default=True, help="Splits of each point.")
+@click.option("--draws", type=click.IntRange(1), default=1000, show_default=True, help="Draws of noise (errors).")
+@click.option("--seconds", type=click.IntRange(1), default=60, show_default=True, help="Time for each strategy.")
+@click.option("--csv", "file", type=_FILE, help="Keep every split here; none is run twice (figures).")
+@click.option("--plot", type=_FILE, help="Draw the figures into this PNG, SVG or PDF file.")
+@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Splits to run at a time.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON and nothing else.")
+def matrix(
+    what: str,
+    data: Path,
+    sets: str | None,
+    splits: int,
+    draws: int,
+    seconds: int,
+    file: Path | None,
+    plot: Path | None,
+    jobs: int,
+    as_json: bool,
+) -> None:
+    """Measure the matrix random forest: errors of strategies, its figures run again, its cost.
+
+    \b
+    Example:
+      dpsql bench matrix --what errors
+      dpsql bench matrix --what figures --splits 10 --csv matrix.csv --plot matrix.png --jobs 2
+
+    errors: each kind of strategy against asking for every cell, and the proved error against noise that is drawn.
+    figures: figures 2 to 4 of Tajima et al. 2025. cost: seconds for strategy, counts and noise.
+    """
+    if plot is not None:
+        check(plot)
+    found, missing = tables(data, sets.split(",") if sets else list(measured.SETTINGS))
+    for name, why in missing.items():
+        click.echo(f"{name} is skipped: {why}", err=True)
+    known = [one for one in found if one.name in measured.SETTINGS]
+    if not known:
+        raise UsageError("none of the tables can be had.", hint=f"--sets {','.join(list(measured.SETTINGS)[:3])}")
+    if what == "errors":
+        rows = [row for one in known for row in measured.errors(one, draws=draws, seconds=seconds)]
+        show.either({"errors": rows}, _errors(rows), as_json=as_json)
+    elif what == "cost":
+        costs = [{"set": one.name, **measured.cost(one, "1")} for one in known]
+        show.either({"cost": costs}, _table("Cost, seconds", costs), as_json=as_json)
+    else:
+        lines = _figures(data, known, splits, Results(file, measuring.COLUMNS), jobs)
+        if plot is not None:
+            draw(plot, lines)
+        click.echo(json.dumps({"figures": lines}, indent=2)) if as_json else show.table(_table("Figures", lines))
+
+
+def _figures(data: Path, known: Sequence[Any], splits: int, results: Results, jobs: int) -> list[dict[str, Any]]:
+    """Return one line for each point of each panel."""
+    by_name = {one.name: one for one in known}
+    found: list[dict[str, Any]] = []
+    for panel in measured.panels(list(by_name)):
+        for line, points in panel.points.items():
+            for along, question in points:
+                (figure,) = measuring.measure(
+                    data, [by_name[panel.table]], [question], splits=splits, results=results, jobs=jobs
+                )
+                error = figure.standard_error or 0.0
+                found.append({"panel": panel.title, "line": line, "along": panel.along, "at": along,
+                              "mean": figure.mean, "standard_error": error})  # fmt: skip
+    if "car" in by_name:
+        for one in measured.queries(by_name["car"], measured.QUERIES, splits=splits):
+            found.append({"panel": "3b: car, epsilon 2", "line": "batch prediction", "along": "queries",
+                          "at": one["queries"], "mean": one["mean"],
+                          "standard_error": one["standard_error"]})  # fmt: skip
+    return found
+
+
+def draw(file: Path, lines: Sequence[Mapping[str, Any]]) -> None:
+    """Write a picture: a panel for each part of a figure, a line with error bars for each way."""
+    from matplotlib.figure import Figure as Canvas
+
+    titles, names = (list(dict.fromkeys(one[key] for one in lines)) for key in ("panel", "line"))
+    across = min(4, len(titles))
+    down = -(-len(titles) // across)
+    picture = Canvas(figsize=(3.1 * across, 2.6 * down + 0.6), layout="constrained")
+    grid = picture.subplots(down, across, squeeze=False)
+    for axes, title in zip(grid.flat, titles, strict=False):
+        for place, name in enumerate(names):
+            points = [one for one in lines if (one["panel"], one["line"]) == (title, name)]
+            if points:
+                axes.errorbar([one["at"] for one in points], [one["mean"] for one in points],
+                              yerr=[one["standard_error"] for one in points], label=name, capsize=2,
+                              color=COLOURS[place % len(COLOURS)], marker=MARKS[place % len(MARKS)],
+                              markersize=4)  # fmt: skip
+        own = [one for one in lines if one["panel"] == title]
+        ticks = sorted({one["at"] for one in own})
+        axes.set_xscale("log")
+        axes.minorticks_off()
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.set_title(title, fontsize=10)
+        axes.set_xlabel(own[0]["along"], fontsize=9)
+        axes.grid(axis="y", color="#dddddd", linewidth=0.6)
+        axes.tick_params(labelsize=8)
+    for axes in list(grid.flat)[len(titles) :]:
+        axes.set_axis_off()
+    for row in grid:
+        row[0].set_ylabel("accuracy, %", fontsize=9)
+    shown = {
+        label: handle for axes in grid.flat for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    picture.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=3, fontsize=9)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    picture.savefig(file, dpi=110)
+
+
+def _errors(rows: Sequence[Mapping[str, Any]]) -> Table:
+    shown = Table(title="Error of each strategy over that of asking for every cell")
+    for name in ("set", "for", "cells", "best", "error", "drawn / proved", "CPU s", *KINDS):
+        shown.add_column(name, justify="left" if name in ("set", "for", "best") else "right")
+    for one in rows:
+        shown.add_row(one["set"], one["workload"], str(one["cells"]), one["best"], show.number(one["ratio"], places=3),
+                      show.number(one["measured_to_proved"], places=3), show.number(one["cpu_seconds"], places=1),
+                      *(show.number(one["ratios"][kind], places=3) for kind in KINDS))  # fmt: skip
+    return shown
+
+
+def _table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+    shown = Table(title=title)
+    for name in rows[0]:
+        shown.add_column(name.replace("_", " "))
+    for one in rows:
+        shown.add_row(*(show.number(value) if isinstance(value, float) else str(value) for value in one.values()))
+    return shown
