@@ -5,7 +5,8 @@ unit, so that noise of scale 1/epsilon on a count is one of these rows.
 
 - **Regime.** Marginals of all features drown below 2.2 rows for each feature, twice as many for a number (its rows are
   spread over more bins), times classes^1.5. There *public* trees, grown without data, are counted and nothing else.
-- **Alone.** Below 300 rows trees would add more noise than they tell: marginals get everything.
+- **Alone.** Below 300 rows, and up to 1000 below 16 for each feature and class, trees would add more noise than they
+  tell: marginals get everything.
 - **Marginals** get what brings the noise scale of a count, m/epsilon, down to an eightieth of all rows, but never more
   than 75 % of what is left for them and the trees (90 % below 16 rows for each feature and class), and no less than a
   share that falls with the rows, as counts of leaves become worth their noise: 80 % at 500 rows, 36 % from 3700 on.
@@ -42,8 +43,8 @@ _UNASKED = (0.8, 0.9)
 _CLEAR = 80
 #: Below so many rows for each feature and class trees can hardly be afforded.
 _STARVED_ROWS = 16
-#: Below so many rows marginals speak alone.
-_ALONE_ROWS = 300
+#: Below so many rows marginals speak alone: always, and where they starve.
+_ALONE_ROWS, _ALONE_STARVED_ROWS = 300, 1000
 #: Five trees need so many rows each, in the share of epsilon that counts its leaves.
 _FIVE_ROWS = 350
 #: Marginals stand out of the noise from so many rows for each feature, twice as many for a number, times classes^1.5.
@@ -90,10 +91,11 @@ def advise(schema: Schema, rows: float, epsilon: float, *, wanted: int | None = 
     if strength < _GUIDED_ROWS * classes**1.5 * (features + numeric):
         trees, depth = _public_shape(strength, wanted)
         return Advice(PUBLIC, strength, trees, depth, zoom=False, pick=False, calibration=False, marginals=0.0)
-    if strength < _ALONE_ROWS and wanted is None and not shaped:
+    starved = strength < _STARVED_ROWS * features * classes
+    if strength < (_ALONE_STARVED_ROWS if starved else _ALONE_ROWS) and wanted is None and not shaped:
         return Advice(ALONE, strength, 0, 1, zoom=False, pick=False, calibration=False, marginals=1.0)
     pick = strength >= _PICK_ROWS
-    marginals = _marginals(strength, features, classes, pick=pick)
+    marginals = _marginals(strength, features, pick=pick, starved=starved)
     trees = wanted or _trees(strength, marginals, classes)
     return Advice(
         GUIDED,
@@ -107,12 +109,12 @@ def advise(schema: Schema, rows: float, epsilon: float, *, wanted: int | None = 
     )
 
 
-def _marginals(strength: float, features: int, classes: int, *, pick: bool) -> float:
+def _marginals(strength: float, features: int, *, pick: bool, starved: bool) -> float:
     """Return the share of marginals in what is left for them and the trees."""
     least, largest = _UNASKED
     if pick:
         least = max(_FLOOR, _LEAST * (_PICK_ROWS / strength) ** _FALLS)
-        largest = _LARGEST_STARVED if strength < _STARVED_ROWS * features * classes else _LARGEST
+        largest = _LARGEST_STARVED if starved else _LARGEST
     return max(least, min(largest, _CLEAR * features / strength))
 
 

@@ -19,8 +19,9 @@ from pathlib import Path
 
 import numpy as np
 
+from dpsql.errors import ParameterError
 from dpsql.strategies import marginals, pidentity, weighted
-from dpsql.strategies.strategy import DENSE, Dense, Floats, Partition, Strategy, identity
+from dpsql.strategies.strategy import Dense, Floats, Partition, Strategy, identity
 from dpsql.strategies.workload import Leaves, Workload
 
 KINDS = ("identity", "marginals", "trees", "leaves", "pidentity")
@@ -65,6 +66,8 @@ def best_strategy(
     workload: Workload, *, kind: str = "", seconds: float = SECONDS, progress: Progress = lambda what: None
 ) -> Found:
     """Return the best strategy for a workload, or the best of one kind; found before, it is not looked for again."""
+    if kind not in ("", *KINDS):
+        raise ParameterError("strategy", allowed=f"one of {', '.join(KINDS)}", given=kind)
     key = (workload.key(), kind)
     if key not in _known:
         stored = _stored(key, workload)
@@ -98,25 +101,11 @@ Look = Callable[[], tuple[Strategy, float] | None]
 
 def _kinds(workload: Workload, go_on: Callable[[], bool]) -> Iterator[tuple[str, Look]]:
     yield "identity", lambda: (identity(workload.cells), workload.length)
-    yield "marginals", lambda: _marginals(workload, go_on)
+    yield "marginals", lambda: marginals.marginals(workload, go_on)
     if isinstance(workload, Leaves):
         yield "trees", lambda: _trees(workload, cells=True)
         yield "leaves", lambda: _trees(workload, cells=False)
     yield "pidentity", lambda: _p_identity(workload, go_on)
-
-
-def _marginals(workload: Workload, go_on: Callable[[], bool]) -> tuple[Strategy, float] | None:
-    found = marginals.marginals(workload, go_on)
-    if found is None:
-        return None
-    weights = np.zeros(2 ** len(workload.sizes))
-    for subset in range(len(weights)):
-        own = marginals.groups(workload.sizes, subset)
-        weights[subset] = sum(
-            block.largest for block in found.blocks if isinstance(block, Partition) and np.array_equal(block.group, own)
-        )
-    error = marginals.weighted_error(weights, marginals.parts(workload), marginals.action(workload.sizes))
-    return found, error / found.sensitivity**2
 
 
 def _trees(workload: Leaves, *, cells: bool) -> tuple[Strategy, float] | None:
@@ -193,8 +182,5 @@ def _stored(key: tuple[str, str], workload: Workload) -> Found | None:
                 for kind, ratio, seconds in held["tried"]
             )
             return Found(strategy, float(held["spread"][0]), tried, workload.length)
-    except (OSError, ValueError, KeyError):
+    except Exception:  # noqa: BLE001  whatever is wrong with a file, it is looked for anew
         return None
-
-
-__all__ = ["DENSE", "KINDS", "Found", "Tried", "best_strategy"]

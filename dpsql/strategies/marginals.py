@@ -28,22 +28,25 @@ MOST_FEATURES = 12
 STEPS = 400
 
 
-def marginals(workload: Workload, go_on: Callable[[], bool] = lambda: True) -> Strategy | None:
-    """Return the best strategy of marginals that was found; None where cells are no product, or a large one."""
+def marginals(workload: Workload, go_on: Callable[[], bool] = lambda: True) -> tuple[Strategy, float] | None:
+    """Return the best strategy of marginals that was found, with its spread; None for no (or a large) product."""
     count = len(workload.sizes)
     if not 1 <= count <= MOST_FEATURES:
         return None
     needed, acts = parts(workload), action(workload.sizes)
     best: tuple[float, Floats] | None = None
     for start in _starts(count, needed):
-        found = descend(lambda root: _slope(root, needed, acts), np.sqrt(start), steps=STEPS, go_on=go_on) ** 2
-        error = weighted_error(_rounded(found).astype(np.float64), needed, acts)
+        weights = descend(lambda root: _slope(root, needed, acts), np.sqrt(start), steps=STEPS, go_on=go_on) ** 2
+        error = weighted_error(_rounded(weights).astype(np.float64), needed, acts)
         if best is None or error < best[0]:
-            best = error, found
+            best = error, weights
         if not go_on():
             break
     assert best is not None
-    return of_weights(workload.sizes, _rounded(best[1])) if np.isfinite(best[0]) else None
+    if not np.isfinite(best[0]):
+        return None
+    found = of_weights(workload.sizes, _rounded(best[1]))
+    return found, best[0] / found.sensitivity**2
 
 
 def of_weights(sizes: tuple[int, ...], weights: Ints) -> Strategy:

@@ -33,6 +33,9 @@ class Partition:
     group: Ints
     weight: Ints
 
+    def __post_init__(self) -> None:
+        _freeze(self, "group", "weight")
+
     @classmethod
     def even(cls, group: Ints, weight: int) -> Partition:
         """Return the partition in which all cells weigh the same."""
@@ -50,8 +53,11 @@ class Partition:
 
     @property
     def whole(self) -> bool:
-        """Whether all weights are whole numbers from 1 on."""
-        return self.weight.dtype == np.int64 and bool(self.weight.min() > 0)
+        """Whether groups are numbers from 0 on and weights whole numbers from 1 to the largest, one for each cell."""
+        numbers = self.group.dtype == self.weight.dtype == np.int64 and self.group.ndim == 1
+        if not numbers or self.group.shape != self.weight.shape or not len(self.group):
+            return False
+        return bool(self.group.min() >= 0 and self.weight.min() >= 1 and self.weight.max() <= LARGEST_ENTRY)
 
     @cached_property
     def questions(self) -> int:
@@ -80,6 +86,9 @@ class Dense:
 
     matrix: Ints
 
+    def __post_init__(self) -> None:
+        _freeze(self, "matrix")
+
     @property
     def cells(self) -> int:
         """The number of cells."""
@@ -92,8 +101,11 @@ class Dense:
 
     @property
     def whole(self) -> bool:
-        """Whether all entries are whole numbers, and there are not too many."""
-        return self.matrix.dtype == np.int64 and self.matrix.size <= DENSE
+        """Whether all entries are whole numbers within bounds, some are not 0, and there are not too many."""
+        if self.matrix.dtype != np.int64 or self.matrix.ndim != 2 or not 0 < self.matrix.size <= DENSE:
+            return False
+        # Not by absolute values: that of the smallest whole number of 64 bits is itself.
+        return bool(self.matrix.min() >= -LARGEST_ENTRY and self.matrix.max() <= LARGEST_ENTRY and self.matrix.any())
 
     @property
     def questions(self) -> int:
@@ -123,11 +135,11 @@ class Strategy:
     blocks: tuple[Partition | Dense, ...]
 
     def __post_init__(self) -> None:
+        if not self.blocks or not all(one.whole for one in self.blocks):
+            raise ParameterError("strategy", allowed=f"whole numbers up to {LARGEST_ENTRY}", given=self.name)
         widths = {one.cells for one in self.blocks}
         if widths != {self.cells}:
             raise ParameterError("strategy", allowed=f"questions about {self.cells} cells", given=sorted(widths))
-        if not all(one.whole and 0 < one.largest <= LARGEST_ENTRY for one in self.blocks):
-            raise ParameterError("strategy", allowed=f"whole numbers up to {LARGEST_ENTRY}", given=self.name)
 
     @property
     def questions(self) -> int:
@@ -156,6 +168,14 @@ class Strategy:
         for one in self.blocks:
             yield one, answers[start : start + one.questions]
             start += one.questions
+
+
+def _freeze(block: object, *names: str) -> None:
+    """Keep copies of the arrays that nobody can write to: a sensitivity, once worked out, must stay true."""
+    for name in names:
+        copied = np.array(getattr(block, name))
+        copied.flags.writeable = False
+        object.__setattr__(block, name, copied)
 
 
 def identity(cells: int) -> Strategy:

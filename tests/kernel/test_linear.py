@@ -180,8 +180,8 @@ def as_declared(opened: Session) -> object:
 
 
 REFUSED: dict[str, tuple[Step, Ask]] = {
-    "fewer cells": (STEP, lambda opened: opened.linear("cells", CELLS, identity(9))),
-    "more cells": (STEP, lambda opened: opened.linear("cells", CELLS, identity(11))),
+    "fewer cells": (linear_step(CELLS, identity(9)), lambda opened: opened.linear("cells", CELLS, identity(9))),
+    "more cells": (linear_step(CELLS, identity(11)), lambda opened: opened.linear("cells", CELLS, identity(11))),
     "other trees": (STEP, lambda opened: opened.linear("cells", SEVERAL, MIXED)),
     "more trees": (STEP, lambda opened: opened.linear("cells", SEVERAL, mixed(SEVERAL))),
     "fewer trees": (replace(STEP, trees=2), as_declared),

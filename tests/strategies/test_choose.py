@@ -226,7 +226,9 @@ def only_file(folder: Path) -> Path:
     return found
 
 
-@pytest.mark.parametrize("content", [b"no strategy at all", b"\x93NUMPY"], ids=["text", "no numbers"])
+@pytest.mark.parametrize(
+    "content", [b"no strategy at all", b"\x93NUMPY", b"", b"PK\x03\x04"], ids=["text", "no numbers", "nothing", "cut"]
+)
 def test_a_broken_file_is_ignored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes) -> None:
     """What cannot be read is looked for again, and written anew."""
     monkeypatch.setenv("DPSQL_CACHE", str(tmp_path))
@@ -310,3 +312,9 @@ def test_the_winner_has_less_noise_than_every_cell() -> None:
     errors = [measured(workload, one, Fraction(3 * one.strategy.sensitivity), seed=9).mean() for one in (best, every)]
     assert errors[0] / errors[1] == pytest.approx(best.ratio, rel=0.1)
     assert best.ratio < 0.5
+
+
+def test_an_unknown_kind_is_refused() -> None:
+    """A kind that there is not is named, not taken for another."""
+    with pytest.raises(ParameterError, match="identity"):
+        best_strategy(SHALLOW["one level"], kind="no such kind")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -127,27 +128,41 @@ def test_groups_are_combinations_of_values(subset: int) -> None:
     assert set(found.tolist()) == set(range(len(set(seen))))
 
 
+def best(workload: Workload, go_on: Callable[[], bool] = lambda: True) -> tuple[Strategy, float]:
+    """Return the strategy of marginals that is found, and its spread."""
+    found = marginals(workload, go_on)
+    assert found is not None
+    return found
+
+
+def test_a_feature_of_one_value_changes_nothing() -> None:
+    """With it or without it a subset has the same groups; the spread is still that of the matrix."""
+    workload = Leaves((1, 3), np.array([[0, 1, 2], [3, 3, 4]]))
+    found, spread = best(workload)
+    assert spread * found.sensitivity**2 == pytest.approx(true_error(workload, found))
+
+
 @EACH
 def test_what_is_found_is_no_worse_than_every_cell(workload: Workload) -> None:
     """The identity is one of the starts, so the error is never more than a little above its own, rounding included."""
-    found = marginals(workload)
-    assert found is not None
+    found, spread = best(workload)
+    assert spread * found.sensitivity**2 == pytest.approx(true_error(workload, found))
     assert true_error(workload, found) <= 1.01 * workload.length
 
 
 def test_trees_of_one_level_gain() -> None:
     """Where each leaf is a value of one feature, marginals have a fraction of the error of single cells."""
     workload = grown((4, 4, 4), trees=20, depth=1)
-    found = marginals(workload)
-    assert found is not None
+    found, spread = best(workload)
+    assert spread * found.sensitivity**2 == pytest.approx(true_error(workload, found))
     assert true_error(workload, found) < 0.5 * workload.length
 
 
 @EACH
 def test_rounded_weights_have_the_sensitivity_of_the_strategy(workload: Workload) -> None:
     """Weights are whole parts of the largest, and the sensitivity is the sum of those that are asked."""
-    found = marginals(workload)
-    assert found is not None
+    found, spread = best(workload)
+    assert spread * found.sensitivity**2 == pytest.approx(true_error(workload, found))
     weights = [block.largest for block in found.blocks]
     assert max(weights) <= PARTS
     assert math.gcd(*weights) == 1
@@ -179,6 +194,5 @@ def test_too_many_features_have_none_either() -> None:
 def test_without_time_the_first_start_is_taken() -> None:
     """Told to stop at once, it still gives a strategy that determines the workload."""
     workload = grown((3, 2, 4), trees=20, depth=2)
-    found = marginals(workload, lambda: False)
-    assert found is not None
+    found, _ = best(workload, lambda: False)
     assert np.linalg.matrix_rank(dense(found)) == workload.cells

@@ -118,18 +118,20 @@ WIDTHS: dict[str, tuple[Partition | Dense, ...]] = {
     "fewer cells": (Partition.even(np.arange(3), 1),),
     "more cells": (Dense(np.ones((1, 5), np.int64)),),
     "one block of two": (EVEN, Partition.even(np.arange(3), 1)),
-    "no block": (),
 }
 
 
 @pytest.mark.parametrize("blocks", WIDTHS.values(), ids=WIDTHS)
 def test_other_widths_are_refused(blocks: tuple[Partition | Dense, ...]) -> None:
-    """Every block is about the same number of cells, and there is at least one."""
+    """Every block is about the same number of cells."""
     with pytest.raises(ParameterError, match="4 cells"):
         Strategy("wrong", 4, blocks)
 
 
 ODD: dict[str, Partition | Dense] = {
+    "float groups": Partition(np.arange(4.0), np.ones(4, np.int64)),  # type: ignore[arg-type]
+    "groups below 0": Partition(np.arange(4) - 1, np.ones(4, np.int64)),
+    "too few weights": Partition(np.arange(4), np.ones(1, np.int64)),
     "float weights": Partition(np.arange(4), np.full(4, 1.5)),
     "whole floats": Partition(np.arange(4), np.ones(4)),  # type: ignore[arg-type]
     "float entries": Dense(np.full((2, 4), 0.5)),
@@ -149,6 +151,31 @@ def test_other_entries_are_refused(block: Partition | Dense) -> None:
     """Entries are whole numbers within bounds; a partition's are above 0, a dense block has at least one."""
     with pytest.raises(ParameterError, match="whole numbers"):
         Strategy("wrong", 4, (EVEN, block))
+
+
+def test_there_is_at_least_one_block() -> None:
+    """No question is no strategy."""
+    with pytest.raises(ParameterError):
+        Strategy("wrong", 4, ())
+
+
+def test_the_smallest_whole_number_is_no_entry() -> None:
+    """Its absolute value is itself, below 0: a sensitivity worked out with it would be far too small."""
+    with pytest.raises(ParameterError, match="whole numbers"):
+        Strategy("wrong", 2, (Dense(ints(1, -(2**63))[None, :]),))
+
+
+def test_nobody_can_change_a_strategy_after_its_sensitivity_is_known() -> None:
+    """Arrays are copies that cannot be written to: neither the block's own nor the one it was made of."""
+    weight, matrix = ints(1, 1), ints(1, 2)[None, :]
+    strategy = Strategy("both", 2, (Partition(np.arange(2), weight), Dense(matrix)))
+    known = strategy.sensitivity
+    weight[:], matrix[:] = 100, 100
+    for block in strategy.blocks:
+        array = block.weight if isinstance(block, Partition) else block.matrix
+        with pytest.raises(ValueError, match="read-only"):
+            array[:] = 100
+    assert strategy.sensitivity == known == np.sum([one.column_sums for one in strategy.blocks], axis=0).max() == 3
 
 
 @pytest.mark.parametrize("sign", [1, -1])
