@@ -168,7 +168,7 @@ def _stored(key: tuple[str, str], workload: Workload) -> Found | None:
     if file is None or not file.exists():
         return None
     try:
-        with np.load(file, allow_pickle=False) as held:
+        with file.open("rb") as opened, np.load(opened, allow_pickle=False) as held:
             blocks: list[Partition | Dense] = []
             while f"{len(blocks)}_group" in held or f"{len(blocks)}_matrix" in held:
                 number = len(blocks)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpsql.errors import ParameterError
 from dpsql.mechanisms.noise import discrete_laplace
 from dpsql.strategies import choose
 from dpsql.strategies.choose import CLEARLY, KINDS, Found, best_strategy
@@ -226,9 +227,10 @@ def only_file(folder: Path) -> Path:
     return found
 
 
-@pytest.mark.parametrize(
-    "content", [b"no strategy at all", b"\x93NUMPY", b"", b"PK\x03\x04"], ids=["text", "no numbers", "nothing", "cut"]
-)
+BROKEN = {"text": b"no strategy at all", "no numbers": b"\x93NUMPY", "nothing": b"", "cut": b"PK\x03\x04"}
+
+
+@pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN)
 def test_a_broken_file_is_ignored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes) -> None:
     """What cannot be read is looked for again, and written anew."""
     monkeypatch.setenv("DPSQL_CACHE", str(tmp_path))
