@@ -33,6 +33,7 @@ from dpsql.methods.batches import BATCH
 from dpsql.model import Model
 from dpsql.predict_private import Structure
 from dpsql.schema import Schema
+from dpsql.tune import Tuned, tune
 from dpsql.update import update
 
 
@@ -188,6 +189,14 @@ class Database:
             who=self.who,
             request_id=request_id,
         )
+
+    def tune(self, table: str, method: str, *, epsilon: object = 1, rows: int | None = None) -> Tuned:
+        """Return the noise on leaves and votes over a grid of settings, one of them picked. Free, and reads no row."""
+        schema = find(self.engine, self.book, table).schema
+        size = rows or schema.rows
+        if size is None:
+            raise UsageError("tuning weighs noise against rows, and nobody told how many there are.", hint="rows=N")
+        return tune(schema, method, epsilon=epsilon, rows=size)
 
     def plan_advice(self, table: str, *, buy: object) -> Plan:
         """Return what buying a table's size for `advise` would ask and cost. Reads no row, charges nothing."""

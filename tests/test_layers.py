@@ -25,7 +25,7 @@ LAYERS: list[set[str]] = [
     {"methods"},
     {"model", "draft", "outlook", "sizes"},
     {"shelf", "modelsql", "predict", "explain", "learned", "register", "census", "advisetext"},
-    {"evaluate", "train", "advise"},
+    {"evaluate", "train", "advise", "tune"},
     {"update", "party", "evaluate_private", "predict_private", "plots"},
     {"database"},
     {"attach", "classifier", "demo"},
