@@ -33,7 +33,7 @@ from dpsql.trees.grid import cells
 #: The paper's settings: trees and depth of each table, and ensembles where one cannot hold all features.
 SETTINGS: Mapping[str, Mapping[str, int]] = {
     "car": {"trees": 128, "depth": 4},
-    "iris": {"trees": 64, "depth": 2},
+    "iris": {"trees": 64, "depth": 2, "bins": 3},
     "balance_scale": {"trees": 128, "depth": 2},
     "heart_mrf": {"trees": 128, "depth": 2, "ensembles": 2, "features": 4},
     "mushroom": {"trees": 125, "depth": 3, "ensembles": 5, "features": 4},

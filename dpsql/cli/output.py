@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dpsql.errors import DpsqlError, ParameterError
+from dpsql.strategies.choose import KINDS, watching
 
 #: Kinds of characters that could steer a terminal or cannot be printed: control, format, lone surrogate.
 _UNPRINTABLE = ("Cc", "Cf", "Cs")
@@ -126,8 +127,14 @@ def working(doing: str) -> Iterator[None]:
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        progress.add_task(clean(doing), total=None)
-        yield
+        task = progress.add_task(clean(doing), total=None)
+
+        def trying(kind: str) -> None:
+            said = f"{clean(doing)}: looking for a strategy ({kind})"
+            progress.update(task, description=said, total=len(KINDS), completed=KINDS.index(kind))
+
+        with watching(trying):
+            yield
 
 
 def report(error: DpsqlError) -> None:

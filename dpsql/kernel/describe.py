@@ -72,7 +72,7 @@ def expected_error(step: Step, unit: Unit) -> str:
         return f"standard deviation {2 * rows:.3g} rows per leaf, {math.sqrt(2) * rows:.3g} ranges per sum of targets"
     if step.operation == "linear":
         rows = math.sqrt(2) * scale / step.row_weight
-        return f"standard deviation {rows:.3g} rows per cell where cells are asked for alone, over the strategy's gain"
+        return f"standard deviation {rows:.3g} rows per cell if cells were asked for; less by what the strategy gains"
     return f"standard deviation {math.sqrt(2) * scale:.3g} rows per count"
 
 

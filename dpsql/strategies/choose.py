@@ -14,6 +14,8 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +32,19 @@ SECONDS = 30.0
 #: A later kind must be better by this share: simpler ones come first.
 CLEARLY = 0.01
 Progress = Callable[[str], None]
+#: Who is told what is being tried: a progress bar, for example.
+_watching: ContextVar[Progress] = ContextVar("watching", default=lambda what: None)
 _known: dict[tuple[str, str], Found] = {}
+
+
+@contextmanager
+def watching(progress: Progress) -> Iterator[None]:
+    """Tell `progress` which kind of strategy is being looked for, until the block ends."""
+    before = _watching.set(progress)
+    try:
+        yield
+    finally:
+        _watching.reset(before)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +77,7 @@ class Found:
 
 
 def best_strategy(
-    workload: Workload, *, kind: str = "", seconds: float = SECONDS, progress: Progress = lambda what: None
+    workload: Workload, *, kind: str = "", seconds: float = SECONDS, progress: Progress | None = None
 ) -> Found:
     """Return the best strategy for a workload, or the best of one kind; found before, it is not looked for again."""
     if kind not in ("", *KINDS):
@@ -71,7 +85,7 @@ def best_strategy(
     key = (workload.key(), kind)
     if key not in _known:
         stored = _stored(key, workload)
-        _known[key] = stored or _search(workload, kind, seconds, progress)
+        _known[key] = stored or _search(workload, kind, seconds, progress or _watching.get())
         if stored is None:
             _store(key, _known[key])
     return _known[key]

@@ -320,3 +320,16 @@ def test_an_unknown_kind_is_refused() -> None:
     """A kind that there is not is named, not taken for another."""
     with pytest.raises(ParameterError, match="identity"):
         best_strategy(SHALLOW["one level"], kind="no such kind")
+
+
+def test_whoever_watches_is_told_what_is_tried() -> None:
+    """Within the block the kinds are named in order, after it nobody is told; what is known is not tried again."""
+    told: list[str] = []
+    workload = grown((3, 2, 3), trees=7, depth=2)
+    with choose.watching(told.append):
+        best_strategy(workload)
+    assert told == list(KINDS)
+    with choose.watching(told.append):
+        best_strategy(workload)
+    best_strategy(grown((3, 2, 3), trees=6, depth=2))
+    assert told == list(KINDS)
