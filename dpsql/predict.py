@@ -56,7 +56,7 @@ def predict_table(
     if into is None:
         scored = database.engine.frame(query)
         return _top(model, scored, top) if top else scored
-    _check_new(database, into)
+    check_new_table(database, into)
     database.engine.create(into, query)
     return None
 
@@ -152,7 +152,7 @@ def _score_file(
         raise ParameterError("file", allowed=f'without a column named "{PREDICTION}"', given=path.name)
     if into is not None:
         database = _database(model)
-        _check_new(database, into)
+        check_new_table(database, into)
         scored = frame.assign(**{PREDICTION: model.labels(frame, threshold=threshold)})
         database.engine.create(into, exp.select("*").from_("dpsql_scored"), {"dpsql_scored": scored})
         return None
@@ -179,7 +179,8 @@ def _is_table(model: Model, data: str | Path) -> bool:
     return isinstance(data, str) and model.database is not None and model.database.engine.table(data) is not None
 
 
-def _check_new(database: Database, into: str) -> None:
+def check_new_table(database: Database, into: str) -> None:
+    """Raise ParameterError unless a table of that name can be made."""
     if not into.strip() or "\x00" in into:
         raise ParameterError("into", allowed="the name of a new table", given=into)
     if database.engine.table(into) is not None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpsql.compile.votes import ROW
 from dpsql.engines.files import is_file, read_rows
 from dpsql.errors import ParameterError, SchemaError, UsageError
 from dpsql.kernel.dataset import Dataset, find
@@ -24,7 +25,7 @@ from dpsql.methods.base import resolved
 from dpsql.methods.batches import BATCH, WAYS, Prepared, prepare
 from dpsql.methods.mrf import Mrf
 from dpsql.model import Model
-from dpsql.predict import feature_rows
+from dpsql.predict import PREDICTION, feature_rows, public_table
 from dpsql.schema import Schema
 from dpsql.train import Job, carry_out
 from dpsql.trees.grid import Cells, cells
@@ -55,7 +56,7 @@ class Structure:
             if found["dpsql"] != "structure 1" or not isinstance(found["table"], str):
                 raise KeyError
             return cls(found["table"], resolved(Mrf(), found["parameters"]))
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             allowed = "a file that dpsql structure wrote, or the name of an mrf model"
             raise ParameterError("model-structure", allowed=allowed, given="other text") from None
 
@@ -72,7 +73,7 @@ def find_structure(database: Database, given: Structure | str | Path) -> Structu
     """Return a structure from a file or from a stored model of the matrix random forest."""
     if isinstance(given, Structure):
         return given
-    if Path(given).suffix == ".json":
+    if Path(given).suffix == ".json" or (Path(given).is_file() and database.engine.table(str(given)) is None):
         try:
             return Structure.from_json(Path(given).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError):
@@ -137,10 +138,15 @@ def _batch(database: Database, schema: Schema, data: str | Path) -> Cells:
     """Return the cells of the rows to be labelled, from a public table of the database or a file."""
     if is_file(data) and database.engine.table(str(data)) is None:
         frame = read_rows(Path(data), [feature.name for feature in schema.numeric])
+        if PREDICTION in (str(name).lower() for name in frame.columns):
+            raise ParameterError("file", allowed=f'without a column named "{PREDICTION}"', given=Path(data).name)
         missing = [one.name for one in schema.features if one.name not in frame.columns]
         if missing:
             raise SchemaError(f"the file lacks the feature {missing[0]!r}.", hint="name its columns as in the schema")
     else:
+        info = public_table(database, str(data))
+        if any(info.column(name) is not None for name in (PREDICTION, ROW)):
+            raise ParameterError("table", allowed=f'without columns named "{PREDICTION}" or "{ROW}"', given=info.name)
         frame = feature_rows(database, schema, str(data), most=MOST_ROWS + 1)
     if not 1 <= len(frame) <= MOST_ROWS:
         raise ParameterError("batch", allowed=f"from 1 to {MOST_ROWS} rows", given=len(frame))

@@ -96,7 +96,7 @@ def queries(table: Table, sizes: Sequence[int], *, splits: int) -> list[dict[str
     """Return figure 3b: accuracy on batches of growing size, drawn from the rows that are asked, as in the paper."""
     schema = declared(table.schema, rows=None, nulls=False)
     found = []
-    for size in sizes:
+    for size in (size for size in sizes if size <= table.rows):
         right = []
         for number in range(splits):
             batch = table.frame.sample(size, random_state=number)

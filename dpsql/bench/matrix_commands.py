@@ -58,10 +58,15 @@ def matrix(
     figures: figures 2 to 4 of Tajima et al. 2025. cost: seconds for strategy, counts and noise.
     """
     if plot is not None:
+        if what != "figures":
+            raise UsageError("only figures are drawn.", hint="--what figures, or leave out --plot")
         check(plot)
     found, missing = tables(data, sets.split(",") if sets else list(measured.SETTINGS))
     for name, why in missing.items():
         click.echo(f"{name} is skipped: {why}", err=True)
+    for one in found:
+        if one.name not in measured.SETTINGS:
+            click.echo(f"{one.name} is skipped: the paper has no settings for it", err=True)
     known = [one for one in found if one.name in measured.SETTINGS]
     if not known:
         raise UsageError("none of the tables can be had.", hint=f"--sets {','.join(list(measured.SETTINGS)[:3])}")

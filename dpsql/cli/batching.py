@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from dpsql.errors import UsageError
 from dpsql.methods.batches import WAYS
 from dpsql.methods.mrf import Mrf
 from dpsql.model import Model
+from dpsql.predict import check_new_table
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -46,10 +47,13 @@ def charged_batch(
     request_id: str | None,
     dry_run: bool,
     as_json: bool,
+    into: str | None = None,
+    shown: Sequence[str] = (),
 ) -> Model | None:
     """Return the model that scores the rows: a stored one, or the one that this batch is charged for.
 
-    None where only the plan was asked for.
+    None where only the plan was asked for. `shown` are options that say what to show of the labels: with --private they
+    could turn out wrong once the batch is paid for, so they wait until it is read again.
     """
     asked = {"--model-structure": structure, "--epsilon": epsilon, "--way": way, "--request-id": request_id}
     if not private:
@@ -59,9 +63,15 @@ def charged_batch(
         if name is None:
             raise UsageError("name the model to score with.", hint="--model NAME, or dpsql models to see them")
         return db.model(name)
+    if shown:
+        raise UsageError(
+            f"{shown[0]} does not go with --private.", hint=f"read the labels again with {shown[0]}: that is free"
+        )
+    if into is not None:
+        check_new_table(db, into)
     if structure is None:
         raise UsageError("name what the trees look like.", hint="--model-structure FILE; dpsql structure writes one")
-    chosen: dict[str, Any] = {"epsilon": epsilon or "1", "way": way or WAYS[0]}
+    chosen: dict[str, Any] = {"epsilon": "1" if epsilon is None else epsilon, "way": way or WAYS[0]}
     if dry_run:
         plan, table = db.plan_batch(structure, data, **chosen)
         print_plan(plan, db.budget(table, plan.kind), db.spent_on(table, None, plan.kind), as_json=as_json)
@@ -69,7 +79,7 @@ def charged_batch(
     with working(f"labelling {data}"):
         model = db.predict_private(structure, data, name=name, request_id=request_id, **chosen)
     left = db.budget(str(model.table))
-    note(f'Charged epsilon {model.certificate["epsilon"]} to "{left.table}" for this batch: {left.left_text} left.')
+    note(f'Epsilon {model.certificate["epsilon"]} of "{left.table}" pays for this batch: {left.left_text} left.')
     note(f"These labels again, for nothing:  dpsql predict --model {model.name} --{_kind(db, data)} {data}")
     return model
 

@@ -137,7 +137,9 @@ def predict(
     check_new(to)
     data: str | Path = table if table is not None else Path(str(file))
     with target.open() as db:
-        found = charged_batch(db, data, model, as_json=as_json, **private)
+        asked = {"--key": key, "--probabilities": proba or None, "--threshold": threshold, "--top": top}
+        shown = [option for option, value in asked.items() if value is not None]
+        found = charged_batch(db, data, model, as_json=as_json, into=into, shown=shown, **private)
         if found is None:
             return
         model = found.name

@@ -10,13 +10,13 @@ G = WᵀW the error is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from dpsql.strategies.descent import descend
 from dpsql.strategies.strategy import DENSE, LARGEST_ENTRY, Dense, Floats, Partition, Strategy
-from dpsql.strategies.workload import Workload
+from dpsql.strategies.workload import Sums, Workload
 
 #: Entries are rounded to whole numbers of this many parts of 1.
 PARTS = 1 << 12
@@ -24,35 +24,44 @@ PARTS = 1 << 12
 CELLS_PER_QUESTION, FEWEST, MOST = 16, 1, 64
 STEPS = 60
 STARTS = 2
+#: How much more than a cell a sum of the workload weighs at the start.
+HEAVY = 8.0
 
 
 def p_identity(
     workload: Workload, go_on: Callable[[], bool] = lambda: True, *, questions: int | None = None
 ) -> Strategy | None:
     """Return the best p-identity strategy that was found; None where p × cells would be too large."""
-    cells = workload.cells
-    count = questions or max(FEWEST, min(MOST, cells // CELLS_PER_QUESTION))
-    if count * cells > DENSE:
-        return None
     best: tuple[float, Floats] | None = None
-    for seed in range(STARTS):
+    for start in _starts(workload, questions):
         if best is not None and not go_on():
             break
-        generator = np.random.default_rng(seed)
-        # Roots of sparse random questions: each looks at a part of the cells.
-        start = np.sqrt(generator.random((count, cells)) * (generator.random((count, cells)) < 0.3) / 4 + 1e-6)
 
-        def slope(root: Floats) -> tuple[float, Floats]:
-            theta = root.reshape(count, cells) ** 2
-            error, gradient = error_and_gradient(workload, theta)
+        def slope(root: Floats, shape: tuple[int, ...] = start.shape) -> tuple[float, Floats]:
+            error, gradient = error_and_gradient(workload, root.reshape(shape) ** 2)
+            if not error > 0:  # so far out that digits are lost: no way to go
+                return np.inf, np.zeros_like(root)
             return float(np.log(error)), (gradient / error).ravel() * 2 * root
 
-        found = descend(slope, start.ravel(), steps=STEPS, go_on=go_on).reshape(count, cells) ** 2
+        found = descend(slope, np.sqrt(start).ravel(), steps=STEPS, go_on=go_on).reshape(start.shape) ** 2
         error, _ = error_and_gradient(workload, found)
-        if best is None or error < best[0]:
+        if error > 0 and (best is None or error < best[0]):
             best = error, found
-    assert best is not None
-    return rounded(best[1])
+    return None if best is None else rounded(best[1])
+
+
+def _starts(workload: Workload, questions: int | None) -> Iterator[Floats]:
+    """Yield where to start: the workload's own sums, heavily weighed, where they are few; sparse random questions.
+
+    None where p × cells would be too large.
+    """
+    cells = workload.cells
+    count = questions or max(FEWEST, min(MOST, cells // CELLS_PER_QUESTION))
+    if isinstance(workload, Sums) and questions is None and len(workload.matrix) <= MOST:
+        yield HEAVY * np.abs(workload.matrix) / max(float(np.abs(workload.matrix).max()), 1e-300) + 1e-6
+    for seed in range(STARTS if count * cells <= DENSE else 0):
+        generator = np.random.default_rng(seed)
+        yield generator.random((count, cells)) * (generator.random((count, cells)) < 0.3) / 4 + 1e-6
 
 
 def error_and_gradient(workload: Workload, theta: Floats) -> tuple[float, Floats]:

@@ -212,11 +212,10 @@ class Sums:
 def votes(trees: Leaves, batch: Ints) -> Sums:
     """Return the workload of a batch: for each of its cells the summed leaves of all trees, equal cells taken once.
 
-    A cell that the batch has k times weighs √k, so that the error is that of all its rows.
+    A cell that the batch has k times weighs √k, so that the error is that of all its rows. Of more cells than can be
+    held the most frequent ones shape the noise.
     """
-    asked, times = np.unique(batch, return_counts=True)
-    if len(asked) * trees.cells > DENSE:
-        raise ParameterError("batch", allowed=f"at most {DENSE // trees.cells} different cells", given=len(asked))
+    asked, times = _frequent(batch, DENSE // trees.cells)
     found = np.zeros((len(asked), trees.cells))
     for tree in trees.leaf:
         found += tree[asked][:, None] == tree[None, :]
@@ -228,13 +227,18 @@ def reached(leaf: Ints, leaves: int, batch: Ints) -> Sums:
 
     For trees that see disjoint rows: their leaves are the cells, and no product of features.
     """
-    asked, times = np.unique(batch, return_counts=True)
-    if len(asked) * leaves > DENSE:
-        raise ParameterError("batch", allowed=f"at most {DENSE // leaves} different cells", given=len(asked))
+    asked, times = _frequent(batch, DENSE // leaves)
     found = np.zeros((len(asked), leaves))
     for tree in leaf:
         found[np.arange(len(asked)), tree[asked]] += 1
     return Sums((), found * np.sqrt(times)[:, None])
+
+
+def _frequent(batch: Ints, most: int) -> tuple[Ints, Ints]:
+    """Return the different cells of a batch and how often it has each: the most frequent ones where there are many."""
+    asked, times = np.unique(batch, return_counts=True)
+    kept = np.sort(np.argsort(-times, kind="stable")[: max(1, most)])
+    return asked[kept], times[kept]
 
 
 def _digest(kind: str, *arrays: NDArray[np.generic]) -> str:
