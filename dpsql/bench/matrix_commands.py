@@ -13,7 +13,7 @@ from rich.table import Table
 from dpsql.bench import accuracy as measuring
 from dpsql.bench import matrix as measured
 from dpsql.bench import show
-from dpsql.bench.plot import COLOURS, MARKS, check
+from dpsql.bench.plot import COLOURS, LEAST_HEIGHT, MARKS, check
 from dpsql.bench.results import Results
 from dpsql.bench.splits import tables
 from dpsql.errors import UsageError
@@ -126,6 +126,9 @@ def draw(file: Path, lines: Sequence[Mapping[str, Any]]) -> None:
         axes.set_xscale("log")
         axes.minorticks_off()
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        lower, upper = axes.get_ylim()
+        missing = max(0.0, LEAST_HEIGHT - (upper - lower)) / 2
+        axes.set_ylim(lower - missing, upper + missing)
         axes.set_title(title, fontsize=10)
         axes.set_xlabel(own[0]["along"], fontsize=9)
         axes.grid(axis="y", color="#dddddd", linewidth=0.6)
