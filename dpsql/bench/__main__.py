@@ -20,7 +20,7 @@ class _Standing(click.Group):
             ctx.exit(error.exit_code)
 
 
-@click.group(cls=_Standing)
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, cls=_Standing)
 def main() -> None:
     """Measure dpsql on this machine. Figures are reported, not judged: the exit code is 0 whatever they are."""
 
