@@ -25,7 +25,7 @@ from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.session import Session
 from dpsql.methods.base import resolved
 from dpsql.methods.ensembles import Ensemble, ensembles, joined
-from dpsql.methods.mrf import BEST, HARD, Mrf, answered, steps, voted
+from dpsql.methods.mrf import BEST, HARD, SUMMED, Mrf, answered, steps, voted
 from dpsql.schema import Schema
 from dpsql.strategies.choose import Found, best_strategy
 from dpsql.strategies.solve import least_squares
@@ -63,7 +63,7 @@ def prepare(schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], ba
     """Return the plan for a batch, whose rows are given by their cells on the schema's grid. No private row is read."""
     chosen = resolved(Mrf(), parameters)
     if chosen["votes"] == HARD:
-        chosen["votes"] = "summed"  # what is optimised are sums
+        chosen["votes"] = SUMMED  # what is optimised are sums
     found = tuple(ensembles(schema, chosen))
     forest = joined(list(found))
     looked = _workloads(found, forest, batch, way)

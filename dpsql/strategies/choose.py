@@ -13,11 +13,13 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -34,6 +36,8 @@ CLEARLY = 0.01
 Progress = Callable[[str], None]
 #: Who is told what is being tried: a progress bar, for example.
 _watching: ContextVar[Progress] = ContextVar("watching", default=lambda what: None)
+#: What goes wrong with a file that is cut, broken or not ours: then the strategy is looked for anew.
+_UNREADABLE = (OSError, EOFError, ValueError, KeyError, IndexError, ParameterError, BadZipFile, zlib.error)
 _known: dict[tuple[str, str], Found] = {}
 
 
@@ -82,7 +86,7 @@ def best_strategy(
     """Return the best strategy for a workload, or the best of one kind; found before, it is not looked for again."""
     if kind not in ("", *KINDS):
         raise ParameterError("strategy", allowed=f"one of {', '.join(KINDS)}", given=kind)
-    key = (workload.key(), kind)
+    key = (workload.key(), f"{kind} {seconds:g}")  # what little time cut short is not what more would find
     if key not in _known:
         stored = _stored(key, workload)
         _known[key] = stored or _search(workload, kind, seconds, progress or _watching.get())
@@ -196,5 +200,5 @@ def _stored(key: tuple[str, str], workload: Workload) -> Found | None:
                 for kind, ratio, seconds in held["tried"]
             )
             return Found(strategy, float(held["spread"][0]), tried, workload.length)
-    except Exception:  # noqa: BLE001  whatever is wrong with a file, it is looked for anew
+    except _UNREADABLE:
         return None

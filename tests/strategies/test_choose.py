@@ -333,3 +333,14 @@ def test_whoever_watches_is_told_what_is_tried() -> None:
         best_strategy(workload)
     best_strategy(grown((3, 2, 3), trees=6, depth=2))
     assert told == list(KINDS)
+
+
+def test_more_time_looks_again() -> None:
+    """What a short search found is not handed out to whoever allows a longer one."""
+    workload = grown((3, 3, 2), trees=9, depth=2)
+    short = best_strategy(workload, seconds=0)
+    told: list[str] = []
+    longer = best_strategy(workload, seconds=5, progress=told.append)
+    assert told == list(KINDS)
+    assert longer is not short
+    assert longer.error <= short.error
