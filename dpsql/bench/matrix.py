@@ -9,9 +9,11 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from cProfile import Profile
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from pstats import Stats
 from typing import Any
 
 import numpy as np
@@ -155,7 +157,7 @@ def measured(workload: Leaves | Sums, strategy: Strategy, spread: float, draws: 
 
 
 def cost(table: Table, epsilon: str) -> dict[str, float]:
-    """Return the seconds that a training run takes: for the strategy, and for counts, noise and the rest."""
+    """Return the seconds of a training run: for the strategies, for counting cells, for noise, and for the rest."""
     parameters: dict[str, Any] = dict(SETTINGS[table.name])
     schema = declared(table.schema, rows=None, nulls=False)
     with tempfile.TemporaryDirectory() as folder:
@@ -163,16 +165,22 @@ def cost(table: Table, epsilon: str) -> dict[str, float]:
         with connect(path) as db:
             db.register("rows", schema, cap=epsilon)
             started = time.perf_counter()
-            plan = db.plan("rows", epsilon=epsilon, method="mrf", **parameters)
+            db.plan("rows", epsilon=epsilon, method="mrf", **parameters)
             optimised = time.perf_counter()
-            db.train("rows", epsilon=epsilon, method="mrf", **parameters)
+            profile = Profile()
+            profile.runcall(db.train, "rows", epsilon=epsilon, method="mrf", **parameters)
             trained = time.perf_counter()
-            values = sum(step.cells for step in plan.steps)
-            discrete_laplace(plan.steps[0].scale(plan.unit), values)
-            drawn = time.perf_counter()
+    count, noise = (_within(profile, file, name) for file, name in (("exact.py", "leaf_counts"), ("noise.py", "noisy")))
     return {
         "rows": len(table.frame),
         "optimise": optimised - started,
-        "train": trained - optimised,
-        "noise": drawn - trained,
+        "count": count,
+        "noise": noise,
+        "rest": trained - optimised - count - noise,
     }
+
+
+def _within(profile: Profile, file: str, name: str) -> float:
+    """Return the seconds spent in a function of the kernel, and in what it called."""
+    stats: dict[tuple[str, int, str], tuple[int, int, float, float, Any]] = Stats(profile).stats  # type: ignore[attr-defined]
+    return sum(one[3] for (where, _, what), one in stats.items() if what == name and where.endswith(f"kernel/{file}"))

@@ -178,15 +178,12 @@ def test_wrong_words_are_refused(folder: Path, words: tuple[str, ...], said: str
 
 
 def test_cost_is_in_seconds(folder: Path) -> None:
-    """`--what cost` says how long strategy, training and noise take, as JSON and as a table."""
+    """`--what cost` says how long strategies, counting, noise and the rest take, as JSON and as a table."""
     words = ("--what", "cost", "--sets", "iris")
     [found] = json.loads(bench(folder, *words, "--json").stdout)["cost"]
-    assert (found["set"], found["rows"]) == ("iris", 300)
-    assert all(0 <= found[part] < 60 for part in ("optimise", "train", "noise"))
-    assert found["train"] > 0
-    shown = bench(folder, *words).stdout
-    assert "Cost, seconds" in shown
-    assert "│ iris" in shown
+    assert list(found) == ["set", "rows", "optimise", "count", "noise", "rest"]
+    assert all(found[part] > 0 for part in ("optimise", "count", "noise", "rest"))
+    assert "Cost, seconds" in bench(folder, *words).stdout
 
 
 # The paper's figures.
