@@ -19,7 +19,7 @@ import numpy as np
 from sqlglot import exp
 
 from dpsql.compile.levels import Tables, node_tables, walk
-from dpsql.compile.source import PACKED, WHOLE, Part, Source, Tickets, packed, word_name
+from dpsql.compile.source import PACKED, WHOLE, Part, Source, Tickets, counting, packed, word_name
 from dpsql.compile.vocabulary import Vocabulary, as_int, paren, whole
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import words
@@ -86,14 +86,14 @@ def summed(query: exp.Select, rows: str, tables: Tables, *, steps: int) -> State
 def row_count(source: Source, vocabulary: Vocabulary, tickets: Tickets, part: Part = WHOLE) -> Statement:
     """Return the statement that counts the rows that training would use."""
     query = exp.select(exp.Count(this=exp.Star()).as_("rows")).from_(PACKED)
-    return Statement(query.with_(PACKED, packed(source, vocabulary, tickets, part)), {})
+    return Statement(query.with_(PACKED, counting(source, vocabulary, tickets, part), copy=False), {})
 
 
 def at_nodes(
     source: Source, forest: Forest, vocabulary: Vocabulary, tickets: Tickets, trees: Slice, part: Part
 ) -> tuple[exp.Select, str, Tables]:
     """Return an unfinished query whose CTEs bring every row to its leaf, the last CTE's name, and the tables."""
-    query = exp.Select().with_(PACKED, packed(source, vocabulary, tickets, part))
+    query = exp.Select().with_(PACKED, packed(source, vocabulary, tickets, part), copy=False)
     tables = node_tables(forest)
     if trees.shared:
         start = exp.select(exp.column("node", ROOTS), exp.column(exp.Star(), PACKED))

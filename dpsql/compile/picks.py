@@ -10,6 +10,7 @@ The parts are added up once; a mixture is a few multiplications on top, so that 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from sqlglot import exp
 from dpsql.compile.counts import ROOTS, START, Statement, root_table
 from dpsql.compile.levels import node_tables, walk
 from dpsql.compile.source import PACKED, Part, Source, Tickets, packed, word_name
-from dpsql.compile.vocabulary import Vocabulary, paren, whole
+from dpsql.compile.vocabulary import Vocabulary, named, paren, whole
 from dpsql.compile.votes import NUMBERED, ROW, SCORES, WINNER, class_of_rank, rank_of_class
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import words
@@ -36,36 +37,42 @@ def right_rows(source: Source, mixtures: Mixtures, vocabulary: Vocabulary, ticke
     label = exp.alias_(exp.column("class"), TRUTH)
     numbered = exp.select(exp.alias_(exp.Window(this=exp.RowNumber()), ROW), label, *held).from_(PACKED)
     query = query.with_(NUMBERED, numbered, materialized=True, copy=False)
-    query = _walked(query, forest, mixtures.factors.shape[1])
+    query = _walked(query, mixtures)
     query = query.with_(WINNER, _winners(mixtures, len(source.schema.classes)), copy=False)
     right = [_right(number, len(source.schema.classes)) for number in range(len(mixtures.factors))]
     tables = node_tables(forest) | {ROOTS: root_table(forest.trees), LEAVES: _leaf_table(mixtures)}
     return Statement(query.select(*right, copy=False).from_(exp.to_table(WINNER), copy=False), tables)
 
 
-def _walked(query: exp.Select, forest: Forest, parts: int) -> exp.Select:
+def _walked(query: exp.Select, mixtures: Mixtures) -> exp.Select:
     """Take the rows through all trees and add up what they say; trees that end early are walked no further."""
+    forest = mixtures.released.forest
     leading, ends = forest.early
     if not leading:
-        return _scored(query, forest, parts, None, SCORES)
-    shallow = Forest(forest.axes, forest.trees, forest.levels[:ends])
-    query = _scored(query, shallow, parts, exp.LT(this=_root(), expression=whole(leading)), "shallow")
-    query = _scored(query, forest, parts, exp.GTE(this=_root(), expression=whole(leading)), "deep")
+        return _scored(query, forest, list(range(mixtures.factors.shape[1])), None, SCORES)
+    first = int(forest.first_leaf[leading])
+    shallow, deep = (np.unique(part).tolist() for part in np.split(mixtures.leaf_part, [first]))
+    cut = Forest(forest.axes, forest.trees, forest.levels[:ends])
+    query = _scored(query, cut, shallow, exp.LT(this=_root(), expression=whole(leading)), "shallow")
+    query = _scored(query, forest, deep, exp.GTE(this=_root(), expression=whole(leading)), "deep")
     same = [exp.column(name, "deep").eq(exp.column(name, "shallow")) for name in (ROW, TRUTH, "class")]
     keys = [exp.column(name, "deep") for name in (ROW, TRUTH, "class")]
-    sums = [
-        exp.alias_(exp.Add(this=exp.column(name, "deep"), expression=exp.column(name, "shallow")), name)
-        for name in (f"part_{part}" for part in range(parts))
-    ]
+    sums = [named(_both(part, shallow, deep), f"part_{part}") for part in range(mixtures.factors.shape[1])]
     both = exp.select(*keys, *sums).from_("deep").join("shallow", on=exp.and_(*same))
     return query.with_(SCORES, both, copy=False)
+
+
+def _both(part: int, shallow: Sequence[int], deep: Sequence[int]) -> exp.Expr:
+    """Return what all trees say of one part: most parts have leaves on one side alone."""
+    found = [exp.column(f"part_{part}", name) for name, held in (("deep", deep), ("shallow", shallow)) if part in held]
+    return exp.Add(this=found[0], expression=found[1]) if len(found) == 2 else found[0] if found else whole(0)
 
 
 def _root() -> exp.Column:
     return exp.column("node", ROOTS)
 
 
-def _scored(query: exp.Select, forest: Forest, parts: int, test: exp.Expr | None, name: str) -> exp.Select:
+def _scored(query: exp.Select, forest: Forest, parts: Sequence[int], test: exp.Expr | None, name: str) -> exp.Select:
     start = exp.select(_root(), exp.column(exp.Star(), NUMBERED)).from_(NUMBERED).join(ROOTS, join_type="cross")
     query = query.with_(f"{START}_{name}", start if test is None else start.where(test), copy=False)
     query, last = walk(query, forest, start=f"{START}_{name}", carried=(ROW, TRUTH), suffix=f"_{name}")
@@ -77,12 +84,12 @@ def right_name(number: int) -> str:
     return f"right_{number}"
 
 
-def _scores(last: str, parts: int) -> exp.Select:
+def _scores(last: str, parts: Sequence[int]) -> exp.Select:
     """Add up, for each row and class, what each part of the trees says."""
     keys = [exp.column(ROW, last), exp.column(TRUTH, last), exp.column("class", LEAVES)]
     sums = [
         exp.alias_(exp.cast(exp.Sum(this=exp.column(f"part_{part}", LEAVES)), exp.DataType.Type.BIGINT), f"part_{part}")
-        for part in range(parts)
+        for part in parts
     ]
     query = exp.select(*keys, *sums).from_(last)
     query = query.join(LEAVES, on=exp.column("leaf", LEAVES).eq(exp.column("node", last)))

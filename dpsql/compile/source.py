@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from dpsql.compile.vocabulary import Vocabulary, column, double, paren, whole
+from dpsql.compile.vocabulary import Vocabulary, case, column, double, named, paren, whole
 from dpsql.schema import CELLS, Categorical, Feature, Numeric, Schema, Target
 from dpsql.trees.grid import AXES_PER_WORD, BITS, Axis, axes, words
 
@@ -90,19 +90,28 @@ def packed(source: Source, vocabulary: Vocabulary, tickets: Tickets, part: Part 
     if source.held:
         names = ["class", "ticket", *(word_name(number) for number in range(words(len(axes(source.schema)))))]
         return _only(exp.select(*names).from_(source.held), part, exp.column("ticket"))
-    label = _class(source, vocabulary)
-    ticket = _ticket(source, vocabulary, tickets)
-    body = packed_words(source, vocabulary)
-    unit = source.schema.unit
-    query = exp.select(exp.alias_(label, "class"), exp.alias_(ticket, "ticket"), *body).from_(source.table.copy())
+    return _rows(source, vocabulary, tickets, part, packed_words(source, vocabulary))
+
+
+def counting(source: Source, vocabulary: Vocabulary, tickets: Tickets, part: Part = WHOLE) -> exp.Select:
+    """Return the same rows without their words: enough where they are only counted."""
+    return packed(source, vocabulary, tickets, part) if source.held else _rows(source, vocabulary, tickets, part, [])
+
+
+def _rows(
+    source: Source, vocabulary: Vocabulary, tickets: Tickets, part: Part, cells: Sequence[exp.Expr]
+) -> exp.Select:
+    unit, ticket = source.schema.unit, _ticket(source, vocabulary, tickets)
+    own = (named(_class(source, vocabulary), "class"), named(ticket, "ticket"))
+    query = exp.Select().select(*own, *cells, copy=False).from_(source.table.copy(), copy=False)
     query = _only(query, part, ticket)
     if source.where is not None:
-        query = query.where(source.where.copy())
+        query = query.where(source.where.copy(), copy=False)
     if source.labelled:
-        query = query.where(known_label(source, vocabulary))
+        query = query.where(known_label(source, vocabulary), copy=False)
     if unit.column is None:
         return query
-    query = query.where(source.column(unit.column).is_(exp.null()).not_())
+    query = query.where(source.column(unit.column).is_(exp.null()).not_(), copy=False)
     return _at_most(query, source, vocabulary, tickets)
 
 
@@ -111,7 +120,7 @@ def _only(query: exp.Select, part: Part, ticket: exp.Expr) -> exp.Select:
     if part.of == 1:
         return query
     upper = paren(exp.BitwiseRightShift(this=ticket.copy(), expression=whole(32)))
-    return query.where(exp.Mod(this=upper, expression=whole(part.of)).eq(whole(part.index)))
+    return query.where(exp.Mod(this=upper, expression=whole(part.of)).eq(whole(part.index)), copy=False)
 
 
 def _class(source: Source, vocabulary: Vocabulary) -> exp.Expr:
@@ -132,7 +141,7 @@ def packed_words(source: Source, vocabulary: Vocabulary) -> list[exp.Expr]:
     found = axes(source.schema)
     starts = range(0, len(found), AXES_PER_WORD)
     return [
-        exp.alias_(_word(source, vocabulary, found[start : start + AXES_PER_WORD]), word_name(number))
+        named(_word(source, vocabulary, found[start : start + AXES_PER_WORD]), word_name(number))
         for number, start in enumerate(starts)
     ]
 
@@ -220,17 +229,16 @@ def _numeric_cell(feature: Numeric, value: exp.Expr, vocabulary: Vocabulary, *, 
     if not integer:
         missing = exp.or_(missing, vocabulary.is_nan(number.copy()))
     # Most rows take the first branch; LEAST and GREATEST would cost more than the rest of it together.
-    inside = exp.and_(
-        exp.GTE(this=scaled.copy(), expression=double(0)),
-        exp.LT(this=scaled.copy(), expression=double(feature.cells)),
+    inside = exp.And(
+        this=exp.GTE(this=scaled, expression=double(0)),
+        expression=exp.LT(this=scaled.copy(), expression=double(feature.cells)),
     )
-    return (
-        exp.case()
-        .when(inside, exp.Floor(this=scaled.copy()))
-        .when(missing, double(feature.null_cell))
-        .when(exp.LT(this=scaled.copy(), expression=double(0)), double(0))
-        .else_(double(feature.cells - 1))
-    )
+    branches = [
+        (inside, exp.Floor(this=scaled.copy())),
+        (missing, double(feature.null_cell)),
+        (exp.LT(this=scaled.copy(), expression=double(0)), double(0)),
+    ]
+    return case(branches, double(feature.cells - 1))
 
 
 def _category_cell(feature: Categorical, value: exp.Expr, vocabulary: Vocabulary) -> exp.Expr:

@@ -68,6 +68,20 @@ def as_int(value: exp.Expr) -> exp.Expr:
     return exp.cast(value, exp.DataType.Type.INT)
 
 
+def case(branches: Sequence[tuple[exp.Expr, exp.Expr]], default: exp.Expr) -> exp.Case:
+    """Return a CASE made of (condition, value) branches as they are; sqlglot's own builder copies all at each branch.
+
+    >>> case([(exp.column("a").is_(exp.null()), whole(1))], whole(2)).sql()
+    'CASE WHEN a IS NULL THEN 1 ELSE 2 END'
+    """
+    return exp.Case(ifs=[exp.If(this=test, true=value) for test, value in branches], default=default)
+
+
+def named(value: exp.Expr, name: str) -> exp.Alias:
+    """Return an expression, itself and no copy, under a name."""
+    return exp.Alias(this=value, alias=exp.to_identifier(name))
+
+
 def paren(value: exp.Expr) -> exp.Expr:
     """Return an expression in parentheses, so that operators bind as meant in every dialect."""
     return exp.Paren(this=value)

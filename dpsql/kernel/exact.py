@@ -73,8 +73,8 @@ class Rows:
         """Keep the packed rows in the workspace: what is asked from now on reads them there, not the table."""
         source = replace(self._source, held="")
         names = ["class", "ticket", *(word_name(number) for number in range(words(len(axes(source.schema)))))]
-        query = exp.Select().with_(PACKED, packed(source, self._engine.vocabulary, self._tickets))
-        query = query.select(*(exp.column(name) for name in names)).from_(PACKED)
+        query = exp.Select().with_(PACKED, packed(source, self._engine.vocabulary, self._tickets), copy=False)
+        query = query.select(*(exp.column(name) for name in names), copy=False).from_(PACKED, copy=False)
         check_kept(query)
         self._here.keep(HELD, query, {})
         self._source = replace(source, held=HELD)

@@ -24,12 +24,14 @@ from dpsql.trees.stumps import features_of
 DATA_DEPTH = 8
 #: From so many rows on each row is counted in one tree: as accurate, for a fraction of the work.
 APART_ROWS = 2**18
-#: Below so many rows all are asked, and a sample never has fewer rows than this.
-SAMPLED_ROWS, LEAST_SAMPLE = 2**16, 2**13
+#: The most rows that `marginals` looks at, unless its noise asks for more.
+MARGINAL_ROWS = 2**17
+#: Below so many rows all are asked, and a sample never has fewer rows than this (or this, where all trees score it).
+SAMPLED_ROWS, LEAST_SAMPLE, LEAST_SCORED = 2**16, 2**13, 2**12
 #: The most rows × axes that one level of the data tree looks at, and rows × trees × classes that `pick` does.
-SPLIT_WORK, PICK_WORK = 2**18, 2**18
-#: A sample for `zoom`, `marginals` and `calibration` has at least so many times as many rows as their noise scale.
-ZOOM_CLARITY, MARGINAL_CLARITY, SURE_CLARITY = 200, 2000, 300
+SPLIT_WORK, PICK_WORK = 2**18, 2**17
+#: A sample for `zoom`, `marginals`, `pick` and `calibration` has so many times as many rows as their noise scale, or more.
+ZOOM_CLARITY, MARGINAL_CLARITY, PICK_CLARITY, SURE_CLARITY = 200, 2000, 300, 300
 
 
 def steps(schema: Schema, advice: Advice, nano_epsilon: int, rows: float) -> Composition:
@@ -72,7 +74,7 @@ def _marginals(schema: Schema, nano_epsilon: int, rows: float) -> Composition:
     cells = sum(_most_bins(places, grid) for places in features_of(grid)) * len(schema.classes)
     note = "each feature's bins by class: a naive-Bayes reader, and what guides the trees"
     step = replace(shared_counts(nano_epsilon, len(schema.features), schema, cells), name="marginals", note=note)
-    return _sampled(step, rows, max(APART_ROWS, ceil(MARGINAL_CLARITY * step.scale(schema.unit))))
+    return _sampled(step, rows, max(MARGINAL_ROWS, ceil(MARGINAL_CLARITY * step.scale(schema.unit))))
 
 
 def _splits(schema: Schema, nano_epsilon: int, rows: float) -> Composition:
@@ -91,7 +93,7 @@ def _counts(schema: Schema, advice: Advice, nano_epsilon: int, rows: float) -> C
 def _pick(schema: Schema, advice: Advice, nano_epsilon: int, rows: float) -> Composition:
     note = "which mixture of naive Bayes and trees labels most rows right"
     step = Step("pick", "pick", nano_epsilon, cells=len(choices(advice.kinds, advice.rows)), note=note)
-    return _sampled(step, rows, _scored_rows(schema, advice))
+    return _sampled(step, rows, max(_scored_rows(schema, advice), ceil(PICK_CLARITY * step.scale(schema.unit))))
 
 
 def _calibration(schema: Schema, advice: Advice, nano_epsilon: int, rows: float) -> Composition:
@@ -103,7 +105,7 @@ def _calibration(schema: Schema, advice: Advice, nano_epsilon: int, rows: float)
 
 def _scored_rows(schema: Schema, advice: Advice) -> int:
     """Return how many rows are enough where rows are scored by all trees."""
-    return max(LEAST_SAMPLE, PICK_WORK // ((len(schema.features) + advice.trees) * len(schema.classes)))
+    return max(LEAST_SCORED, PICK_WORK // ((len(schema.features) + advice.trees) * len(schema.classes)))
 
 
 def _sampled(step: Step, rows: float, most: int) -> Composition:

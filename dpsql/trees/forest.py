@@ -84,7 +84,7 @@ class Forest:
 
     @cached_property
     def early(self) -> tuple[int, int]:
-        """How many leading trees end where the first does, and at which level; none where no later tree goes further.
+        """How many leading trees end early, and at which level: those that save most; none where no later tree goes on.
 
         Nodes of leading trees that pass everything on keep their numbers, so these trees need not be walked further.
         """
@@ -92,9 +92,8 @@ class Forest:
         for depth, level in enumerate(self.levels, start=1):
             own[tree[level.axis != PASS]] = depth
             tree = np.repeat(tree, level.arity)
-        ends = int(own[0])
-        later = np.flatnonzero(own > ends)
-        return (int(later[0]), ends) if len(later) else (0, 0)
+        splits = [(int(np.argmax(own > ends)), int(ends)) for ends in np.unique(own)[:-1] if own[0] <= ends]
+        return max(splits, key=lambda split: split[0] * (self.depth - split[1]), default=(0, 0))
 
     def route(self, cells: Cells | Ints, *, trees: Ints | None = None) -> Ints:
         """Return the leaf that each row (of rows × axes cells) reaches in each tree, or each of `trees`."""

@@ -123,6 +123,8 @@ def test_leading_trees_that_end_early_are_found() -> None:
     forest = beside(stumps, deep)
     assert forest.early == (2, 1)
     assert (beside(deep, stumps).early, stumps.early, deep.early) == ((0, 0), (0, 0), (0, 0))
+    bare = random_forest(grid, trees=1, depth=0, seed=3)
+    assert beside(bare, forest).early == (3, 1)
     cells = np.random.default_rng(2).integers(0, 5, (50, 2)).astype(np.uint8)
     short = Forest(grid, forest.trees, forest.levels[:1]).route(cells)[:, :2]
     assert short.tolist() == forest.route(cells)[:, :2].tolist()
