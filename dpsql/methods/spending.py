@@ -30,7 +30,7 @@ MARGINAL_ROWS = 2**17
 SAMPLED_ROWS, LEAST_SAMPLE, LEAST_SCORED = 2**16, 2**13, 2**12
 #: The most rows × axes that one level of the data tree looks at, and rows × trees × classes that `pick` does.
 SPLIT_WORK, PICK_WORK = 2**18, 2**17
-#: A sample for `zoom`, `marginals`, `pick` and `calibration` has so many times as many rows as their noise scale, or more.
+#: A sample for `zoom`, `marginals`, `pick` and `calibration` has at least so many times their noise scale in rows.
 ZOOM_CLARITY, MARGINAL_CLARITY, PICK_CLARITY, SURE_CLARITY = 200, 2000, 300, 300
 
 
