@@ -19,7 +19,7 @@ from dpsql import train as training
 from dpsql.advise import Recommendation, advise_table, plan_advice
 from dpsql.draft import draft
 from dpsql.engines.base import Engine
-from dpsql.engines.duckdb import Connection, adopt, open_file
+from dpsql.engines.opening import open_engine
 from dpsql.errors import NotPrivate, ParameterError, UsageError
 from dpsql.evaluate import evaluate
 from dpsql.evaluate_private import evaluate_private, plan_evaluation
@@ -38,35 +38,22 @@ from dpsql.update import update
 
 
 def connect(
-    target: str | Path | Connection,
+    target: Any,
     *,
     create: bool = False,
     read_only: bool = False,
     wait: float = 2.0,
     who: str | None = None,
 ) -> Database:
-    """Open a DuckDB file, hardened and locked down, or wrap a connection that you opened yourself.
+    """Open a DuckDB file, hardened and locked down, a server by its URL, or what a connection of yours is connected to.
 
-    A connection of your own cannot be locked down: `Database.weaknesses()` says what it leaves open. `who` is the
-    name that ledger entries carry; by default the login name, or the environment variable DPSQL_WHO.
+    `target` is a path, `postgresql://…`, or a connection of DuckDB or psycopg. A DuckDB connection of your own cannot
+    be locked down: `Database.weaknesses()` says what it leaves open. `who` is the name that ledger entries carry; by
+    default the login name, or the environment variable DPSQL_WHO.
     """
-    if isinstance(target, Connection):
-        return Database(adopt(target), who=who)
-    if not isinstance(target, str | Path) or "\x00" in str(target):
-        raise ParameterError("db", allowed="the path of a DuckDB file, or a DuckDB connection", given=type(target))
     if isinstance(wait, bool) or not isinstance(wait, int | float) or not 0 <= wait < math.inf:
         raise ParameterError("wait", allowed="a number of seconds from 0", given=wait)
-    if not _nameable(target):
-        raise ParameterError("db", allowed="the path of a DuckDB file", given=str(target))
-    return Database(open_file(target, create=create, read_only=read_only, wait=wait), who=who)
-
-
-def _nameable(path: str | Path) -> bool:
-    """Whether a path can name a file at all: it is not empty, and the system takes it."""
-    try:
-        return str(path) != "" and Path(path).exists() in (True, False)
-    except (OSError, ValueError):
-        return False
+    return Database(open_engine(target, create=create, read_only=read_only, wait=wait), who=who)
 
 
 def login() -> str:

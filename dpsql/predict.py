@@ -88,7 +88,7 @@ def scoring_query(
         raise ParameterError("table", allowed=f'without columns named "{PREDICTION}" or "{ROW}"', given=info.name)
     forest = model.released.forest
     return predictions(
-        Source(model.schema, table_reference(info.table, info.schema), {}, whole=info.integers),
+        Source(model.schema, table_reference(info.table, info.schema), {}, whole=info.integers, decimals=info.decimals),
         forest,
         stored_parts(int(model.model_id or 0), forest, nat=model.released.nat),
         database.engine.vocabulary,

@@ -26,7 +26,7 @@ def install(engine: Engine) -> None:
             return
         try:
             with engine.transaction() as transaction:
-                for statement in sqlfiles.statements("model.sql"):
+                for statement in sqlfiles.statements("model.sql", engine.dialect):
                     transaction.run(statement)
             return
         except Conflict:

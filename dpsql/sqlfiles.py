@@ -20,6 +20,8 @@ def read(name: str) -> str:
     raise FileNotFoundError(f"sql/{name} is missing from this installation of dpsql")
 
 
-def statements(name: str) -> list[str]:
-    """Return the statements of a hand-written file: each ends with a semicolon at the end of its line."""
-    return [part for part in read(name).split(";\n") if part.strip()]
+def statements(name: str, dialect: str = "") -> list[str]:
+    """Return the statements of a hand-written file, or a dialect's own one: each ends with a semicolon and a new line."""
+    own = f"{dialect}/{name}"
+    found = own if dialect and any((place / own).is_file() for place in PLACES) else name
+    return [part for part in read(found).split(";\n") if part.strip()]

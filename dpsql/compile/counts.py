@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
+from dpsql.compile import nested
 from dpsql.compile.levels import Tables, node_tables, walk
 from dpsql.compile.source import PACKED, WHOLE, Part, Source, Tickets, counting, packed, word_name
-from dpsql.compile.vocabulary import Vocabulary, as_int, paren, whole
+from dpsql.compile.vocabulary import Vocabulary, as_int, named, paren, whole
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import words
 
@@ -90,36 +91,63 @@ def row_count(source: Source, vocabulary: Vocabulary, tickets: Tickets, part: Pa
 
 
 def at_nodes(
-    source: Source, forest: Forest, vocabulary: Vocabulary, tickets: Tickets, trees: Slice, part: Part
+    source: Source,
+    forest: Forest,
+    vocabulary: Vocabulary,
+    tickets: Tickets,
+    trees: Slice,
+    part: Part,
+    *,
+    words_too: bool = False,
 ) -> tuple[exp.Select, str, Tables]:
     """Return an unfinished query whose CTEs bring every row to its leaf, the last CTE's name, and the tables."""
-    query = exp.Select().with_(PACKED, packed(source, vocabulary, tickets, part), copy=False)
-    tables = node_tables(forest)
+    if not source.held and not words_too and nested.fits(forest, vocabulary) and nested.two_ways(forest):
+        return _from_columns(source, forest, vocabulary, tickets, trees, part)
+    # Taken one row at a time, words would be packed anew wherever a test names them.
+    kept = True if vocabulary.lazy and forest.depth else None
+    query = exp.Select().with_(PACKED, packed(source, vocabulary, tickets, part), materialized=kept, copy=False)
+    tables = node_tables(forest, vocabulary)
+    start = _at_roots(forest, trees)
     if trees.shared:
-        start = exp.select(exp.column("node", ROOTS), exp.column(exp.Star(), PACKED))
-        start = start.from_(PACKED).join(ROOTS, join_type="cross")
         tables[ROOTS] = root_table(forest.trees)
-    else:
-        start = _own_tree(forest.trees, trees)
-    query = query.with_(START, start)
-    query, last = walk(query, forest, start=START, carried=("class",))
+    query = query.with_(START, start, copy=False)
+    query, last = walk(query, forest, vocabulary, start=START, carried=("class",))
     return query, last, tables
+
+
+def _at_roots(forest: Forest, trees: Slice) -> exp.Select:
+    if not trees.shared:
+        return _own_tree(forest.trees, trees)
+    start = exp.select(exp.column("node", ROOTS), exp.column(exp.Star(), PACKED))
+    return start.from_(PACKED).join(ROOTS, join_type="cross")
+
+
+def _from_columns(
+    source: Source, forest: Forest, vocabulary: Vocabulary, tickets: Tickets, trees: Slice, part: Part
+) -> tuple[exp.Select, str, Tables]:
+    """Return the same where trees nest: rows bring the columns themselves, and a path looks at those it asks for."""
+    rows = counting(source, vocabulary, tickets, part, cells=nested.as_columns(source))
+    query = exp.Select().with_(PACKED, rows, copy=False).with_(START, _at_roots(forest, trees), copy=False)
+    reached = nested.leaf(forest, exp.column("node"), nested.on_columns(forest, source, vocabulary))
+    placed = exp.Select().select(named(reached, "node"), exp.column("class"), copy=False)
+    query = query.with_("placed", placed.from_(exp.to_table(START), copy=False), copy=False)
+    return query, "placed", {ROOTS: root_table(forest.trees)} if trees.shared else {}
 
 
 def kept_rows(
     source: Source, forest: Forest, vocabulary: Vocabulary, tickets: Tickets, trees: Slice, part: Part
 ) -> Statement:
     """Return the statement whose rows can be kept: each at its node, with class and words and nothing else."""
-    query, last, tables = at_nodes(source, forest, vocabulary, tickets, trees, part)
+    query, last, tables = at_nodes(source, forest, vocabulary, tickets, trees, part, words_too=True)
     return Statement(kept_from(query, last, forest), tables)
 
 
-def further(kept: str, forest: Forest, done: int) -> tuple[exp.Select, str, Tables]:
+def further(kept: str, forest: Forest, done: int, vocabulary: Vocabulary) -> tuple[exp.Select, str, Tables]:
     """Return an unfinished query that takes rows kept at depth `done` on to their leaves."""
     rest = Forest(forest.axes, forest.trees, forest.levels[done:])
     start = kept_from(exp.Select(), kept, forest)
-    query, last = walk(exp.Select().with_(START, start, copy=False), rest, start=START, carried=("class",))
-    return query, last, node_tables(rest)
+    query, last = walk(exp.Select().with_(START, start, copy=False), rest, vocabulary, start=START, carried=("class",))
+    return query, last, node_tables(rest, vocabulary)
 
 
 def kept_from(query: exp.Select, rows: str, forest: Forest) -> exp.Select:

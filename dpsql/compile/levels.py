@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
+from dpsql.compile import nested
 from dpsql.compile.source import word_name
-from dpsql.compile.vocabulary import as_int, paren, whole
+from dpsql.compile.vocabulary import Vocabulary, named, paren, whole
 from dpsql.schema import CELLS
 from dpsql.trees.forest import PASS, Forest
 from dpsql.trees.grid import AXES_PER_WORD, BITS, words
@@ -21,8 +22,10 @@ from dpsql.trees.grid import AXES_PER_WORD, BITS, words
 Tables = dict[str, Mapping[str, np.ndarray[Any, Any]]]
 
 
-def node_tables(forest: Forest) -> Tables:
-    """Return the small tables that the statement joins: one per level, `level_0`, `level_1`, …"""
+def node_tables(forest: Forest, vocabulary: Vocabulary) -> Tables:
+    """Return the small tables that the statement joins: one per level, `level_0`, `level_1`, …; none where it nests."""
+    if nested.fits(forest, vocabulary):
+        return {}
     return {level_name(depth): _node_table(forest, depth) for depth in range(forest.depth)}
 
 
@@ -34,6 +37,7 @@ def level_name(depth: int) -> str:
 def walk(
     query: exp.Select,
     forest: Forest,
+    vocabulary: Vocabulary,
     *,
     start: str,
     carried: Sequence[str],
@@ -42,15 +46,21 @@ def walk(
 ) -> tuple[exp.Select, str]:
     """Return the query with a CTE for each level, `depth_1`, `depth_2`, …, and the name of the last.
 
+    Where a forest is walked by a nested CASE, the last is the only one.
     `start` is a CTE with a column `node` and the words; `carried` are other columns that go along. `nodes` replaces the
     node tables of some levels (a model's stored tables, or literal values), `suffix` tells the CTEs of two walks apart.
     """
     held = [*carried, *(word_name(number) for number in range(words(len(forest.axes))))]
+    if forest.depth and nested.fits(forest, vocabulary):
+        last = f"depth_{forest.depth}{suffix}"
+        reached = named(nested.leaf(forest, exp.column("node"), nested.on_words(vocabulary)), "node")
+        step = exp.Select().select(reached, *map(exp.column, held), copy=False).from_(exp.to_table(start), copy=False)
+        return query.with_(last, step, copy=False), last
     last = start
     for depth in range(forest.depth):
         table = (nodes or {}).get(depth) or exp.to_table(level_name(depth))
         planes = len(forest.levels[depth].planes)
-        node = exp.alias_(_next_node(planes, words(len(forest.axes))), "node", copy=False)
+        node = exp.alias_(_next_node(planes, words(len(forest.axes)), vocabulary), "node", copy=False)
         step = (
             exp.Select()
             .select(node, *(exp.column(name, table="row") for name in held), copy=False)
@@ -66,7 +76,7 @@ def walk(
     return query, last
 
 
-def _next_node(planes: int, word_count: int) -> exp.Expr:
+def _next_node(planes: int, word_count: int, vocabulary: Vocabulary) -> exp.Expr:
     cell = paren(
         exp.BitwiseAnd(
             this=paren(exp.BitwiseRightShift(this=_chosen_word(word_count), expression=exp.column("shift", "split"))),
@@ -75,8 +85,7 @@ def _next_node(planes: int, word_count: int) -> exp.Expr:
     )
     node: exp.Expr = exp.column("child", "split")
     for plane in range(planes):
-        moved = exp.BitwiseRightShift(this=exp.column(f"plane_{plane}", "split"), expression=cell.copy())
-        bit = as_int(exp.BitwiseAnd(this=paren(moved), expression=whole(1)))
+        bit = vocabulary.bit(exp.column(f"plane_{plane}", "split"), cell.copy())
         node = exp.Add(this=node, expression=exp.Mul(this=bit, expression=whole(2**plane)) if plane else bit)
     return node
 

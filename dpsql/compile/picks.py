@@ -37,24 +37,24 @@ def right_rows(source: Source, mixtures: Mixtures, vocabulary: Vocabulary, ticke
     label = exp.alias_(exp.column("class"), TRUTH)
     numbered = exp.select(exp.alias_(exp.Window(this=exp.RowNumber()), ROW), label, *held).from_(PACKED)
     query = query.with_(NUMBERED, numbered, materialized=True, copy=False)
-    query = _walked(query, mixtures)
+    query = _walked(query, mixtures, vocabulary)
     query = query.with_(WINNER, _winners(mixtures, len(source.schema.classes)), copy=False)
     right = [_right(number, len(source.schema.classes)) for number in range(len(mixtures.factors))]
-    tables = node_tables(forest) | {ROOTS: root_table(forest.trees), LEAVES: _leaf_table(mixtures)}
+    tables = node_tables(forest, vocabulary) | {ROOTS: root_table(forest.trees), LEAVES: _leaf_table(mixtures)}
     return Statement(query.select(*right, copy=False).from_(exp.to_table(WINNER), copy=False), tables)
 
 
-def _walked(query: exp.Select, mixtures: Mixtures) -> exp.Select:
+def _walked(query: exp.Select, mixtures: Mixtures, vocabulary: Vocabulary) -> exp.Select:
     """Take the rows through all trees and add up what they say; trees that end early are walked no further."""
     forest = mixtures.released.forest
     leading, ends = forest.early
     if not leading:
-        return _scored(query, forest, list(range(mixtures.factors.shape[1])), None, SCORES)
+        return _scored(query, forest, vocabulary, list(range(mixtures.factors.shape[1])), None, SCORES)
     first = int(forest.first_leaf[leading])
     shallow, deep = (np.unique(part).tolist() for part in np.split(mixtures.leaf_part, [first]))
     cut = Forest(forest.axes, forest.trees, forest.levels[:ends])
-    query = _scored(query, cut, shallow, exp.LT(this=_root(), expression=whole(leading)), "shallow")
-    query = _scored(query, forest, deep, exp.GTE(this=_root(), expression=whole(leading)), "deep")
+    query = _scored(query, cut, vocabulary, shallow, exp.LT(this=_root(), expression=whole(leading)), "shallow")
+    query = _scored(query, forest, vocabulary, deep, exp.GTE(this=_root(), expression=whole(leading)), "deep")
     same = [exp.column(name, "deep").eq(exp.column(name, "shallow")) for name in (ROW, TRUTH, "class")]
     keys = [exp.column(name, "deep") for name in (ROW, TRUTH, "class")]
     sums = [named(_both(part, shallow, deep), f"part_{part}") for part in range(mixtures.factors.shape[1])]
@@ -72,10 +72,17 @@ def _root() -> exp.Column:
     return exp.column("node", ROOTS)
 
 
-def _scored(query: exp.Select, forest: Forest, parts: Sequence[int], test: exp.Expr | None, name: str) -> exp.Select:
+def _scored(
+    query: exp.Select,
+    forest: Forest,
+    vocabulary: Vocabulary,
+    parts: Sequence[int],
+    test: exp.Expr | None,
+    name: str,
+) -> exp.Select:
     start = exp.select(_root(), exp.column(exp.Star(), NUMBERED)).from_(NUMBERED).join(ROOTS, join_type="cross")
     query = query.with_(f"{START}_{name}", start if test is None else start.where(test), copy=False)
-    query, last = walk(query, forest, start=f"{START}_{name}", carried=(ROW, TRUTH), suffix=f"_{name}")
+    query, last = walk(query, forest, vocabulary, start=f"{START}_{name}", carried=(ROW, TRUTH), suffix=f"_{name}")
     return query.with_(name, _scores(last, parts), copy=False)
 
 

@@ -8,6 +8,7 @@ A predicate is total: NULL, NaN, infinities and unknown values satisfy exactly o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from dpsql.compile.source import Source, known_label, target_steps
-from dpsql.compile.vocabulary import Vocabulary, double, paren
+from dpsql.compile.vocabulary import Vocabulary, double, paren, whole
 from dpsql.schema import CELLS, Categorical, Feature, Numeric
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import BITS
@@ -32,8 +33,7 @@ def leaf_predicate(source: Source, forest: Forest, leaf: int, vocabulary: Vocabu
     for position in sorted({forest.axes[axis].feature for axis in allowed}):
         feature = source.schema.features[position]
         cells = feature_cells_allowed(forest, position, feature, allowed)
-        whole = feature.name in source.whole
-        conditions.append(feature_condition(feature, source.column(feature.name), cells, vocabulary, whole=whole))
+        conditions.append(feature_condition(feature, source, cells, vocabulary))
     return exp.and_(*conditions) if conditions else exp.true()
 
 
@@ -48,7 +48,8 @@ def leaf_query(source: Source, forest: Forest, leaf: int, vocabulary: Vocabulary
         query = query.where(source.where.copy())
     query = query.where(leaf_predicate(source, forest, leaf, vocabulary))
     if source.schema.target is not None:
-        total = exp.Sum(this=target_steps(source.schema.target, label))
+        number = source.number(source.schema.label, vocabulary)
+        total = exp.Sum(this=target_steps(source.schema.target, number, vocabulary))
         return query.select(rows, total.as_("steps")).where(known_label(source, vocabulary))
     query = query.select(label, rows)
     known = _one_of(exp.cast(label.copy(), exp.DataType.Type.TEXT), source.schema.classes, negated=False)
@@ -65,38 +66,44 @@ def feature_cells_allowed(forest: Forest, position: int, feature: Feature, allow
     return keep
 
 
-def feature_condition(
-    feature: Feature, value: exp.Expr, cells: Flags, vocabulary: Vocabulary, *, whole: bool = False
-) -> exp.Expr:
-    """Return the condition that a value falls into one of the marked cells; `whole`: it cannot be NaN."""
+def feature_condition(feature: Feature, source: Source, cells: Flags, vocabulary: Vocabulary) -> exp.Expr:
+    """Return the condition that a row's value of a feature falls into one of the marked cells."""
     if isinstance(feature, Numeric):
-        return _numeric_condition(feature, value, cells, None if whole else vocabulary)
-    return _category_condition(feature, value, cells)
+        return _numeric_condition(feature, source, cells, vocabulary)
+    return _category_condition(feature, source.column(feature.name), cells)
 
 
-def _numeric_condition(feature: Numeric, value: exp.Expr, cells: Flags, may_be_nan: Vocabulary | None) -> exp.Expr:
+def _numeric_condition(feature: Numeric, source: Source, cells: Flags, vocabulary: Vocabulary) -> exp.Expr:
     runs = _runs(cells)
     if runs == [(0, feature.cells - 1)]:
         return exp.true()
-    ranges = [_range(feature, value, first, last) for first, last in runs]
+    value, number = source.column(feature.name), source.number(feature.name, vocabulary)
+    integer = feature.name in source.whole
+    compared = number if vocabulary.lazy and not integer else value
+    ranges = [_range(feature, compared, run, rounded=vocabulary.lazy and integer) for run in runs]
     missing: list[exp.Expr] = [value.copy().is_(exp.null())]
-    if may_be_nan is not None:
-        missing.append(may_be_nan.is_nan(exp.cast(value.copy(), exp.DataType.Type.DOUBLE)))
+    if not integer:
+        missing.append(vocabulary.is_nan(number))
     if bool(cells[feature.null_cell]):
         return paren(exp.or_(*ranges, *missing))
     inside = exp.or_(*ranges) if ranges else exp.false()
-    if may_be_nan is not None and runs and runs[-1][1] == feature.cells - 1:
+    if not integer and runs and runs[-1][1] == feature.cells - 1:
         return exp.and_(inside, exp.not_(missing[1]))
     return paren(inside) if len(ranges) > 1 else inside
 
 
-def _range(feature: Numeric, value: exp.Expr, first: int, last: int) -> exp.Expr:
+def _range(feature: Numeric, value: exp.Expr, run: tuple[int, int], *, rounded: bool) -> exp.Expr:
     tests: list[exp.Expr] = []
-    if first > 0:
-        tests.append(exp.GTE(this=value.copy(), expression=double(feature.edges[first - 1])))
-    if last < feature.cells - 1:
-        tests.append(exp.LT(this=value.copy(), expression=double(feature.edges[last])))
-    return exp.and_(*tests)
+    if run[0] > 0:
+        tests.append(exp.GTE(this=value.copy(), expression=_edge(feature.edges[run[0] - 1], rounded=rounded)))
+    if run[1] < feature.cells - 1:
+        tests.append(exp.LT(this=value.copy(), expression=_edge(feature.edges[run[1]], rounded=rounded)))
+    return exp.and_(*tests) if len(tests) > 1 else tests[0]
+
+
+def _edge(edge: float, *, rounded: bool) -> exp.Expr:
+    """Return an edge as a literal; whole numbers are compared with whole numbers where a database likes that better."""
+    return whole(math.ceil(edge)) if rounded and abs(edge) < 2**53 else double(edge)
 
 
 def _category_condition(feature: Categorical, value: exp.Expr, cells: Flags) -> exp.Expr:

@@ -33,23 +33,23 @@ def labelled_rows(source: Source, teacher: VotingForest, vocabulary: Vocabulary,
     numbered = exp.select(exp.alias_(exp.Window(this=exp.RowNumber()), ROW), *names).from_(NUMBERED)
     query = query.with_(PACKED, numbered, materialized=True)
     parts = Parts({}, exp.to_table(LEAVES), exp.to_table(ROOTS))
-    query = scored(query, forest, parts, carried=(ROW,))
+    query = scored(query, forest, parts, vocabulary, carried=(ROW,))
     query = query.with_(WINNER, winner(source.schema, (ROW,)))
     label = exp.alias_(class_of_rank(len(source.schema.classes)), "class")
     held = [exp.column(name, PACKED) for name in names]
     query = query.select(exp.alias_(exp.Literal.number(0), "node"), label, *held).from_(PACKED)
     query = query.join(WINNER, on=exp.column(ROW, WINNER).eq(exp.column(ROW, PACKED)))
-    tables: Tables = node_tables(forest)
+    tables: Tables = node_tables(forest, vocabulary)
     return Statement(query, tables | {ROOTS: root_table(forest.trees), LEAVES: leaf_table(teacher)})
 
 
-def counts(kept: str, forest: Forest) -> Statement:
+def counts(kept: str, forest: Forest, vocabulary: Vocabulary) -> Statement:
     """Return the statement that counts (leaf, class) of kept rows, every row in every tree."""
     names = ["class", *(word_name(number) for number in range(words(len(forest.axes))))]
     start = exp.select(exp.column("node", ROOTS), *(exp.column(name, kept) for name in names))
     query = exp.Select().with_(START, start.from_(kept).join(ROOTS, join_type="cross"))
-    query, last = walk(query, forest, start=START, carried=("class",))
-    return counting.counted(query, last, node_tables(forest) | {ROOTS: root_table(forest.trees)})
+    query, last = walk(query, forest, vocabulary, start=START, carried=("class",))
+    return counting.counted(query, last, node_tables(forest, vocabulary) | {ROOTS: root_table(forest.trees)})
 
 
 def leaf_table(teacher: VotingForest) -> dict[str, np.ndarray[Any, Any]]:

@@ -52,15 +52,16 @@ def score_counts(
     rows = exp.select(exp.alias_(exp.Window(this=exp.RowNumber()), ROW), *own, *names).from_(NUMBERED)
     query = query.with_(PACKED, rows, materialized=True, copy=False)
     parts = Parts({}, exp.to_table(LEAVES), exp.to_table(ROOTS), complete=True)
-    query = scored(query, forest, parts, carried=(ROW,))
-    query = with_totals(query, classes, released.nat, key=ROW)
+    query = scored(query, forest, parts, vocabulary, carried=(ROW,))
+    kept = True if vocabulary.lazy else None
+    query = with_totals(query, classes, released.nat, key=ROW, once=kept)
     query = query.with_(_TOLD, _told(classes), copy=False)
     placed = exp.select(exp.column("ask", ASKED), exp.alias_(_cell(grid), "cell")).from_(_TOLD)
     query = query.with_("placed", placed.join(ASKED, join_type="cross"), copy=False)
     keys = [exp.column("ask"), exp.column("cell")]
     query = query.select(*keys, exp.alias_(exp.Count(this=exp.Star()), "rows", copy=False), copy=False)
     query = query.from_(exp.to_table("placed"), copy=False).group_by(*(key.copy() for key in keys), copy=False)
-    tables: dict[str, Any] = node_tables(forest)
+    tables: dict[str, Any] = node_tables(forest, vocabulary)
     tables |= {ROOTS: root_table(forest.trees), LEAVES: leaf_table(released), ASKED: _asked(grid)}
     return Statement(query, tables)
 

@@ -20,8 +20,11 @@ TOTALS = "totals"
 _SCORES = "scores"
 
 
-def with_totals(query: exp.Select, classes: int, nat: int, *, key: str) -> exp.Select:
-    """Return the query with CTEs that turn `scores` (key, class, score) into weights and their total, a row per key."""
+def with_totals(query: exp.Select, classes: int, nat: int, *, key: str, once: bool | None = None) -> exp.Select:
+    """Return the query with CTEs that turn `scores` (key, class, score) into weights and their total, a row per key.
+
+    `once` says that the totals are worked out once, not wherever they are named.
+    """
     numbers = range(classes)
     wide = exp.select(exp.column(key))
     for number in numbers:
@@ -35,7 +38,8 @@ def with_totals(query: exp.Select, classes: int, nat: int, *, key: str) -> exp.S
     weights = [exp.alias_(_weight(exp.column(_score(number)), nat), _weight_name(number)) for number in numbers]
     query = query.with_("powers", exp.select("*", *weights).from_("topped"), copy=False)
     total = _sum([exp.column(_weight_name(number)) for number in numbers])
-    return query.with_(TOTALS, exp.select("*", exp.alias_(total, "total")).from_("powers"), copy=False)
+    totals = exp.select("*", exp.alias_(total, "total")).from_("powers")
+    return query.with_(TOTALS, totals, materialized=once, copy=False)
 
 
 def share(number: int, classes: int) -> exp.Expr:

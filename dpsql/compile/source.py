@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from dpsql.compile.vocabulary import Vocabulary, case, column, double, named, paren, whole
-from dpsql.schema import CELLS, Categorical, Feature, Numeric, Schema, Target
+from dpsql.schema import CELLS, Categorical, Numeric, Schema, Target
 from dpsql.trees.grid import AXES_PER_WORD, BITS, Axis, axes, words
 
 PACKED = "packed"
@@ -27,10 +27,10 @@ CHOSEN = "chosen"
 class Source:
     """A table to count or score: where it is, and what each schema column is in it.
 
-    `columns` maps a column of the schema to its expression (itself for a table, its definition for a view),
-    `where` is a view's own filter, `whole` names the columns of integer type: they cannot hold NaN. With `labelled`
-    false the label is not read at all: every row counts, each with class 0. `held` names a workspace table that has the
-    packed rows already.
+    `columns` maps a column of the schema to its expression (itself for a table, its definition for a view), `where` is
+    a view's own filter. `whole` names the columns of integer type: they cannot hold NaN; `decimals` those whose type
+    holds numbers that no double can. With `labelled` false the label is not read at all: every row counts, each with
+    class 0. `held` names a workspace table that has the packed rows already.
     """
 
     schema: Schema
@@ -38,6 +38,7 @@ class Source:
     columns: Mapping[str, exp.Expr]
     where: exp.Expr | None = None
     whole: frozenset[str] = frozenset()
+    decimals: frozenset[str] = frozenset()
     labelled: bool = True
     held: str = ""
 
@@ -53,6 +54,10 @@ class Source:
         """Return the expression of a column of the schema."""
         found = self.columns.get(name)
         return column(name) if found is None else found.copy()
+
+    def number(self, name: str, vocabulary: Vocabulary) -> exp.Expr:
+        """Return a column of numbers as a double."""
+        return vocabulary.number(self.column(name), decimal=name in self.decimals)
 
 
 @dataclass(frozen=True)
@@ -93,9 +98,11 @@ def packed(source: Source, vocabulary: Vocabulary, tickets: Tickets, part: Part 
     return _rows(source, vocabulary, tickets, part, packed_words(source, vocabulary))
 
 
-def counting(source: Source, vocabulary: Vocabulary, tickets: Tickets, part: Part = WHOLE) -> exp.Select:
-    """Return the same rows without their words: enough where they are only counted."""
-    return packed(source, vocabulary, tickets, part) if source.held else _rows(source, vocabulary, tickets, part, [])
+def counting(
+    source: Source, vocabulary: Vocabulary, tickets: Tickets, part: Part = WHOLE, *, cells: Sequence[exp.Expr] = ()
+) -> exp.Select:
+    """Return the same rows without their words, or with other columns in their place."""
+    return packed(source, vocabulary, tickets, part) if source.held else _rows(source, vocabulary, tickets, part, cells)
 
 
 def _rows(
@@ -129,7 +136,7 @@ def _class(source: Source, vocabulary: Vocabulary) -> exp.Expr:
     target = source.schema.target
     if target is None:
         return class_position(source, vocabulary)
-    return target_steps(target, source.column(source.schema.label))
+    return target_steps(target, source.number(source.schema.label, vocabulary), vocabulary)
 
 
 def packed_words(source: Source, vocabulary: Vocabulary) -> list[exp.Expr]:
@@ -152,8 +159,10 @@ def _word(source: Source, vocabulary: Vocabulary, held: Sequence[Axis]) -> exp.E
     for place, axis in enumerate(held):
         feature = source.schema.features[axis.feature]
         if isinstance(feature, Numeric):
-            integer = feature.name in source.whole
-            cell = feature_cell(feature, source.column(feature.name), vocabulary, whole=integer)
+            cell = numeric_cell(feature, source, vocabulary)
+            if vocabulary.lazy:
+                parts.append(_left(vocabulary.word(cell), BITS * place))
+                continue
             first = place - place % _ADDED
             power = double(CELLS ** (place - first))
             sums.setdefault(first, []).append(cell if place == first else exp.Mul(this=cell, expression=power))
@@ -170,18 +179,11 @@ def word_name(number: int) -> str:
 
 def category_digit(feature: Categorical, digit: int, source: Source, vocabulary: Vocabulary) -> exp.Expr:
     """Return one base-64 digit of a category's cell as a word-sized integer from 0 to 63."""
-    cell = vocabulary.word(feature_cell(feature, source.column(feature.name), vocabulary))
+    cell = vocabulary.word(category_cell(feature, source, vocabulary))
     if feature.cells <= CELLS:
         return cell
     moved = paren(exp.BitwiseRightShift(this=cell, expression=whole(BITS * digit))) if digit else cell
     return paren(exp.BitwiseAnd(this=moved, expression=whole(CELLS - 1)))
-
-
-def feature_cell(feature: Feature, value: exp.Expr, vocabulary: Vocabulary, *, whole: bool = False) -> exp.Expr:
-    """Return the cell of a value: total, so that NULL, NaN, infinities and unknown values have a place to go."""
-    if isinstance(feature, Numeric):
-        return _numeric_cell(feature, value, vocabulary, integer=whole)
-    return _category_cell(feature, value, vocabulary)
 
 
 def class_position(source: Source, vocabulary: Vocabulary) -> exp.Expr:
@@ -196,36 +198,40 @@ def known_label(source: Source, vocabulary: Vocabulary) -> exp.Expr:
     known = source.column(source.schema.label).is_(exp.null()).not_()
     if source.schema.label in source.whole:
         return known
-    return exp.and_(known, exp.not_(vocabulary.is_nan(_double(source.column(source.schema.label)))))
+    return exp.and_(known, exp.not_(vocabulary.is_nan(source.number(source.schema.label, vocabulary))))
 
 
-def target_steps(target: Target, value: exp.Expr) -> exp.Expr:
-    """Return a number as whole steps above the lower bound: clamped first, then rounded, so that the cast cannot fail.
+def target_steps(target: Target, number: exp.Expr, vocabulary: Vocabulary) -> exp.Expr:
+    """Return a double as whole steps above the lower bound: clamped first, then rounded, so that the cast cannot fail.
 
-    A row with NULL or NaN is left out by `known_label`; here it would be the upper bound.
+    A row with NULL or NaN is left out by `known_label`; here it would be one of the bounds.
     """
+    bounded = vocabulary.clamped(number, target.lower, target.upper)
     scaled = exp.Mul(
-        this=paren(exp.Sub(this=_double(value), expression=double(target.lower))), expression=double(target.scale)
+        this=paren(exp.Sub(this=bounded, expression=double(target.lower))), expression=double(target.scale)
     )
-    clamped = (
-        exp.case()
-        .when(exp.LTE(this=scaled, expression=double(0)), double(0))
-        .when(exp.LT(this=scaled.copy(), expression=double(target.steps)), scaled.copy())
-        .else_(double(target.steps))
-    )
+    branches = [
+        (exp.LTE(this=scaled, expression=double(0)), double(0)),
+        (exp.LT(this=scaled.copy(), expression=double(target.steps)), scaled.copy()),
+    ]
+    clamped = case(branches, double(target.steps))
     return exp.cast(exp.Floor(this=exp.Add(this=clamped, expression=double(0.5))), exp.DataType.Type.BIGINT)
 
 
-def _double(value: exp.Expr) -> exp.Expr:
-    return exp.cast(value, exp.DataType.Type.DOUBLE)
-
-
-def _numeric_cell(feature: Numeric, value: exp.Expr, vocabulary: Vocabulary, *, integer: bool) -> exp.Expr:
-    number = exp.cast(value, exp.DataType.Type.DOUBLE)
+def numeric_cell(feature: Numeric, source: Source, vocabulary: Vocabulary) -> exp.Expr:
+    """Return the cell of a number: total, so that NULL, NaN, infinities and outliers have a place to go."""
+    value, number = source.column(feature.name), source.number(feature.name, vocabulary)
+    integer = feature.name in source.whole
+    if vocabulary.lazy:
+        found = vocabulary.bucket(number, feature.edges)
+        cell = exp.Coalesce(this=found, expressions=[whole(feature.null_cell)])
+        if integer or feature.null_cell == feature.cells - 1:
+            return cell
+        return case([(vocabulary.is_nan(number.copy()), whole(feature.null_cell))], cell)
     scaled = exp.Mul(
         this=paren(exp.Sub(this=number, expression=double(feature.lower))), expression=double(feature.scale)
     )
-    missing: exp.Expr = value.copy().is_(exp.null())
+    missing: exp.Expr = value.is_(exp.null())
     if not integer:
         missing = exp.or_(missing, vocabulary.is_nan(number.copy()))
     # Most rows take the first branch; LEAST and GREATEST would cost more than the rest of it together.
@@ -241,13 +247,15 @@ def _numeric_cell(feature: Numeric, value: exp.Expr, vocabulary: Vocabulary, *, 
     return case(branches, double(feature.cells - 1))
 
 
-def _category_cell(feature: Categorical, value: exp.Expr, vocabulary: Vocabulary) -> exp.Expr:
+def category_cell(feature: Categorical, source: Source, vocabulary: Vocabulary) -> exp.Expr:
+    """Return the cell of a category: total, so that NULL and unknown values have a place to go."""
+    value = source.column(feature.name)
     found = exp.Coalesce(
         this=vocabulary.position(feature.values, _text(value)), expressions=[whole(feature.unknown_cell)]
     )
     if feature.null_cell == feature.unknown_cell:
         return found
-    return exp.case().when(value.copy().is_(exp.null()), whole(feature.null_cell)).else_(found)
+    return case([(value.is_(exp.null()), whole(feature.null_cell))], found)
 
 
 def _ticket(source: Source, vocabulary: Vocabulary, tickets: Tickets) -> exp.Expr:

@@ -16,6 +16,9 @@ class Vocabulary(Protocol):
     """How one database says the things that have no common spelling."""
 
     dialect: str
+    #: Rows are taken one at a time, and a CASE costs the branch it takes alone: trees are then nested CASEs, without
+    #: joins, and the cell of a number is searched for among its edges.
+    lazy: bool
 
     def is_nan(self, number: exp.Expr) -> exp.Expr:
         """Return a test for NaN on a double."""
@@ -35,6 +38,22 @@ class Vocabulary(Protocol):
 
     def word(self, cell: exp.Expr) -> exp.Expr:
         """Return a cell as the integer type that packs words."""
+        ...
+
+    def bit(self, plane: exp.Expr, cell: exp.Expr) -> exp.Expr:
+        """Return one bit of a plane of 64, as an integer; the plane's type may be signed."""
+        ...
+
+    def number(self, value: exp.Expr, *, decimal: bool) -> exp.Expr:
+        """Return a number as a double, whatever it holds; `decimal`: its type holds numbers that no double can."""
+        ...
+
+    def clamped(self, number: exp.Expr, lower: float, upper: float) -> exp.Expr:
+        """Return a double within bounds where arithmetic past them fails; as it is where that gives infinity."""
+        ...
+
+    def bucket(self, number: exp.Expr, edges: Sequence[float]) -> exp.Expr:
+        """Return how many edges are at or below a double, NULL for NULL. Asked only where `lazy`."""
         ...
 
 

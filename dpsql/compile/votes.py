@@ -87,12 +87,14 @@ def predictions(
     )
     query = exp.Select().with_(NUMBERED, read, materialized=True)
     words = packed_words(source, vocabulary)
-    query = query.with_(PACKED, exp.select(exp.column(ROW), *words).from_(NUMBERED))
-    query = scored(query, forest, parts, carried=(ROW,))
+    # Where columns are taken from a CTE one row at a time, its expressions would be worked out wherever they are named.
+    kept = True if vocabulary.lazy else None
+    query = query.with_(PACKED, exp.select(exp.column(ROW), *words).from_(NUMBERED), materialized=kept)
+    query = scored(query, forest, parts, vocabulary, carried=(ROW,))
     schema = source.schema
     query = query.with_(WINNER, winner(schema, (ROW,)))
     if probabilities or threshold:
-        query = with_totals(query, len(schema.classes), nat, key=ROW)
+        query = with_totals(query, len(schema.classes), nat, key=ROW, once=kept)
     label = _label(schema) if threshold is None else _past_threshold(schema, threshold)
     chosen = [exp.Column(this=exp.Star(except_=[exp.to_identifier(ROW)]), table=exp.to_identifier(NUMBERED))]
     columns = chosen if keys is None else [column(key, NUMBERED) for key in keys]
@@ -110,24 +112,28 @@ def scalar(source: Source, forest: Forest, parts: Parts, vocabulary: Vocabulary)
     roots = exp.alias_(parts.roots.copy(), ROOTS, table=True)
     start = exp.select(exp.column("node", ROOTS), *packed_words(source, vocabulary)).from_(roots)
     query = exp.Select().with_(START, start)
-    query, last = walk(query, forest, start=START, carried=(), nodes=parts.nodes)
+    query, last = walk(query, forest, vocabulary, start=START, carried=(), nodes=parts.nodes)
     query = query.with_(SCORES, _scores(parts, last, ()))
     query = query.with_(WINNER, winner(source.schema, ()))
     return query.select(_label(source.schema)).from_(WINNER).subquery()
 
 
-def scored(query: exp.Select, forest: Forest, parts: Parts, *, carried: Sequence[str]) -> exp.Select:
+def scored(
+    query: exp.Select, forest: Forest, parts: Parts, vocabulary: Vocabulary, *, carried: Sequence[str]
+) -> exp.Select:
     """Return the query with CTEs that take the packed rows through every tree and add up their leaves' weights.
 
     Leading trees that end early are walked apart and no further, where every leaf says something of every class.
     """
     leading, ends = forest.early if parts.complete else (0, 0)
     if not leading:
-        return _summed(query, forest, parts, carried, None, "")
+        return _summed(query, forest, parts, vocabulary, carried, None, "")
     short = Forest(forest.axes, forest.trees, forest.levels[:ends])
     root = exp.column("node", ROOTS)
-    query = _summed(query, short, parts, carried, exp.LT(this=root, expression=whole(leading)), "_short")
-    query = _summed(query, forest, parts, carried, exp.GTE(this=root.copy(), expression=whole(leading)), "_long")
+    query = _summed(query, short, parts, vocabulary, carried, exp.LT(this=root, expression=whole(leading)), "_short")
+    query = _summed(
+        query, forest, parts, vocabulary, carried, exp.GTE(this=root.copy(), expression=whole(leading)), "_long"
+    )
     keys, one, other = [*carried, "class"], f"{SCORES}_short", f"{SCORES}_long"
     total = exp.Add(this=exp.column("score", one), expression=exp.column("score", other))
     both = exp.select(*(exp.column(key, one) for key in keys), exp.alias_(total, "score")).from_(one)
@@ -136,14 +142,21 @@ def scored(query: exp.Select, forest: Forest, parts: Parts, *, carried: Sequence
 
 
 def _summed(
-    query: exp.Select, forest: Forest, parts: Parts, carried: Sequence[str], test: exp.Expr | None, suffix: str
+    query: exp.Select,
+    forest: Forest,
+    parts: Parts,
+    vocabulary: Vocabulary,
+    carried: Sequence[str],
+    test: exp.Expr | None,
+    suffix: str,
 ) -> exp.Select:
     """Walk the trees whose roots pass a test, and add up their leaves' weights as `scores` with a suffix."""
     roots = exp.alias_(parts.roots.copy(), ROOTS, table=True)
     start = exp.select(exp.column("node", ROOTS), exp.column(exp.Star(), PACKED)).from_(PACKED)
     start = start.join(roots, join_type="cross")
     query = query.with_(f"{START}{suffix}", start if test is None else start.where(test), copy=False)
-    walked = walk(query, forest, start=f"{START}{suffix}", carried=carried, nodes=parts.nodes, suffix=suffix)
+    start_at = f"{START}{suffix}"
+    walked = walk(query, forest, vocabulary, start=start_at, carried=carried, nodes=parts.nodes, suffix=suffix)
     return walked[0].with_(f"{SCORES}{suffix}", _scores(parts, walked[1], carried), copy=False)
 
 

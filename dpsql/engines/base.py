@@ -26,13 +26,14 @@ class Column:
     """One column as the catalog describes it.
 
     `type` is the engine's own name for it; `family` is ours: integer, real, text, boolean or other. `values` are an
-    ENUM's.
+    ENUM's; `decimal` tells a type that holds numbers which no double can.
     """
 
     name: str
     type: str
     family: str
     values: tuple[str, ...] = ()
+    decimal: bool = False
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,15 @@ class TableInfo:
         """The names of the columns of integer type."""
         return frozenset(column.name for column in self.columns if column.family == "integer")
 
+    @property
+    def decimals(self) -> frozenset[str]:
+        """The names of the columns whose type holds numbers that no double can."""
+        return frozenset(column.name for column in self.columns if column.decimal)
+
     def column(self, name: str) -> Column | None:
-        """Return the column of that name (letter case does not matter, as in SQL), or None."""
-        return next((column for column in self.columns if column.name.lower() == name.lower()), None)
+        """Return the column of that name, or the first where letter case alone differs, or None."""
+        same = next((column for column in self.columns if column.name == name), None)
+        return same or next((column for column in self.columns if column.name.lower() == name.lower()), None)
 
 
 class Transaction(Protocol):
@@ -96,6 +103,8 @@ class Engine(Protocol):
     """A database that dpsql can work in."""
 
     dialect: str
+    #: The schema whose tables need not be named with it.
+    home: str
     #: How this database spells what has no common spelling: an object with `compile.vocabulary.Vocabulary`'s methods.
     vocabulary: Any
     #: The file behind the database, or None where there is none (memory, server).

@@ -88,6 +88,7 @@ class DuckDBEngine:
     """A DuckDB database behind the protocol of `engines/base.py`."""
 
     dialect = DIALECT
+    home = "main"
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, *, path: Path | None, owned: bool) -> None:
         self.connection = connection

@@ -13,6 +13,7 @@ class DuckDBVocabulary:
     """DuckDB's own spellings."""
 
     dialect = DIALECT
+    lazy = False
 
     def is_nan(self, number: exp.Expr) -> exp.Expr:
         """Return `ISNAN(number)`."""
@@ -43,6 +44,24 @@ class DuckDBVocabulary:
     def word(self, cell: exp.Expr) -> exp.Expr:
         """Return the cell as UBIGINT."""
         return exp.cast(cell, exp.DataType.Type.UBIGINT)
+
+    def bit(self, plane: exp.Expr, cell: exp.Expr) -> exp.Expr:
+        """Return `CAST((plane >> cell) & 1 AS INT)`."""
+        moved = exp.Paren(this=exp.BitwiseRightShift(this=plane, expression=cell))
+        found = exp.BitwiseAnd(this=moved, expression=exp.Literal.number(1))
+        return exp.Cast(this=found, to=exp.DataType.build("INT"))
+
+    def number(self, value: exp.Expr, *, decimal: bool) -> exp.Expr:
+        """Return the value cast to DOUBLE."""
+        return exp.cast(value, exp.DataType.Type.DOUBLE)
+
+    def clamped(self, number: exp.Expr, lower: float, upper: float) -> exp.Expr:
+        """Return the number as it is: past the largest double there is infinity."""
+        return number
+
+    def bucket(self, number: exp.Expr, edges: Sequence[float]) -> exp.Expr:
+        """Refuse: arithmetic over whole vectors is faster than any search, and nothing here asks for one."""
+        raise NotImplementedError
 
 
 def _unsigned(key: int | str) -> exp.Expr:

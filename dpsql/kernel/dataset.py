@@ -150,10 +150,11 @@ def _all_rows(engine: Engine, dataset: Dataset) -> Source:
             hint="drop that macro",
         )
     if info.kind == "table":
-        rows = Source(dataset.schema, table(info.table, info.schema), {}, whole=info.integers)
+        rows = Source(dataset.schema, table(info.table, info.schema), {}, whole=info.integers, decimals=info.decimals)
     else:
         base, view = unfold(engine, info)
-        rows = Source(dataset.schema, table(base.table, base.schema), dict(view.columns), view.where, info.integers)
+        place = table(base.table, base.schema)
+        rows = Source(dataset.schema, place, dict(view.columns), view.where, info.integers, info.decimals)
     return replace(rows, labelled=dataset.schema.labelled)
 
 

@@ -182,7 +182,9 @@ class Rows:
         check_unlabelled(statement.query, self._of(part).schema.label)
         self._here.keep("kept_guessed", statement.query, statement.tables)
         found = np.zeros((forest.leaves, self._classes), np.int64)
-        groups = _on_grid(self._run(pseudo.counts("kept_guessed", forest)), "leaf", forest.leaves)
+        groups = _on_grid(
+            self._run(pseudo.counts("kept_guessed", forest, self._engine.vocabulary)), "leaf", forest.leaves
+        )
         found[groups["leaf"], groups["class"]] = groups["rows"]
         return found
 
@@ -209,17 +211,18 @@ class Rows:
         """Return an unfinished query that brings every row to its leaf: from scratch, or from where rows were kept."""
         trees = Slice(shared, 0, forest.trees)
         if _many(forest, shared) or (forest.depth == 0 and self._of(part).held):
-            return counts.at_nodes(self._of(part), forest, self._engine.vocabulary, self._tickets, trees, part)
+            where = (self._of(part), forest, self._engine.vocabulary, self._tickets, trees, part)
+            return counts.at_nodes(*where, words_too=True)
         kept = self._kept
         if kept is None or not kept.leads_to(forest, part):
             kept = _Kept("kept_0", Forest(forest.axes, forest.trees, ()), part)
             where = (self._of(part), kept.forest, self._engine.vocabulary, self._tickets, trees, part)
             self._keep(kept, counts.kept_rows(*where))
         if kept.forest.depth < forest.depth:
-            query, last, tables = counts.further(kept.name, forest, kept.forest.depth)
+            query, last, tables = counts.further(kept.name, forest, kept.forest.depth, self._engine.vocabulary)
             kept = _Kept("kept_1" if kept.name == "kept_0" else "kept_0", forest, part)
             self._keep(kept, Statement(counts.kept_from(query, last, forest), tables))
-        return counts.further(kept.name, forest, forest.depth)
+        return counts.further(kept.name, forest, forest.depth, self._engine.vocabulary)
 
     def _keep(self, kept: _Kept, statement: Statement) -> None:
         check_kept(statement.query)

@@ -23,10 +23,10 @@ def unfold(engine: Engine, info: TableInfo) -> tuple[TableInfo, RowView]:
 
 
 def look_up(engine: Engine, schema: str | None, name: str, home: str) -> TableInfo | None:
-    """Return the table that a view in schema `home` means by a name: its own schema comes before main."""
+    """Return the table that a view in schema `home` means by a name: its own schema comes before the default one."""
     if schema:
-        return engine.table(name if schema == "main" else f"{schema}.{name}")
-    own = engine.table(f"{home}.{name}") if home != "main" else None
+        return engine.table(name if schema == engine.home else f"{schema}.{name}")
+    own = engine.table(f"{home}.{name}") if home != engine.home else None
     return own or engine.table(name)
 
 

@@ -131,7 +131,7 @@ def test_every_built_statement_passes(schema: Schema, shared: bool, part: Part, 
     forest = any_forest(axes(schema), trees=3, depth=2, seed=seed)
     source, trees = source_of(schema), Slice(shared, 1, 7)
     at_nodes = counts.at_nodes(source, forest, WORDS, KEYS, trees, part)
-    waiting = counts.further("kept_0", forest, 1)
+    waiting = counts.further("kept_0", forest, 1, WORDS)
     asks = splits.Asks.of(np.zeros((forest.leaves, 1), np.int64))
     built = [
         counts.leaf_counts(source, forest, WORDS, KEYS, trees, part),

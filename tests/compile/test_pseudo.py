@@ -45,7 +45,7 @@ def in_database(
     """Return the count of each (leaf, class) as the kernel asks for it: keep, then count."""
     kept = pseudo.labelled_rows(source, teacher, engine.vocabulary, keys)
     check_unlabelled(kept.query, source.schema.label)
-    counted = pseudo.counts("kept_guessed", pupil)
+    counted = pseudo.counts("kept_guessed", pupil, engine.vocabulary)
     check(counted.query)
     found = np.zeros((pupil.leaves, len(source.schema.classes)), np.int64)
     with engine.workspace() as here:

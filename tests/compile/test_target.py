@@ -54,7 +54,7 @@ def test_sql_and_python_round_alike(
         lower + 1.5 / target.scale,
     ]
     marks = ", ".join("(?)" for _ in values)
-    text = target_steps(target, column("v")).sql("duckdb")
+    text = target_steps(target, WORDS.number(column("v"), decimal=False), WORDS).sql("duckdb")
     with engine.transaction() as transaction:
         found = transaction.rows(f"SELECT v, {text} AS z FROM (VALUES {marks}) AS t(v)", values)
     assert [row["z"] for row in found] == [target.step(row["v"]) for row in found]
@@ -73,7 +73,7 @@ def test_sql_and_python_round_alike(
 )
 def test_no_type_of_number_fails(engine: Engine, kind: str, values: list[Any]) -> None:
     """The ends of every numeric type have a step."""
-    text = target_steps(Target(0, 10, 100), column("v")).sql("duckdb")
+    text = target_steps(Target(0, 10, 100), WORDS.number(column("v"), decimal=False), WORDS).sql("duckdb")
     for value in values:
         with engine.transaction() as transaction:
             found = transaction.rows(f"SELECT {text} AS z FROM (SELECT CAST(? AS {kind}) AS v)", [value])

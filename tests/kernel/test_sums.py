@@ -137,7 +137,7 @@ def test_the_loss_from_table_to_sums_is_at_most_epsilon() -> None:
 def test_an_unclamped_target_would_be_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same audit finds out a target that counts ten times as many steps as its schema declares."""
     steps, summed = source.target_steps, counts.summed
-    monkeypatch.setattr(source, "target_steps", lambda _, value: steps(Target(0, 100, 1000), value))
+    monkeypatch.setattr(source, "target_steps", lambda _, value, words: steps(Target(0, 100, 1000), value, words))
     monkeypatch.setattr(counts, "summed", lambda *where, steps: summed(*where, steps=10 * steps))
     first, second = (released(rows) for rows in (BASE, [*BASE, (99, 1.0, "a", 100.0)]))
     assert least_loss(first, second) > 1.0

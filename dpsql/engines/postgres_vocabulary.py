@@ -1,0 +1,131 @@
+"""The functions that PostgreSQL spells its own way (the protocol of `compile/vocabulary.py`).
+
+PostgreSQL raises an error where others give infinity: when a number leaves the doubles, in a cast or in arithmetic. So
+numbers are compared with edges, which cannot fail, and clamped before anything is computed from them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+DIALECT = "postgres"
+#: Up to so many values a search among sorted texts is fastest; beyond, a look into a sorted JSON object is.
+_SEARCHED = 64
+_ADDRESS = exp.column("ctid")
+_DOUBLE = exp.DataType.build("DOUBLE PRECISION", dialect=DIALECT)
+
+
+class PostgresVocabulary:
+    """PostgreSQL's own spellings."""
+
+    dialect = DIALECT
+    lazy = True
+
+    def is_nan(self, number: exp.Expr) -> exp.Expr:
+        """Return `number = 'NaN'`: here NaN equals itself."""
+        return exp.EQ(this=number, expression=_typed("NaN", "DOUBLE PRECISION"))
+
+    def position(self, values: Sequence[str], text: exp.Expr) -> exp.Expr:
+        """Return a text's place: looked up in a JSON object, or searched for among the values in byte order.
+
+        After each value comes its next one in that order, the same with chr(1) at the end, so that a text between two
+        neighbours is the first of them or none of the values.
+        """
+        if len(values) > _SEARCHED or any(not _sortable(value) for value in values):
+            listed = json.dumps({value: place for place, value in enumerate(values)}, ensure_ascii=False)
+            found = exp.JSONExtract(this=_typed(listed, "JSONB"), expression=text, only_json_types=True)
+            return exp.cast(exp.Paren(this=found), exp.DataType.Type.INT)
+        ordered = sorted(enumerate(values), key=lambda pair: pair[1].encode())
+        edges = [part for _, value in ordered for part in (value, value + "\x01")]
+        places = [part for place, _ in ordered for part in (str(place), "NULL")]
+        searched = exp.Collate(this=text, expression=exp.to_identifier("C", quoted=True))
+        bucket = exp.Anonymous(this="WIDTH_BUCKET", expressions=[searched, _array(edges, "TEXT[]")])
+        cells = exp.Paren(this=_typed("{" + ",".join(places) + "}", "INT[]"))
+        return exp.Bracket(this=cells, expressions=[bucket], offset=1)
+
+    def keyed_hash(self, values: Sequence[exp.Expr], keys: Sequence[int | str]) -> exp.Expr:
+        """Return a hash in as many keyed rounds as there are keys, cut to 63 bits: integers here are signed.
+
+        Values are hashed as a record, by the hash that belongs to the equality of their types: two spellings of one
+        number are one unit, and have one ticket.
+        """
+        if values == [_ADDRESS]:
+            table = exp.cast(exp.column("tableoid"), exp.DataType.Type.BIGINT)
+            own = exp.BitwiseXor(this=_key(keys[0]), expression=table)  # parts of a table have addresses of their own
+            state: exp.Expr = exp.Anonymous(this="HASHTIDEXTENDED", expressions=[_ADDRESS.copy(), own])
+        else:
+            record = exp.Anonymous(this="ROW", expressions=[value.copy() for value in values])
+            state = exp.Anonymous(this="HASH_RECORD_EXTENDED", expressions=[record, _key(keys[0])])
+        for key in keys[1:]:
+            mixed = exp.BitwiseXor(this=state, expression=_key(key))
+            state = exp.Anonymous(this="HASHINT8EXTENDED", expressions=[mixed, _key(key)])
+        return exp.Paren(this=exp.BitwiseAnd(this=state, expression=exp.Literal.number(2**63 - 1)))
+
+    def row_address(self) -> exp.Expr:
+        """Return `ctid`, the address of a row; a session reads from one snapshot, so no row has two."""
+        return _ADDRESS.copy()
+
+    def word(self, cell: exp.Expr) -> exp.Expr:
+        """Return the cell as BIGINT: sixty bits of it are used."""
+        return exp.Cast(this=cell, to=exp.DataType.build("BIGINT"))
+
+    def bit(self, plane: exp.Expr, cell: exp.Expr) -> exp.Expr:
+        """Return `CAST((plane >> CAST(cell AS INT)) & 1 AS INT)`: a shift takes an INT."""
+        places = exp.Cast(this=cell, to=exp.DataType.build("INT"))
+        moved = exp.Paren(this=exp.BitwiseRightShift(this=plane, expression=places))
+        found = exp.BitwiseAnd(this=moved, expression=exp.Literal.number(1))
+        return exp.Cast(this=found, to=exp.DataType.build("INT"))
+
+    def number(self, value: exp.Expr, *, decimal: bool) -> exp.Expr:
+        """Return the value as DOUBLE PRECISION; a NUMERIC that no double can hold is cut off first."""
+        cast = exp.Cast(this=value, to=_DOUBLE.copy())
+        if not decimal:
+            return cast
+        far, near = exp.Literal.number("1e300"), exp.Literal.number("1e-300")
+        low, high = exp.Neg(this=far.copy()), exp.Neg(this=near.copy())
+        tiny = exp.And(
+            this=exp.GT(this=value.copy(), expression=high), expression=exp.LT(this=value.copy(), expression=near)
+        )
+        branches = [
+            (exp.EQ(this=value.copy(), expression=_typed("NaN", "DECIMAL")), _typed("NaN", "DOUBLE PRECISION")),
+            (exp.GT(this=value.copy(), expression=far.copy()), _typed("1e300", "DOUBLE PRECISION")),
+            (exp.LT(this=value.copy(), expression=low), _typed("-1e300", "DOUBLE PRECISION")),
+            (tiny, _typed("0", "DOUBLE PRECISION")),
+        ]
+        return exp.Case(ifs=[exp.If(this=test, true=found) for test, found in branches], default=cast)
+
+    def clamped(self, number: exp.Expr, lower: float, upper: float) -> exp.Expr:
+        """Return `LEAST(GREATEST(number, lower), upper)`, in doubles."""
+        floored = exp.Greatest(this=number, expressions=[_double(lower)], ignore_nulls=True)
+        return exp.Least(this=floored, expressions=[_double(upper)], ignore_nulls=True)
+
+    def bucket(self, number: exp.Expr, edges: Sequence[float]) -> exp.Expr:
+        """Return `WIDTH_BUCKET(number, edges)`: a search among doubles, NaN above all."""
+        listed = _typed("{" + ",".join(repr(edge) for edge in edges) + "}", "DOUBLE PRECISION[]")
+        return exp.Anonymous(this="WIDTH_BUCKET", expressions=[number, listed])
+
+
+def _typed(text: str, kind: str) -> exp.Expr:
+    return exp.Cast(this=exp.Literal.string(text), to=exp.DataType.build(kind, dialect=DIALECT))
+
+
+def _double(number: float) -> exp.Expr:
+    return _typed(repr(float(number)), "DOUBLE PRECISION")
+
+
+def _array(values: Sequence[str], kind: str) -> exp.Expr:
+    quoted = ",".join('"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' for value in values)
+    return _typed("{" + quoted + "}", kind)
+
+
+def _key(key: int | str) -> exp.Expr:
+    value = exp.Placeholder(this=key) if isinstance(key, str) else exp.Literal.number(key)
+    return exp.cast(value, exp.DataType.Type.BIGINT)
+
+
+def _sortable(value: str) -> bool:
+    """Whether a value can stand in an array at all: JSON can say a zero byte too, which no text here holds."""
+    return "\x00" not in value

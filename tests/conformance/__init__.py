@@ -1,0 +1,1 @@
+"""One suite over all engines: equal counts, cell by cell, and equal predictions."""

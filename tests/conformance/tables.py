@@ -1,0 +1,69 @@
+"""Puts a table of Python values into any engine, in that engine's own types."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import sqlglot
+
+from dpsql.compile.source import Source, table
+from dpsql.engines.base import Engine
+from dpsql.schema import Schema
+from tests.rows import Table
+from tests.tables import quote
+
+_NUMBERS = count()
+#: Types that one engine has and another has not, and what comes nearest there.
+NEAREST = {
+    "postgres": {
+        "TINYINT": "SMALLINT", "UTINYINT": "SMALLINT", "USMALLINT": "INTEGER", "UINTEGER": "BIGINT",
+        "UBIGINT": "NUMERIC(20, 0)", "HUGEINT": "NUMERIC(39, 0)", "UHUGEINT": "NUMERIC(39, 0)", "FLOAT": "REAL",
+        "DOUBLE": "DOUBLE PRECISION", "VARCHAR": "TEXT",
+    },
+}  # fmt: skip
+
+
+def own_type(kind: str, dialect: str) -> str:
+    """Return a DuckDB type in another engine's words."""
+    if dialect == "duckdb":
+        return kind
+    nearest = NEAREST[dialect].get(kind)
+    return nearest or sqlglot.exp.DataType.build(kind, dialect="duckdb").sql(dialect)
+
+
+def put(engine: Engine, name: str, made: Table) -> None:
+    """Create a table with these rows."""
+    kinds = {column: _enum(engine, kind) or own_type(kind, engine.dialect) for column, kind in made.types.items()}
+    columns = ", ".join(f"{quote(column)} {kind}" for column, kind in kinds.items())
+    full = f"{quote(engine.home)}.{quote(name)}"
+    with engine.transaction() as transaction:
+        transaction.run(f"DROP TABLE IF EXISTS {full}")
+        transaction.run(f"CREATE TABLE {full} ({columns})")
+        rows = list(zip(*made.columns.values(), strict=True))
+        for start in range(0, len(rows), 100):
+            block = rows[start : start + 100]
+            marks = ", ".join("(" + ", ".join("?" for _ in made.types) + ")" for _ in block)
+            values: list[Any] = [value for row in block for value in row]
+            transaction.run(f"INSERT INTO {full} VALUES {marks}", values)
+
+
+def source_in(engine: Engine, schema: Schema, name: str) -> Source:
+    """Return the table as the kernel reads it."""
+    info = engine.table(name)
+    assert info is not None
+    return Source(schema, table(info.table, info.schema), {}, whole=info.integers, decimals=info.decimals)
+
+
+def _enum(engine: Engine, kind: str) -> str | None:
+    """Create an ENUM type where it needs a name of its own, and return the name; labels are short there."""
+    if engine.dialect != "postgres" or not kind.startswith("ENUM"):
+        return None
+    labels = sqlglot.exp.DataType.build(kind, dialect="duckdb").expressions
+    if any(len(label.name.encode()) > 63 for label in labels):
+        return "TEXT"
+    name = f"enum_{next(_NUMBERS)}"
+    with engine.transaction() as transaction:
+        listed = ", ".join(label.sql("postgres") for label in labels)
+        transaction.run(f"CREATE TYPE public.{name} AS ENUM ({listed})")
+    return f"public.{name}"

@@ -1,0 +1,77 @@
+"""Exact counts of every kernel operation, on every engine, against a walk through the trees in plain Python."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dpsql.compile.source import WHOLE
+from dpsql.compile.splits import Asks
+from dpsql.engines.base import Engine
+from dpsql.kernel.exact import Rows
+from dpsql.schema import CELLS, Schema
+from dpsql.trees.forest import Forest
+from dpsql.trees.grid import axes
+from tests.conformance.tables import put, source_in
+from tests.rows import Table, any_forest, class_of, one_cell, random_table, schemas, walk
+
+_FEW = settings(max_examples=12, suppress_health_check=list(HealthCheck))
+
+
+def leaf_counts(schema: Schema, made: Table, forest: Forest) -> np.ndarray:
+    """Return the count of each (leaf, class) with every row in every tree."""
+    found = np.zeros((forest.leaves, len(schema.classes)), np.int64)
+    for row in made.rows:
+        label = class_of(schema, row)
+        if label is not None:
+            for leaf in walk(schema, forest, row):
+                found[leaf, label] += 1
+    return found
+
+
+@given(schema=schemas(most=14), seed=st.integers(0, 2**20), trees=st.integers(1, 4), depth=st.integers(0, 4))
+@_FEW
+def test_every_row_reaches_the_leaf_it_should(
+    engine: Engine, schema: Schema, seed: int, trees: int, depth: int
+) -> None:
+    """Counts of shared trees, of one tree, and of rows that were held packed, are those of the walk."""
+    made = random_table(schema, 60, seed)
+    put(engine, "t", made)
+    forest = any_forest(axes(schema), trees=trees, depth=depth, seed=seed)
+    expected = leaf_counts(schema, made, forest)
+    rows = Rows(engine, source_in(engine, schema, "t"), {})
+    try:
+        assert (rows.leaf_counts(forest, WHOLE, shared=True) == expected).all()
+        assert rows.leaf_counts(forest, WHOLE, shared=False).sum() == expected.sum() // forest.trees
+        assert rows.size(WHOLE) == expected.sum() // forest.trees
+        rows.hold()
+        assert (rows.leaf_counts(forest, WHOLE, shared=True) == expected).all()
+    finally:
+        rows.close()
+
+
+@given(schema=schemas(most=8), seed=st.integers(0, 2**20), depth=st.integers(0, 3))
+@_FEW
+def test_histograms_are_exact(engine: Engine, schema: Schema, seed: int, depth: int) -> None:
+    """Every cell of every axis at every node of one tree."""
+    made = random_table(schema, 60, seed)
+    put(engine, "t", made)
+    found = axes(schema)
+    forest = any_forest(found, trees=1, depth=depth, seed=seed)
+    asks = Asks.of(np.tile(np.arange(len(found)), (forest.leaves, 1)))
+    expected = np.zeros((forest.leaves, len(found), CELLS, len(schema.classes)), np.int64)
+    for row in made.rows:
+        label = class_of(schema, row)
+        if label is not None:
+            (leaf,) = walk(schema, forest, row)
+            for place, axis in enumerate(found):
+                feature = schema.features[axis.feature]
+                cell = one_cell(feature, row[feature.name]) // CELLS**axis.digit % CELLS
+                expected[leaf, place, cell, label] += 1
+    rows = Rows(engine, source_in(engine, schema, "t"), {})
+    try:
+        seen = rows.histograms(forest, asks, WHOLE, shared=False, by_class=True)
+        assert (seen.reshape(expected.shape) == expected).all()
+    finally:
+        rows.close()
