@@ -14,6 +14,7 @@ class DuckDBVocabulary:
 
     dialect = DIALECT
     lazy = False
+    whole_cells = False
 
     def is_nan(self, number: exp.Expr) -> exp.Expr:
         """Return `ISNAN(number)`."""
@@ -41,6 +42,10 @@ class DuckDBVocabulary:
         """Return `rowid`, the address of a row in a base table."""
         return exp.column("rowid")
 
+    def row_number(self) -> exp.Expr:
+        """Return `ROW_NUMBER() OVER ()`."""
+        return exp.Window(this=exp.RowNumber())
+
     def word(self, cell: exp.Expr) -> exp.Expr:
         """Return the cell as UBIGINT."""
         return exp.cast(cell, exp.DataType.Type.UBIGINT)
@@ -61,6 +66,10 @@ class DuckDBVocabulary:
 
     def bucket(self, number: exp.Expr, edges: Sequence[float]) -> exp.Expr:
         """Refuse: arithmetic over whole vectors is faster than any search, and nothing here asks for one."""
+        raise NotImplementedError
+
+    def step(self, number: exp.Expr, cells: int, missing: int) -> exp.Expr:
+        """Refuse: cells are worked out in doubles here."""
         raise NotImplementedError
 
 
