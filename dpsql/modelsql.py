@@ -12,7 +12,7 @@ from dpsql.compile.source import Source
 from dpsql.compile.source import table as table_reference
 from dpsql.compile.vocabulary import Vocabulary
 from dpsql.compile.votes import predictions, scalar, stored_parts
-from dpsql.errors import ParameterError
+from dpsql.errors import ParameterError, UsageError
 from dpsql.schema import Schema
 
 if TYPE_CHECKING:
@@ -61,7 +61,13 @@ def render(model: Model, form: str, *, table: str, name: str | None = None, prob
         raise ParameterError(
             "probabilities", allowed="asked of a form that gives rows, of a model of classes", given=form
         )
-    vocabulary = model.database.engine.vocabulary
+    engine = model.database.engine
+    if engine.own_dialect != engine.dialect:
+        raise UsageError(
+            f'model "{model.name}" lies with the ledger, where SQL of {engine!r} cannot read it.',
+            hint="dpsql predict --into TABLE, or dpsql export",
+        )
+    vocabulary = engine.vocabulary
     made = statement(model, form, table, name or default_name(model, form), vocabulary, probabilities=probabilities)
     return made.sql(vocabulary.dialect, pretty=True)
 

@@ -93,17 +93,21 @@ def _array(column: arrow.ChunkedArray) -> np.ndarray[Any, Any]:
 
 
 class SparkWorkspace:
-    """Temporary views in a session of their own, and the rows kept behind them, which go when it is closed."""
+    """Temporary views in a session of their own, and the rows kept behind them, which go when it is closed.
+
+    A view's name is never used again: Spark would forget the rows that were kept with the help of the view before.
+    """
 
     def __init__(self, session: Any, ledger: Engine) -> None:
         self._session = session
         self._ledger = ledger
         self._kept: dict[str, Any] = {}
+        self._views: dict[str, str] = {}
 
     def keep(self, name: str, query: exp.Expr, tables: Tables) -> None:
         """Keep the rows of a checked query; rows of a lost worker are worked out again, and are the same again."""
-        held = self.run(COUNTING, query, tables, lambda frame: _stored(frame.persist(StorageLevel.MEMORY_AND_DISK)))
-        guarded(COUNTING, lambda: held.createOrReplaceTempView(name))
+        held = self.run(COUNTING, query, tables, _stored, nested=True)
+        self._show(name, held)
         before, self._kept[name] = self._kept.get(name), held
         if before is not None:
             guarded(COUNTING, lambda: before.unpersist(blocking=False))
@@ -112,13 +116,15 @@ class SparkWorkspace:
         """Run one checked aggregate over private or kept rows; its groups alone are fetched."""
         return self.run(COUNTING, query, tables, lambda frame: arrays_of(frame.toArrow()))
 
-    def run(self, doing: str, query: exp.Expr, tables: Tables, act: Callable[[Any], _Result]) -> _Result:
+    def run(
+        self, doing: str, query: exp.Expr, tables: Tables, act: Callable[[Any], _Result], *, nested: bool = False
+    ) -> _Result:
         """Do something with a query's rows, with `tables` loaded as small tables that every worker gets whole."""
         for name, columns in tables.items():
             self._load(name, columns)
         once: list[Any] = []
         try:
-            text = _rendered(self._worked_out(doing, self._placed(query.copy()), once))
+            text = _rendered(self._worked_out(doing, self._placed(query.copy()), once), nested=nested)
             return guarded(doing, lambda: act(self._session.sql(text)))
         finally:
             for frame in once:
@@ -132,29 +138,35 @@ class SparkWorkspace:
 
     def _load(self, name: str, columns: Any) -> None:
         made = as_arrow(columns)
-        guarded(
-            "load a temporary table",
-            lambda: broadcast(self._session.createDataFrame(made)).createOrReplaceTempView(name),
-        )
+        self._show(name, guarded("load a temporary table", lambda: broadcast(self._session.createDataFrame(made))))
+
+    def _show(self, name: str, frame: Any) -> None:
+        """Let queries find a frame by a name."""
+        view = self._views[name] = f"{name}_{secrets.token_hex(8)}"
+        guarded("make a temporary view", lambda: frame.createTempView(view))
 
     def _placed(self, query: exp.Expr) -> exp.Expr:
-        """Return a query that finds what it names: the caller's temporary views, and tables that are with the ledger.
+        """Return a query that finds what it names: small tables, kept rows, the caller's views, tables of dpsql's own.
 
         A view of the caller's gets a name that no part of the query has; of dpsql's own tables the rows asked for,
-        those of one model, are fetched from where they are.
+        those of one model, are fetched from where the ledger is.
         """
         for table in list(query.find_all(exp.Table)):
-            name = f"found_{secrets.token_hex(8)}"
-            if table.db == SESSION:
-                view = exp.table_(table.name, quoted=True).sql(DIALECT)
-                guarded("read its catalog", lambda v=view, n=name: self._session.table(v).createOrReplaceTempView(n))  # type: ignore[misc]
-                table.replace(exp.alias_(exp.to_table(name), table.alias_or_name, table=True, quoted=True))
-            elif table.db == OWN:
+            name = table.name
+            if table.db == OWN:
                 asked = table.parent_select
                 assert asked is not None
                 with self._ledger.transaction() as transaction:
                     self._load(name, transaction.arrays(asked))
-                asked.replace(exp.select("*").from_(name))
+                asked.replace(exp.select("*").from_(self._views[name]))
+                continue
+            if table.db == SESSION:
+                view = exp.table_(name, quoted=True).sql(DIALECT)
+                name = "of_the_caller"
+                self._show(name, guarded("read its catalog", lambda view=view: self._session.table(view)))  # type: ignore[misc]
+            elif table.db or name not in self._views:
+                continue
+            table.replace(exp.alias_(exp.to_table(self._views[name]), table.alias_or_name, table=True, quoted=True))
         return query
 
     def _worked_out(self, doing: str, query: exp.Expr, once: list[Any]) -> exp.Expr:
@@ -167,7 +179,6 @@ class SparkWorkspace:
             above = part.parent
             assert isinstance(above, exp.With)
             earlier = above.expressions[: above.expressions.index(part)]
-            name = f"once_{secrets.token_hex(8)}"
             body = exp.select("*").from_(exp.to_identifier(part.alias))
             body.set("with_", exp.With(expressions=[one.copy() for one in (*earlier, part)]))
             for one in body.args["with_"].expressions:
@@ -175,8 +186,8 @@ class SparkWorkspace:
             text = _rendered(body)
             frame = guarded(doing, lambda text=text: self._session.sql(text).localCheckpoint())  # type: ignore[misc]
             once.append(frame)
-            guarded(doing, lambda frame=frame, name=name: frame.createOrReplaceTempView(name))  # type: ignore[misc]
-            part.set("this", exp.select("*").from_(exp.to_identifier(name)))
+            self._show("once", frame)
+            part.set("this", exp.select("*").from_(exp.to_identifier(self._views["once"])))
             part.set("materialized", None)
             part.args["alias"].set("columns", None)
         return query
@@ -190,11 +201,12 @@ def _materialized(node: exp.Expr) -> Iterator[exp.CTE]:
         yield node
 
 
-def _rendered(query: exp.Expr) -> str:
+def _rendered(query: exp.Expr, *, nested: bool = False) -> str:
     """Return a query's text, cut into stages whose generated code is short enough for Java to compile.
 
     Java leaves long methods to its interpreter, which is ten times slower. A COALESCE to more parts than there can be
-    changes nothing about the rows, and ends a stage.
+    changes nothing about the rows, and ends a stage. With `nested` its parts stand where they are used: rows stored for
+    a query with a WITH of its own are not found again inside another WITH.
     """
     for parts in query.find_all(exp.With):
         length = 0
@@ -204,11 +216,29 @@ def _rendered(query: exp.Expr) -> str:
                 cut = exp.Anonymous(this="COALESCE", expressions=[exp.Literal.number(_PARTS)])
                 part.this.set("hint", exp.Hint(expressions=[cut]))
                 length = 0
-    return query.sql(DIALECT, identify=True)
+    return (_nested(query) if nested else query).sql(DIALECT, identify=True)
+
+
+def _nested(query: exp.Expr) -> exp.Expr:
+    """Return a query with the parts of its WITH in the places of their names."""
+    bodies: dict[str, exp.Expr] = {}
+
+    def put(body: exp.Expr) -> exp.Expr:
+        for table in [one for one in body.find_all(exp.Table) if not one.db and one.name in bodies]:
+            place = exp.TableAlias(this=exp.to_identifier(table.alias_or_name))
+            table.replace(exp.Subquery(this=bodies[table.name].copy(), alias=place))
+        return body
+
+    parts = query.args.get("with_")
+    query.set("with_", None)
+    for part in parts.expressions if parts else ():
+        bodies[part.alias] = put(part.this)
+    return put(query)
 
 
 def _stored(frame: Any) -> Any:
-    """Return the frame after all its rows were worked out and stored."""
+    """Return the frame after all its rows were worked out and stored, in memory as far as they fit."""
+    frame.persist(StorageLevel.MEMORY_AND_DISK)
     frame.write.format("noop").mode("overwrite").save()
     return frame
 

@@ -97,6 +97,8 @@ def _started(address: Address) -> Any:
     builder = SparkSession.builder.master(address.master)
     for name, value in _QUIET.items():
         builder = builder.config(name, value)
+    if not address.hosts:  # the usual 200 parts of a shuffle are for clusters
+        builder = builder.config("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 1)))
     if all(host in _LOOPBACK for host, _ in address.hosts):
         builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
     with tempfile.NamedTemporaryFile("w", suffix=".properties") as silent:
