@@ -21,7 +21,7 @@ def read(name: str) -> str:
 
 
 def statements(name: str, dialect: str = "") -> list[str]:
-    """Return the statements of a hand-written file, or a dialect's own one: each ends with a semicolon and a new line."""
+    """Return the statements of a file, or of a dialect's own one: each ends with a semicolon and a new line."""
     own = f"{dialect}/{name}"
     found = own if dialect and any((place / own).is_file() for place in PLACES) else name
     return [part for part in read(found).split(";\n") if part.strip()]
