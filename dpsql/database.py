@@ -19,7 +19,8 @@ from dpsql import train as training
 from dpsql.advise import Recommendation, advise_table, plan_advice
 from dpsql.draft import draft
 from dpsql.engines.base import Engine
-from dpsql.engines.duckdb import Connection, adopt, open_file
+from dpsql.engines.duckdb import Connection, adopt
+from dpsql.engines.opening import open_engine
 from dpsql.errors import NotPrivate, ParameterError, UsageError
 from dpsql.evaluate import evaluate
 from dpsql.evaluate_private import evaluate_private, plan_evaluation
@@ -44,11 +45,13 @@ def connect(
     read_only: bool = False,
     wait: float = 2.0,
     who: str | None = None,
+    ledger: str | Path | None = None,
 ) -> Database:
-    """Open a DuckDB file, hardened and locked down, or wrap a connection that you opened yourself.
+    """Open a DuckDB file, or a folder of Parquet and CSV files, or one such file, or wrap a connection of your own.
 
-    A connection of your own cannot be locked down: `Database.weaknesses()` says what it leaves open. `who` is the
-    name that ledger entries carry; by default the login name, or the environment variable DPSQL_WHO.
+    What dpsql opens is hardened and locked down. A connection of your own cannot be: `Database.weaknesses()` says what
+    it leaves open. Files have their ledger beside them, in `dpsql_ledger.duckdb`, or in the file that `ledger` names.
+    `who` is the name that ledger entries carry; by default the login name, or the environment variable DPSQL_WHO.
     """
     if isinstance(target, Connection):
         return Database(adopt(target), who=who)
@@ -58,7 +61,7 @@ def connect(
         raise ParameterError("wait", allowed="a number of seconds from 0", given=wait)
     if not _nameable(target):
         raise ParameterError("db", allowed="the path of a DuckDB file", given=str(target))
-    return Database(open_file(target, create=create, read_only=read_only, wait=wait), who=who)
+    return Database(open_engine(target, create=create, read_only=read_only, wait=wait, ledger=ledger), who=who)
 
 
 def _nameable(path: str | Path) -> bool:
