@@ -67,6 +67,8 @@ def open_file(
     file = None if str(path) == ":memory:" else Path(path)
     if file is not None and not file.exists() and (not create or not file.parent.is_dir()):
         raise DatabaseError(f'there is no database file "{file}".', hint="check --db, or run: dpsql demo")
+    if file is not None and file.name.split(".")[0].lower() == "dpsql":
+        raise DatabaseError(f'a database called "{file}" would share its name with dpsql\'s schema.', hint="rename it")
     deadline = time.monotonic() + wait
     while True:
         connection, problem = _try_open(path, read_only, HARDENING if files is None else _NOT_YET_CLOSED)

@@ -85,6 +85,8 @@ def ledger_file(target: Path, tables: Sequence[TableFiles], ledger: str | Path |
         )
     if ledger is None:
         return usual
+    if is_files(Path(ledger)):
+        raise ParameterError("ledger", allowed="a DuckDB file, new or there already", given=str(ledger))
     if usual.exists() and Path(ledger).resolve() != usual.resolve():
         raise ParameterError(
             "ledger", allowed="left out, as these files have one already", given=str(ledger), hint=f"it is {usual}"

@@ -318,6 +318,7 @@ def test_read_only_needs_a_ledger_and_writes_nothing(folder: Path) -> None:
     before = (folder / LEDGER).read_bytes()
     engine = opened(folder, read_only=True)
     assert counted(engine, DISTINCT.format("fresh"))["n"] == 2
+    assert len(engine.frame(sqlglot.parse_one("SELECT * FROM main.fresh", dialect="duckdb"))) == 2
     engine.close()
     assert (folder / LEDGER).read_bytes() == before
 
