@@ -54,6 +54,8 @@ def connect(
     `who` is the name that ledger entries carry; by default the login name, or the environment variable DPSQL_WHO.
     """
     if isinstance(target, Connection):
+        if ledger is not None:
+            raise ParameterError("ledger", allowed="given only for files", given=str(ledger))
         return Database(adopt(target), who=who)
     if not isinstance(target, str | Path) or "\x00" in str(target):
         raise ParameterError("db", allowed="the path of a DuckDB file, or a DuckDB connection", given=type(target))

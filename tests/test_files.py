@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 import sqlglot
 from sqlglot import exp
 
 from dpsql.compile.source import Tickets, packed
 from dpsql.database import Database, connect
-from dpsql.errors import BudgetError, DatabaseError, DpsqlError, QueryFailed, SchemaError, TableChanged
+from dpsql.errors import BudgetError, DatabaseError, DpsqlError, ParameterError, QueryFailed, SchemaError, TableChanged
 from dpsql.kernel.dataset import find, source
 from dpsql.schema import Boolean, Numeric, Schema
 from dpsql.shell import Shell
@@ -321,6 +322,12 @@ def test_a_restored_ledger_is_noticed(tmp_path: Path) -> None:
     with pytest.raises(BudgetError, match="an old copy"):
         db.train("people", epsilon=1, **tables.SMALL)
     db.close()
+
+
+def test_a_connection_of_your_own_takes_no_ledger(tmp_path: Path) -> None:
+    """It has one."""
+    with duckdb.connect() as connection, pytest.raises(ParameterError, match="ledger must be given only for files"):
+        connect(connection, ledger=tmp_path / "other.duckdb")
 
 
 def test_a_target_that_is_nothing(tmp_path: Path) -> None:

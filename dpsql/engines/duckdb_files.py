@@ -10,7 +10,7 @@ a temporary table of its own; the address is that table's.
 
 Every cell of CSV is text, and so is what folders named `column=value` say: a type guessed from rows, or from which
 folders there are, would be a fact about rows. Such a column is untyped, and a numeric feature is what TRY_CAST makes of
-it: NULL where a cell holds no number. A line that is not CSV is left out. None can make a statement fail.
+it: NULL where a cell holds no number. A line with too few cells is left out. None can make a statement fail.
 """
 
 from __future__ import annotations

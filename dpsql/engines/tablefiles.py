@@ -37,6 +37,14 @@ class TableFiles:
         return any("=" in part for path in self.paths for part in self._inside(path))
 
     @property
+    def folders(self) -> set[Path]:
+        """The table's own folder and all inside it that lead to its files; none for a single file."""
+        if self.place.is_file():
+            return set()
+        root = self.place.resolve()
+        return {root} | {part for path in self.paths for part in path.parents if part.is_relative_to(root)}
+
+    @property
     def words(self) -> str:
         """How messages call the files. The parts of a table stay unnamed: their names can follow from rows."""
         return f'file "{self.place.name}"' if self.place.is_file() else f'folder "{self.place.name}"'
@@ -73,16 +81,17 @@ def ledger_file(target: Path, tables: Sequence[TableFiles], ledger: str | Path |
     """Return where the ledger of these files lies: in their folder, unless the owner says otherwise."""
     folder = _folder(target).resolve()
     usual = folder / LEDGER
-    inner = [one.place for one in tables if one.place.is_dir() and (one.place / LEDGER).exists()]
-    if inner:
-        raise DatabaseError(
-            f'"{inner[0]}" has a ledger of its own, so its rows would have two budgets.', hint=f"--db {inner[0]}"
-        )
-    if (folder.parent / LEDGER).exists() and any(one.kind == PARQUET for one in tables):
-        raise DatabaseError(
-            f'"{folder.name}" is a table of "{folder.parent}", which has a ledger; its rows would have two budgets.',
-            hint=f"--db {folder.parent}",
-        )
+    for inner in sorted({part for one in tables for part in one.folders}):
+        if (inner / LEDGER).exists():
+            raise DatabaseError(
+                f'"{inner}" has a ledger of its own, so its rows would have two budgets.', hint=f"--db {inner}"
+            )
+    for outer in folder.parents if any(one.kind == PARQUET for one in tables) else ():
+        if (outer / LEDGER).exists():
+            raise DatabaseError(
+                f'"{folder.name}" belongs to a table of "{outer}", which has a ledger: two budgets for its rows.',
+                hint=f"--db {outer}",
+            )
     if ledger is None:
         return usual
     if is_files(Path(ledger)):

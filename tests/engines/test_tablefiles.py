@@ -121,14 +121,14 @@ def test_a_folder_and_its_files_share_a_ledger(tmp_path: Path) -> None:
 
 def test_a_second_ledger_is_refused(tmp_path: Path) -> None:
     """Beside the one that is there, in a table's folder, and in a folder that is itself a table."""
-    parquet(tmp_path / "sales" / "a.parquet")
+    parquet(tmp_path / "sales" / "north" / "a.parquet")
     (tmp_path / LEDGER).touch()
     with pytest.raises(ParameterError, match="have one already"):
         ledger_file(tmp_path, find_tables(tmp_path), tmp_path / "other.duckdb")
     assert ledger_file(tmp_path, find_tables(tmp_path), tmp_path / LEDGER) == tmp_path / LEDGER
-    with pytest.raises(DatabaseError, match='"sales" is a table of'):
-        ledger_file(tmp_path / "sales", find_tables(tmp_path / "sales"), None)
-    (tmp_path / LEDGER).rename(tmp_path / "sales" / LEDGER)
+    with pytest.raises(DatabaseError, match='"north" belongs to a table of'):
+        ledger_file(tmp_path / "sales" / "north", find_tables(tmp_path / "sales" / "north"), None)
+    (tmp_path / LEDGER).rename(tmp_path / "sales" / "north" / LEDGER)
     with pytest.raises(DatabaseError, match="ledger of its own"):
         ledger_file(tmp_path, find_tables(tmp_path), None)
 
