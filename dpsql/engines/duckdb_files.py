@@ -19,6 +19,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import duckdb
 from sqlglot import exp
@@ -36,6 +37,14 @@ MARK = "dpsql file "
 #: DuckDB's own columns of a Parquet row. A file that has one of these names cannot be addressed.
 FILE, PLACE, ADDRESS = "file_index", "file_row_number", "rowid"
 _PLACES = 40
+#: How many different lists of columns the footers of some files have.
+SHAPES = """
+SELECT COUNT(DISTINCT shape)
+FROM (
+  SELECT list({{'name': name, 'type': duckdb_type, 'inside': num_children}} ORDER BY column_id) AS shape
+  FROM parquet_schema({parts}) WHERE column_id > 0 GROUP BY file_name
+)
+"""
 _Facts = tuple[tuple[int, int, int], ...]
 
 
@@ -104,40 +113,31 @@ class FileTable:
         return exp.table_(self.name, db="main", quoted=True)
 
     def _footer(self, cursor: duckdb.DuckDBPyConnection) -> tuple[Column, ...]:
-        found: dict[tuple[tuple[str, str], ...], None] = {}
-        for path in self.files.paths:
-            found[self._described(cursor, path)] = None
-        if len(found) > 1:
+        parts = exp.Array(expressions=[exp.Literal.string(as_pattern(path)) for path in self.files.paths])
+        shapes = self._told(cursor, SHAPES.format(parts=parts.sql(DIALECT)))
+        if shapes != [(1,)] or len(self.files.keys) > 1:
             raise DatabaseError(
                 f"the files of {self.files.words} differ in their columns or types.", hint="write them with one schema"
             )
-        columns = next(iter(found))
+        columns = [(row[0], row[1]) for row in self._told(cursor, f"DESCRIBE {self.rows().sql(DIALECT)}")]
         names = {name.lower() for name, _ in columns}
         taken = sorted(names & {FILE, PLACE})
         if taken and ADDRESS not in names:
             raise DatabaseError(
                 f'{self.files.words} has a column "{taken[0]}", which is DuckDB\'s own.', hint="rename it"
             )
-        folders = self._partitions()
+        folders = {key.lower() for keys in self.files.keys for key in keys}
         return tuple(
             Column(name, kind, "untyped" if name.lower() in folders else family(kind)) for name, kind in columns
         )
 
-    def _described(self, cursor: duckdb.DuckDBPyConnection, path: Path) -> tuple[tuple[str, str], ...]:
-        query = exp.select("*").from_(exp.Table(this=self._parquet([path])))
+    def _told(self, cursor: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
+        """Return what footers say, or that they cannot be read."""
         try:
-            return tuple((row[0], row[1]) for row in fetch(cursor, f"DESCRIBE {query.sql(DIALECT)}"))
+            return fetch(cursor, query)
         except DpsqlError:
-            found = None
-        if found is None:
-            raise DatabaseError(f"{self.files.words} cannot be read as Parquet.", hint="check the file")
-        return found
-
-    def _partitions(self) -> set[str]:
-        """Return the columns that folders named `column=value` give; their values are text, as cells of CSV are."""
-        if not self.files.partitioned:
-            return set()
-        return {part.split("=")[0].lower() for path in self.files.paths for part in path.parts[:-1] if "=" in part}
+            unreadable = DatabaseError(f"{self.files.words} cannot be read as Parquet.", hint="check the file")
+        raise unreadable
 
     def _parquet(self, paths: Sequence[Path]) -> exp.Expr:
         options = {"hive_partitioning": exp.convert(self.files.partitioned), "hive_types_autocast": exp.false()}

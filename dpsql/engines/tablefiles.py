@@ -32,9 +32,14 @@ class TableFiles:
     paths: tuple[Path, ...]
 
     @property
+    def keys(self) -> set[tuple[str, ...]]:
+        """The columns that folders named `column=value` give to each file; all files should have the same."""
+        return {tuple(part.split("=")[0] for part in self._inside(path) if "=" in part) for path in self.paths}
+
+    @property
     def partitioned(self) -> bool:
         """Whether folders inside the table are named `column=value`."""
-        return any("=" in part for path in self.paths for part in self._inside(path))
+        return any(self.keys)
 
     @property
     def folders(self) -> set[Path]:

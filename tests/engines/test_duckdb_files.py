@@ -197,14 +197,35 @@ def test_a_broken_file_spoils_nothing_else(tmp_path: Path) -> None:
     engine.close()
 
 
-def test_parts_that_differ_are_refused(tmp_path: Path) -> None:
-    """All files of a table have the same columns and types; which one differs is not told."""
-    parquet(tmp_path / "sales" / "year=2023" / "a.parquet", "SELECT 1 AS n")
-    parquet(tmp_path / "sales" / "year=2024" / "b.parquet", "SELECT 'x' AS n")
+@pytest.mark.parametrize(
+    ("place", "query"),
+    [
+        ("year=2024", "SELECT 'x' AS n, 1 AS m"),
+        ("year=2024", "SELECT 1 AS n"),
+        ("year=2024", "SELECT 1 AS m, 1 AS n"),
+        ("year=2024", "SELECT 1::BIGINT AS n, 1 AS m"),
+        ("plain2024", "SELECT 1 AS n, 1 AS m"),
+        ("month=2024", "SELECT 1 AS n, 1 AS m"),
+    ],
+)
+def test_parts_that_differ_are_refused(tmp_path: Path, place: str, query: str) -> None:
+    """All files of a table have the same columns, types and partitions; which one differs is not told."""
+    parquet(tmp_path / "sales" / "year=2023" / "a.parquet", "SELECT 1 AS n, 1 AS m")
+    parquet(tmp_path / "sales" / place / "b.parquet", query)
     engine = opened(tmp_path)
     with pytest.raises(DatabaseError, match='folder "sales" differ in their columns') as raised:
         engine.table("sales")
     assert "2024" not in str(raised.value)
+    engine.close()
+
+
+def test_an_optional_column_is_the_same_column(tmp_path: Path) -> None:
+    """Whether a part happens to hold a NULL is no difference."""
+    parquet(tmp_path / "sales" / "a.parquet", "SELECT 1 AS n")
+    parquet(tmp_path / "sales" / "b.parquet", "SELECT CAST(NULL AS INTEGER) AS n")
+    engine = opened(tmp_path)
+    assert counted(engine, DISTINCT.format("sales"))["n"] == 2
+    assert engine.table("sales") is not None
     engine.close()
 
 
