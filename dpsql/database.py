@@ -44,16 +44,18 @@ def connect(
     read_only: bool = False,
     wait: float = 2.0,
     who: str | None = None,
+    ledger: str | Path | None = None,
 ) -> Database:
-    """Open a DuckDB file, hardened and locked down, a server by its URL, or what a connection of yours is connected to.
+    """Open a DuckDB file, files of Parquet and CSV, a server by its URL, or what a connection of yours is connected to.
 
-    `target` is a path, `postgresql://…`, or a connection of DuckDB or psycopg. A DuckDB connection of your own cannot
-    be locked down: `Database.weaknesses()` says what it leaves open. `who` is the name that ledger entries carry; by
-    default the login name, or the environment variable DPSQL_WHO.
+    `target` is a path, `postgresql://…`, or a connection of DuckDB or psycopg. What dpsql opens is hardened and locked
+    down; a DuckDB connection of your own cannot be: `Database.weaknesses()` says what it leaves open. Files have their
+    ledger beside them, in `dpsql_ledger.duckdb`, or in the file that `ledger` names. `who` is the name that ledger
+    entries carry; by default the login name, or the environment variable DPSQL_WHO.
     """
     if isinstance(wait, bool) or not isinstance(wait, int | float) or not 0 <= wait < math.inf:
         raise ParameterError("wait", allowed="a number of seconds from 0", given=wait)
-    return Database(open_engine(target, create=create, read_only=read_only, wait=wait), who=who)
+    return Database(open_engine(target, create=create, read_only=read_only, wait=wait, ledger=ledger), who=who)
 
 
 def login() -> str:

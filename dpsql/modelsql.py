@@ -13,6 +13,7 @@ from dpsql.compile.source import table as table_reference
 from dpsql.compile.vocabulary import Vocabulary
 from dpsql.compile.votes import predictions, scalar, stored_parts
 from dpsql.errors import ParameterError
+from dpsql.kernel.readings import readings
 from dpsql.schema import Schema
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def statement(
     argument = _free("source_table", _names(model.schema))
     relation = exp.Anonymous(this="query_table", expressions=[exp.column(argument)]) if form == "table_macro" else None
     query = predictions(
-        Source(model.schema, _existing(model, table), {}),
+        _existing(model, table),
         forest,
         parts,
         vocabulary,
@@ -136,9 +137,10 @@ def _free(name: str, taken: set[str]) -> str:
     return name
 
 
-def _existing(model: Model, table: str) -> exp.Table:
-    """Return a table by its name; one that exists in another schema gets that schema."""
+def _existing(model: Model, table: str) -> Source:
+    """Return a table by its name; one that exists is read by its own types, and in its own schema."""
     info = model.database.engine.table(table) if model.database is not None else None
-    if info is None or info.schema == "main":
-        return table_reference(info.table if info else table)
-    return table_reference(info.table, info.schema)
+    if info is None:
+        return Source(model.schema, table_reference(table), {})
+    schema = None if info.schema == "main" else info.schema
+    return Source(model.schema, table_reference(info.table, schema), readings(info, model.schema))

@@ -21,6 +21,7 @@ from dpsql.engines.base import TableInfo
 from dpsql.engines.files import is_file, read_rows
 from dpsql.errors import BudgetError, ParameterError, UnknownName, UsageError
 from dpsql.kernel.dataset import exposed, fit_features
+from dpsql.kernel.readings import readings
 from dpsql.schema import Categorical, Schema
 
 if TYPE_CHECKING:
@@ -86,9 +87,10 @@ def scoring_query(
     fit_features(info, model.schema)
     if info.column(PREDICTION) is not None or info.column(ROW) is not None:
         raise ParameterError("table", allowed=f'without columns named "{PREDICTION}" or "{ROW}"', given=info.name)
-    forest = model.released.forest
+    forest, read = model.released.forest, readings(info, model.schema)
+    place = table_reference(info.table, info.schema)
     return predictions(
-        Source(model.schema, table_reference(info.table, info.schema), {}, whole=info.integers, decimals=info.decimals),
+        Source(model.schema, place, read, whole=info.integers, decimals=info.decimals),
         forest,
         stored_parts(int(model.model_id or 0), forest, nat=model.released.nat),
         database.engine.vocabulary,
@@ -124,11 +126,11 @@ def feature_rows(database: Database, schema: Schema, name: str, *, most: int) ->
     """Return a schema's features of the first rows of a public table of the database."""
     info = public_table(database, name)
     fit_features(info, schema)
-    columns = []
+    columns, read = [], readings(info, schema)
     for feature in schema.features:
         column = info.column(feature.name)
         assert column is not None
-        value: exp.Expr = exp.column(exp.to_identifier(column.name, quoted=True))
+        value = read.get(feature.name) or exp.column(exp.to_identifier(column.name, quoted=True))
         if isinstance(feature, Categorical):
             value = exp.cast(value, exp.DataType.Type.TEXT)
         columns.append(value.as_(feature.name, quoted=True))

@@ -113,7 +113,7 @@ def test_bad_input_has_its_own_message(cli: Cli, path: Path, words: tuple[str, .
     [
         ("missing.duckdb", 4, 'there is no database file "missing.duckdb"'),
         ("none/missing.duckdb", 4, "there is no database file"),
-        (".", 4, "cannot be opened as a DuckDB database"),
+        (".", 4, "there is no Parquet or CSV file"),
         ("notes.txt", 4, "cannot be opened as a DuckDB database"),
         ("", 2, "db must be the path of a DuckDB file"),
         ("n" * 300, 2, "db must be the path of a DuckDB file"),
