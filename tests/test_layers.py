@@ -26,9 +26,9 @@ LAYERS: list[set[str]] = [
     {"model", "draft", "outlook", "sizes"},
     {"shelf", "modelsql", "predict", "explain", "learned", "register", "census", "advisetext"},
     {"evaluate", "train", "advise", "tune"},
-    {"update", "party", "evaluate_private", "predict_private", "plots"},
+    {"update", "party", "evaluate_private", "predict_private", "plots", "init", "doctor"},
     {"database"},
-    {"attach", "classifier", "demo"},
+    {"attach", "classifier", "demo", "inside"},
     {"shell", "bench"},
     {"cli"},
 ]

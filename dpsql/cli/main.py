@@ -12,13 +12,15 @@ from types import TracebackType
 import click
 
 from dpsql import __version__
-from dpsql.cli import advising, analyst, batching, books, explaining, measuring, owner, parties, scoring, start
+from dpsql.cli import advising, analyst, batching, books, explaining, measuring, owner, parties, scoring, servers, start
 from dpsql.cli.bench import bench
 from dpsql.cli.output import note, report
 from dpsql.errors import DpsqlError
 
 _COMMANDS = (
     start.demo,
+    servers.init,
+    servers.doctor,
     owner.register,
     owner.schema,
     owner.budget,

@@ -22,6 +22,16 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 
 
 @dataclass(frozen=True)
+class Health:
+    """One thing that was looked at: what it is, whether it is well, what was found, and what to do where it is not."""
+
+    what: str
+    well: bool
+    found: str
+    fix: str = ""
+
+
+@dataclass(frozen=True)
 class Column:
     """One column as the catalog describes it.
 
@@ -110,6 +120,10 @@ class Engine(Protocol):
     vocabulary: Any
     #: The file behind the database, or None where there is none (memory, server).
     path: Path | None
+
+    def health(self) -> list[Health]:
+        """Return what can be told of driver, server, rights and clock, for `dpsql doctor`. Reads no private row."""
+        ...
 
     def weaknesses(self) -> list[str]:
         """Return one sentence for each protection that this connection lacks; [] for one that dpsql opened."""

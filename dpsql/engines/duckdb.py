@@ -6,6 +6,7 @@ configuration is locked. A connection that the caller opened cannot be locked do
 
 from __future__ import annotations
 
+import os
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -18,7 +19,7 @@ import numpy as np
 import pandas as pd
 from sqlglot import exp
 
-from dpsql.engines.base import Arrays, Column, Conflict, TableInfo
+from dpsql.engines.base import Arrays, Column, Conflict, Health, TableInfo
 from dpsql.engines.duckdb_catalog import CHECKS, COLUMNS, TABLES, enum_values, family
 from dpsql.engines.duckdb_cursor import (
     COUNTING,
@@ -139,6 +140,16 @@ class DuckDBEngine:
 
     def __repr__(self) -> str:
         return f"<DuckDB {self.path or 'in memory'}>"
+
+    def health(self) -> list[Health]:
+        """Return the driver's version, how the connection is hardened, and whether the file can be written."""
+        weak = self.weaknesses()
+        writable = self.path is None or os.access(self.path, os.W_OK)
+        return [
+            Health("driver", True, f"duckdb {duckdb.__version__}"),
+            Health("hardening", not weak, " ".join(weak) or "locked down", "let dpsql open the file itself: --db FILE"),
+            Health("rights", writable, "writable" if writable else "read-only", "make the file writable"),
+        ]
 
     def weaknesses(self) -> list[str]:
         """Return one sentence for each protection this connection lacks (none for one that dpsql opened)."""
