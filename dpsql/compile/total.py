@@ -190,6 +190,8 @@ def _fits(text: str, kind: str) -> bool:
         return False
     if kind in _INTEGERS and re.fullmatch("-?[0-9]{1,19}", text):
         return bool(abs(int(text)) < 2 ** (_INTEGERS[kind] - 1))
+    if kind == "DOUBLE":
+        return re.fullmatch("-?[0-9]{1,30}([.][0-9]{1,30})?", text) is not None
     return kind == "BOOLEAN" and text in ("t", "f")
 
 
