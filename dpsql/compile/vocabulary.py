@@ -52,6 +52,10 @@ class Vocabulary(Protocol):
         """Return a double within bounds where arithmetic past them fails; as it is where that gives infinity."""
         ...
 
+    def at_least(self, number: exp.Expr, edge: float) -> exp.Expr:
+        """Return the test that a double is a number, and an edge or more. Asked only where `lazy`."""
+        ...
+
     def bucket(self, number: exp.Expr, edges: Sequence[float]) -> exp.Expr:
         """Return how many edges are at or below a double, NULL for NULL. Asked only where `lazy`."""
         ...

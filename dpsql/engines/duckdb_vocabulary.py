@@ -59,6 +59,10 @@ class DuckDBVocabulary:
         """Return the number as it is: past the largest double there is infinity."""
         return number
 
+    def at_least(self, number: exp.Expr, edge: float) -> exp.Expr:
+        """Refuse: nothing here asks for it."""
+        raise NotImplementedError
+
     def bucket(self, number: exp.Expr, edges: Sequence[float]) -> exp.Expr:
         """Refuse: arithmetic over whole vectors is faster than any search, and nothing here asks for one."""
         raise NotImplementedError
