@@ -31,6 +31,7 @@ SETUP = (
     "dpsql train",
     "dpsql predict",
     "dpsql update",
+    "dpsql init",
     "python -m dpsql.bench",
     "dpsql bench",
     "python examples/",

@@ -10,18 +10,20 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from dpsql.bench import table
-from dpsql.compile.source import WHOLE, Source
+from dpsql.compile.source import Source
 from dpsql.compile.source import table as reference
 from dpsql.engines.base import Engine
 from dpsql.engines.duckdb import open_file
 from dpsql.engines.opening import open_engine
-from dpsql.kernel.exact import Rows
+from dpsql.kernel.plan import Plan, Step
+from dpsql.kernel.session import Session
+from dpsql.ledger.amount import NANO
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
 from dpsql.trees.grow import random_forest
@@ -41,6 +43,12 @@ CREATE TABLE public.dpsql_bench AS SELECT
     CASE WHEN random() < 0.3 THEN 'yes' ELSE 'no' END AS label
 FROM generate_series(1, ?)
 """,
+}
+
+
+#: The server's processes that work for dpsql.
+PROCESSES = {
+    "postgres": "SELECT pid FROM pg_stat_activity WHERE application_name = 'dpsql' AND datname = current_database()",
 }
 
 
@@ -87,32 +95,32 @@ def _least(times: Sequence[tuple[float | None, float]]) -> tuple[float | None, f
 
 
 def _counted(engine: Engine, source: Source, forest: Forest) -> tuple[float | None, float]:
-    """Count once, and return CPU and wall time in seconds."""
-    rows = Rows(engine, source, {})
+    """Count once, with a trace of noise, and return CPU and wall time in seconds."""
+    cells = forest.leaves * len(source.schema.classes)
+    step = Step(
+        "leaves", "leaf_counts", NANO, trees=TREES, shared=False, cells=cells, classes=len(source.schema.classes)
+    )
+    session = Session(engine, source, Plan("bench", step, source.schema.unit))
     try:
-        clock = _clock(rows)
-        before, started = clock(), time.perf_counter()
-        rows.leaf_counts(forest, WHOLE, shared=False)
-        wall, after = time.perf_counter() - started, clock()
+        before, started = _cpu(engine), time.perf_counter()
+        session.leaf_counts("leaves", forest)
+        wall, after = time.perf_counter() - started, _cpu(engine)
     finally:
-        rows.close()
+        session.close()
     return (None if before is None or after is None else after - before), wall
 
 
-def _clock(rows: Rows) -> Callable[[], float | None]:
-    """Return a clock of this process's CPU time and, where there is one on this machine, the server's process's."""
-    process = rows.process
-    if process is None:
-        return time.process_time
-    place = Path(f"/proc/{process}/stat")
-
-    def read() -> float | None:
-        if not place.exists():
-            return None
-        fields = place.read_text().rsplit(")", 1)[1].split()
-        return time.process_time() + (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    return read
+def _cpu(engine: Engine) -> float | None:
+    """Return the CPU time so far of this process and of the server's that work for it; None where it is elsewhere."""
+    if engine.dialect not in PROCESSES:
+        return time.process_time()
+    with engine.transaction() as transaction:
+        places = [Path(f"/proc/{row['pid']}/stat") for row in transaction.rows(PROCESSES[engine.dialect])]
+    if not all(place.exists() for place in places):
+        return None
+    fields = [place.read_text().rsplit(")", 1)[1].split() for place in places]
+    ticks = sum(int(one[11]) + int(one[12]) for one in fields)
+    return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager

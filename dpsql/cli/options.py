@@ -58,7 +58,7 @@ def _with_target(command: _Command, *, required: bool) -> _Command:
                      help="How long to wait for another process to let the file go."),
         click.option("--ledger", metavar="FILE", envvar="DPSQL_LEDGER", help="Where the ledger of files lies."),
         click.option("--db", required=required, metavar="PATH", envvar="DPSQL_DB",
-                     help="A DuckDB file, a Parquet or CSV file, or a folder of those."),
+                     help="A DuckDB, Parquet or CSV file, a folder of those, or postgresql://…"),
     ):  # fmt: skip
         wrapped = decorate(wrapped)
     # Options declared on the command itself come first in its help.

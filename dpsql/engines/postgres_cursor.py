@@ -163,11 +163,6 @@ class PostgresWorkspace:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    @property
-    def process(self) -> int:
-        """The number of the server's process that does this work."""
-        return self._connection.info.backend_pid
-
     def keep(self, name: str, query: exp.Expr, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> None:
         """Keep the rows of a checked query in a temporary table of the session's own."""
         self._load(tables)

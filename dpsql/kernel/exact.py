@@ -60,11 +60,6 @@ class Rows:
     def __repr__(self) -> str:
         return "<private rows>"
 
-    @property
-    def process(self) -> int | None:
-        """The server's process that counts, where it is another than this one: for the bench's clock."""
-        return getattr(self._here, "process", None)
-
     def narrow(self, bounds: Mapping[str, tuple[float, float]]) -> None:
         """Clamp numbers to these bounds from now on; rows that were kept with other cells are not used again.
 
