@@ -25,6 +25,14 @@ def make_engine(request: pytest.FixtureRequest) -> Callable[[], Engine]:
 
 
 @pytest.fixture
+def duckdb_engine() -> Iterator[Engine]:
+    """Open an empty DuckDB, to compare with."""
+    opened = open_file(":memory:")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
 def engine(make_engine: Callable[[], Engine]) -> Iterator[Engine]:
     """Open an empty database of each engine."""
     opened = make_engine()

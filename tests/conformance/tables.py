@@ -41,8 +41,9 @@ def put(engine: Engine, name: str, made: Table) -> None:
         transaction.run(f"DROP TABLE IF EXISTS {full}")
         transaction.run(f"CREATE TABLE {full} ({columns})")
         rows = list(zip(*made.columns.values(), strict=True))
-        for start in range(0, len(rows), 100):
-            block = rows[start : start + 100]
+        at_once = max(1, 20_000 // len(made.types))
+        for start in range(0, len(rows), at_once):
+            block = rows[start : start + at_once]
             marks = ", ".join("(" + ", ".join("?" for _ in made.types) + ")" for _ in block)
             values: list[Any] = [value for row in block for value in row]
             transaction.run(f"INSERT INTO {full} VALUES {marks}", values)
