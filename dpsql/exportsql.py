@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from dpsql.compile.dialects import DIALECTS, Dialect, get
+from dpsql.compile.dialects import DIALECTS, Dialect, check_dialect
 from dpsql.compile.portable import Portable
 from dpsql.compile.portablevotes import predictions
 from dpsql.compile.vocabulary import whole
@@ -22,14 +22,14 @@ from dpsql.trees.store import leaf_columns
 if TYPE_CHECKING:
     from dpsql.model import Model
 
-__all__ = ["DIALECTS", "FORMS", "script", "statements"]
+__all__ = ["DIALECTS", "FORMS", "check_dialect", "script", "statements"]
 FORMS = ("select", "view")
 #: Rows of one INSERT; some databases take no more than 1000.
 _ROWS = 500
 #: What every database takes as part of a table's name.
 _NAME = re.compile("[A-Za-z_][A-Za-z0-9_]{0,49}")
 _PART = re.compile(r'"((?:[^"]|"")+)"|([^."]+)')
-_NODE = {"level": "int", "node": "int", "place": "int", "child": "int", "ways": "varchar(128)"}
+_NODE = {"node": "int", "place": "int", "child": "int", "ways": "varchar(128)"}
 _HEAD = "-- dpsql model {name} for {dialect}: its tables, and a query that predicts. Safe to publish.\n\n"
 _LEAF = {"leaf": "int", "class": "int", "weight": "bigint"}
 
@@ -56,7 +56,7 @@ def statements(
     model: Model, *, dialect: str, table: str, form: str, name: str | None, probabilities: bool
 ) -> list[str]:
     """Return the statements of the script, one text each, for programs that send them one by one."""
-    known = get(dialect)
+    known = check_dialect(dialect)
     if form not in FORMS:
         raise ParameterError("form", allowed=f"one of {', '.join(FORMS)}", given=form)
     if probabilities:
@@ -76,7 +76,7 @@ def _statements(
         yield dialect.before
     columns = leaf_columns(model.released)
     votes = zip(*(columns[name].tolist() for name in _LEAF), strict=True)
-    yield _create(nodes, _NODE, ("level", "node"), dialect)
+    yield _create(nodes, _NODE, ("node",), dialect)
     yield from _inserts(nodes, _NODE, list(portable.node_rows()))
     yield _create(leaves, _LEAF, ("leaf", "class"), dialect)
     yield from _inserts(leaves, _LEAF, list(votes))

@@ -240,7 +240,7 @@ class Mariadb:
         drops = "".join(f"DROP {kind} IF EXISTS {NAME}_{name};\n" for kind, name in MADE)
         text = script(model, dialect="mysql", form="view", name=NAME, probabilities=probabilities)
         columns = wanted(model, probabilities, "`").split(", ", 2)
-        shown = ", ".join([columns[0], "HEX(prediction)", *columns[2:]])
+        shown = ", ".join([columns[0], "HEX(CONVERT(prediction USING utf8mb4))", *columns[2:]])
         if model.schema.target is not None:
             shown = wanted(model, False, "`")
         found = self._run(f"{drops}{text}SELECT {shown} FROM {NAME}_scored ORDER BY {KEY};")
@@ -253,7 +253,8 @@ class Mariadb:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _run(self, text: str, *, database: str = "lab") -> str:
-        command = ["mariadb", "--no-defaults", f"--socket={self.socket}", "-uroot", "-N", "-B", database]
+        latin = "--default-character-set=latin1"  # the script itself says that it is UTF-8
+        command = ["mariadb", "--no-defaults", latin, f"--socket={self.socket}", "-uroot", "-N", "-B", database]
         done = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
         assert done.returncode == 0, done.stderr.decode()[:2000]
         return done.stdout.decode()

@@ -18,7 +18,7 @@ from dpsql.schema import Boolean, Categorical, Numeric, Schema, Target
 from dpsql.trees.forest import Forest, Level, bits
 from dpsql.trees.grid import axes
 from dpsql.trees.voting import VotingForest
-from tests.elsewhere import ELSEWHERE, KEY, SLOW, Elsewhere
+from tests.elsewhere import ELSEWHERE, KEY, SLOW, Elsewhere, absent
 from tests.hostile import HOSTILE
 from tests.rows import any_forest, random_table, schemas
 from tests.tables import model_of, voting
@@ -189,3 +189,13 @@ def test_numbers_are_equal_elsewhere(elsewhere: Elsewhere) -> None:
 def test_numbers_at_the_ends_are_equal(quick: Elsewhere, target: Target) -> None:
     """Bounds may be as small or as large as doubles are."""
     check_numbers(quick, target)
+
+
+def test_a_required_database_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is absent is skipped by name, and fails where DPSQL_REQUIRE names it."""
+    monkeypatch.delenv("DPSQL_REQUIRE", raising=False)
+    with pytest.raises(pytest.skip.Exception, match="mariadb: not here"):
+        absent("mariadb", "not here")
+    monkeypatch.setenv("DPSQL_REQUIRE", "clickhouse, mariadb")
+    with pytest.raises(pytest.fail.Exception, match="mariadb is required"):
+        absent("mariadb", "not here")

@@ -204,7 +204,7 @@ DIALECTS: dict[str, Dialect] = {
 }
 
 
-def get(name: str) -> Dialect:
+def check_dialect(name: str) -> Dialect:
     """Return the dialect of that name, or raise UnknownName with the nearest ones."""
     if name not in DIALECTS:
         raise UnknownName("dialect", str(name), DIALECTS, hint=f"one of {', '.join(DIALECTS)}")

@@ -4,9 +4,12 @@
          depth_1 …, scores AS (SUM(weight) by cells and class), winner AS (the best class of each)
     SELECT scored.*, CASE … END AS prediction FROM new_rows AS scored JOIN winner ON winner.cells = …
 
-The tables are `<name>_node (level, node, place, child, ways)` and `<name>_leaf (leaf, class, weight)`. A node reads two
-digits at `place` of a row's cells; the digit that `ways` has for that cell is added to `child`, the first of its
-children. This form was chosen over others for what databases differ in:
+The tables are `<name>_node (node, place, child, ways)` and `<name>_leaf (leaf, class, weight)`. A node reads two digits
+at `place` of a row's cells; the digit that `ways` has for that cell is added to `child`, the first of its children.
+Nodes are numbered through all levels, roots first, so that a node's number alone is the key of each join: with the
+level in it, SQLite joined levels in an order that took hours.
+
+This form was chosen over others for what databases differ in:
 
 - no bit shifts and no unsigned 64-bit numbers, which several lack: a set of cells is text, one digit per cell;
 - no arithmetic on a row's numbers, which may overflow or be rounded otherwise: a cell is found by comparing with the
@@ -61,14 +64,21 @@ class Portable:
         return 1 + any(int(level.arity.max(initial=0)) > 10 for level in self.forest.levels)
 
     def node_rows(self) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of the node table: level, node, place, child and ways."""
-        for number, level in enumerate(self.forest.levels):
+        """Yield the rows of the node table: node, place, child and ways. Children on the last level are leaves, from 0.
+
+        A node that passes everything on reads the axis of fewest cells, each the same way: its text is the shortest.
+        """
+        passed = min(self.used, key=lambda axis: self.forest.axes[axis].cells) if self.used else None
+        first, levels = 0, self.forest.levels
+        for level in levels:
+            below = 0 if level is levels[-1] else first + len(level.axis)
             slots = level.slots(np.arange(len(level.axis))[:, None], np.arange(CELLS))
             for node, (axis, child, ways) in enumerate(zip(level.axis, level.child, slots, strict=True)):
-                read = int(axis) if axis != PASS else self.used[0] if self.used else None
+                read = passed if axis == PASS else int(axis)
                 cells = 1 if read is None else self.forest.axes[read].cells
                 text = "".join(f"{way:0{self.width}d}" for way in ways[:cells].tolist())
-                yield number, node, self._place(read), int(child), text
+                yield first + node, self._place(read), below + int(child), text
+            first = below
 
     def cells(self) -> exp.Expr:
         """Return a row's text of cells, never NULL."""
@@ -93,10 +103,9 @@ class Portable:
         step = step.from_(exp.alias_(exp.to_table(last), "walker", table=True))
         split = exp.alias_(nodes.copy(), "split", table=True)
         if depth:
-            step = step.join(split, on=exp.column("node", "split").eq(exp.column("node", "walker")))
-        else:
-            step = step.join(split, join_type="cross")
-        return step.where(exp.column("level", "split").eq(whole(depth)))
+            return step.join(split, on=exp.column("node", "split").eq(exp.column("node", "walker")))
+        roots = exp.LT(this=exp.column("node", "split"), expression=whole(self.forest.trees))
+        return step.join(split, join_type="cross").where(roots)
 
     def _next(self) -> exp.Expr:
         cell: exp.Expr = as_int(_part(exp.column("cells", "walker"), exp.column("place", "split"), _DIGITS))

@@ -1,15 +1,20 @@
 """The second half of portable prediction: leaves to scores, scores to a label, a number or probabilities.
 
-    scores AS (SUM(weight) by cells and class), winner AS (the best rank of each cells), shares AS (what classes weigh)
+    scores AS (SUM(weight) by cells and class), winner AS (the best rank of each cells)
 
-All scores are whole numbers. Of a class the rank is score · classes + (classes − 1 − class): the highest score wins,
-of equal ones the first class. Probabilities follow from scores by one division; of log-scores by EXP too, whose last
-digit databases may round differently.
+and with probabilities, between the two:
+
+    tally AS (… and each class's score side by side), weights AS (… what each weighs), winner AS (… and their total)
+
+Each CTE is read once, by the next: databases that compute a CTE for each reader walk the trees once all the same. All
+scores are whole numbers. Of a class the rank is score · classes + (classes − 1 − class): the highest score wins, of
+equal ones the first class. Probabilities follow by one division; of log-scores by EXP too, whose last digit databases
+may round differently.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
@@ -19,7 +24,6 @@ from dpsql.compile.vocabulary import case, double, paren, whole
 from dpsql.compile.votes import SCORES, WINNER, class_of_rank, rank_of_class
 from dpsql.schema import Target
 
-SHARES = "shares"
 #: Below this EXP is left out: some databases make an error of a result that is too small.
 _LEAST_LOG = -700.0
 
@@ -38,18 +42,18 @@ def predictions(
 
     With `probabilities` each class's follows, as `p_<class>`; `nat` says what scores mean, as in `VotingForest`.
     """
-    dialect = portable.dialect
+    dialect, classes, target = portable.dialect, portable.schema.classes, portable.schema.target
     query, last = portable.walk(exp.Select(), source, nodes)
     query = query.with_(SCORES, _scores(last, leaves, walked=portable.forest.depth > 0), copy=False)
-    target = portable.schema.target
-    query = query.with_(WINNER, _winner(len(portable.schema.classes), target), copy=False)
-    label = _label(portable.schema.classes, dialect) if target is None else _number(target, dialect)
-    query = query.select(
-        exp.Column(this=exp.Star(), table=exp.to_identifier(ROWS)), _named(label, result, dialect), copy=False
-    )
+    query = _with_winner(query, len(classes), target, nat=nat, probabilities=probabilities)
+    label = _label(classes, dialect) if target is None else _number(target, dialect)
+    shown = [_named(label, result, dialect)]
+    if probabilities:
+        shares = (_share(number, len(classes), dialect) for number in range(len(classes)))
+        shown += [_named(share, f"p_{name}", dialect) for name, share in zip(classes, shares, strict=True)]
+    query = query.select(exp.Column(this=exp.Star(), table=exp.to_identifier(ROWS)), *shown, copy=False)
     query = query.from_(exp.alias_(source.copy(), ROWS, table=True), copy=False)
-    query = query.join(WINNER, on=exp.column("cells", WINNER).eq(portable.cells()), copy=False)
-    return _with_shares(query, portable, nat) if probabilities else query
+    return query.join(WINNER, on=exp.column("cells", WINNER).eq(portable.cells()), copy=False)
 
 
 def _scores(last: str, leaves: exp.Table, *, walked: bool) -> exp.Select:
@@ -64,17 +68,39 @@ def _scores(last: str, leaves: exp.Table, *, walked: bool) -> exp.Select:
     return query.group_by(*(key.copy() for key in keys))
 
 
-def _winner(classes: int, target: Target | None) -> exp.Select:
-    """Return the best rank and the highest score of each cells; of a target the votes for its upper bound, and all."""
+def _with_winner(
+    query: exp.Select, classes: int, target: Target | None, *, nat: int, probabilities: bool
+) -> exp.Select:
+    """Add `winner`: of each cells the best rank and the highest score, or a target's votes for its bounds."""
     score: exp.Expr = exp.column("score", SCORES)
     if target is None:
         rank = rank_of_class(score, classes)
         found: dict[str, exp.Expr] = {"best": exp.Max(this=rank), "top": exp.Max(this=score.copy())}
     else:
-        upper = case([(exp.column("class", SCORES).eq(whole(1)), score)], whole(0))
-        found = {"best": _total(upper), "top": _total(score.copy())}
+        found = {"best": _total(_if_class(1, score)), "top": _total(score.copy())}
+    if not probabilities:
+        return query.with_(WINNER, _by_cells(found), copy=False)
+    scores = {_score(number): _total(_if_class(number, score.copy())) for number in range(classes)}
+    query = query.with_("tally", _by_cells(found | scores), copy=False)
+    weights = {_weight(number): _power(exp.column(_score(number), "tally"), nat) for number in range(classes)}
+    query = query.with_("weights", _onward("tally", weights), copy=False)
+    names = [_weight(number) for number in range(classes)]
+    kept: dict[str, exp.Expr] = {name: exp.column(name, "weights") for name in names}
+    return query.with_(WINNER, _onward("weights", kept | {"total": _sum(list(kept.values()))}), copy=False)
+
+
+def _if_class(number: int, score: exp.Expr) -> exp.Expr:
+    return case([(exp.column("class", SCORES).eq(whole(number)), score)], whole(0))
+
+
+def _by_cells(found: Mapping[str, exp.Expr]) -> exp.Select:
     columns = [exp.alias_(value, name) for name, value in found.items()]
     return exp.select(exp.column("cells", SCORES), *columns).from_(SCORES).group_by(exp.column("cells", SCORES))
+
+
+def _onward(last: str, found: Mapping[str, exp.Expr]) -> exp.Select:
+    held = [exp.column(name, last) for name in ("cells", "best", "top")]
+    return exp.select(*held, *(exp.alias_(value, name) for name, value in found.items())).from_(last)
 
 
 def _total(value: exp.Expr) -> exp.Expr:
@@ -102,45 +128,34 @@ def _number(target: Target, dialect: Dialect) -> exp.Expr:
     return case(bounds, value.copy())
 
 
-def _with_shares(query: exp.Select, portable: Portable, nat: int) -> exp.Select:
-    """Add each class's probability, as `p_<class>`: its weight by the sum of all, added in the order of classes."""
-    classes, dialect = portable.schema.classes, portable.dialect
-    weights = [exp.alias_(_weight(number, nat), _weight_name(number)) for number in range(len(classes))]
-    shares = exp.select(exp.column("cells", SCORES), *weights).from_(SCORES)
-    if nat:
-        shares = shares.join(WINNER, on=exp.column("cells", WINNER).eq(exp.column("cells", SCORES)))
-    query = query.with_(SHARES, shares.group_by(exp.column("cells", SCORES)), copy=False)
-    query = query.join(SHARES, on=exp.column("cells", SHARES).eq(exp.column("cells", WINNER)), copy=False)
-    for number, name in enumerate(classes):
-        query = query.select(_named(_share(number, len(classes), dialect), f"p_{name}", dialect), copy=False)
-    return query
-
-
-def _weight(number: int, nat: int) -> exp.Expr:
-    """Return what one class weighs: its positive votes, a whole number, or EXP of its log-score below the highest."""
-    score: exp.Expr = exp.column("score", SCORES)
-    of_class = exp.column("class", SCORES).eq(whole(number))
-    if nat:
-        return exp.Sum(this=case([(of_class, _power(score, nat))], double(0)))
-    positive = exp.and_(of_class, exp.GT(this=score, expression=whole(0)))
-    return _total(case([(positive, score.copy())], whole(0)))
-
-
 def _power(score: exp.Expr, nat: int) -> exp.Expr:
-    below = as_double(paren(exp.Sub(this=score, expression=exp.column("top", WINNER))))
+    """Return what a class weighs: its positive votes, a whole number, or EXP of its log-score below the highest."""
+    if not nat:
+        return case([(exp.GT(this=score, expression=whole(0)), score.copy())], whole(0))
+    below = as_double(paren(exp.Sub(this=score, expression=exp.column("top", "tally"))))
     log = exp.Div(this=below, expression=double(nat))
     return case([(exp.LT(this=log, expression=double(_LEAST_LOG)), double(0))], exp.Exp(this=log.copy()))
 
 
 def _share(number: int, classes: int, dialect: Dialect) -> exp.Expr:
-    total: exp.Expr = exp.column(_weight_name(0), SHARES)
-    for other in range(1, classes):
-        total = exp.Add(this=total, expression=exp.column(_weight_name(other), SHARES))
-    share = exp.Div(this=as_double(exp.column(_weight_name(number), SHARES)), expression=as_double(paren(total)))
+    total: exp.Expr = exp.column("total", WINNER)
+    share = exp.Div(this=as_double(exp.column(_weight(number), WINNER)), expression=as_double(total))
     return case([(exp.GT(this=total.copy(), expression=whole(0)), share)], dialect.number(1 / classes))
 
 
-def _weight_name(number: int) -> str:
+def _sum(parts: Sequence[exp.Expr]) -> exp.Expr:
+    """Return the sum, in the order of the parts."""
+    total = parts[0].copy()
+    for part in parts[1:]:
+        total = exp.Add(this=total, expression=part.copy())
+    return total
+
+
+def _score(number: int) -> str:
+    return f"score_{number}"
+
+
+def _weight(number: int) -> str:
     return f"weight_{number}"
 
 
