@@ -27,6 +27,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LANGUAGES = {"console", "python", "sql", "yaml", "sh", "text"}
 SETUP = (
     "python3 -m venv",
+    "pip install 'dpsql[",
     "dpsql register",
     "dpsql train",
     "dpsql predict",

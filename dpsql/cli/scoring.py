@@ -1,4 +1,4 @@
-"""Commands on released models: list, show, predict, SQL, export, import. All free of charge."""
+"""Commands on released models: list, show, predict, SQL, import. All free of charge."""
 
 from __future__ import annotations
 
@@ -190,28 +190,6 @@ def sql(
         if create:
             _create(db, found, text, form, table=table, name=name or default_name(found, form))
     print_json({"model": model, "form": form, "created": create, "sql": text}) if as_json else say_exact(text)
-
-
-@click.command()
-@database
-@click.option("--model", required=True, help="The model's name.")
-@click.option("--to", required=True, metavar="FILE", help="A new JSON file.")
-@as_json
-def export(target: Target, model: str, to: str, as_json: bool) -> None:
-    """Write a model to a JSON file.
-
-    \b
-    Example:
-      dpsql export --db data.duckdb --model adult_1 --to adult_1.json
-
-    The file is safe to publish.
-    """
-    check_new(to)
-    with target.open() as db:
-        write_new(to, db.model(model).to_json())
-    if as_json:
-        print_json({"model": model, "to": to})
-    note(f"Wrote {to}.")
 
 
 @click.command(name="import")
