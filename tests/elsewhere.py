@@ -25,6 +25,7 @@ import pytest
 
 from dpsql.exportsql import script, statements
 from dpsql.model import Model
+from tests.servers import fresh_database
 
 KEY = "which_row"
 NAME = "moved"
@@ -278,25 +279,14 @@ class Mariadb:
 
 
 class Postgres:
-    """A PostgreSQL server that is running, in a database of the test's own."""
+    """PostgreSQL, in a database of the test's own."""
 
     dialect, reals, names = "postgres", True, False
     kinds: ClassVar = {"DOUBLE": "DOUBLE PRECISION", "FLOAT": "REAL", "HUGEINT": "NUMERIC", "VARCHAR": "TEXT"}
 
     def __init__(self) -> None:
-        self.url = os.environ.get("DPSQL_POSTGRES", "postgresql://lab:lab@localhost/lab")
-        self.database = f"dpsql_export_{os.getpid()}"
-        try:
-            import psycopg
-
-            self.psycopg = psycopg
-            self.outer = psycopg.connect(self.url, autocommit=True, connect_timeout=2)
-        except ImportError:
-            absent("postgres", "psycopg is not installed")
-        except psycopg.OperationalError:
-            absent("postgres", "no server answers")
-        self.outer.execute(f"CREATE DATABASE {self.database} ENCODING 'UTF8' TEMPLATE template0")
-        self.connection = psycopg.connect(self.url, dbname=self.database, autocommit=True, prepare_threshold=None)
+        psycopg = pytest.importorskip("psycopg")
+        self.connection = psycopg.connect(fresh_database(), autocommit=True, prepare_threshold=None)
 
     def fill(self, types: dict[str, str], rows: Rows) -> None:
         """Create the table, values as parameters."""
@@ -317,10 +307,8 @@ class Postgres:
         return self.connection.execute(f"SELECT {columns} FROM {NAME}_scored ORDER BY {KEY}").fetchall()
 
     def close(self) -> None:
-        """Drop the database."""
+        """Leave it; its server goes with the tests."""
         self.connection.close()
-        self.outer.execute(f"DROP DATABASE {self.database}")
-        self.outer.close()
 
 
 class Spark:
