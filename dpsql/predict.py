@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from dpsql.compile.source import Source
 from dpsql.compile.source import table as table_reference
+from dpsql.compile.vocabulary import Vocabulary
 from dpsql.compile.votes import ROW, predictions, stored_parts
 from dpsql.engines.base import TableInfo
 from dpsql.engines.files import is_file, read_rows
@@ -94,13 +95,18 @@ def scoring_query(
         forest,
         stored_parts(int(model.model_id or 0), forest, nat=model.released.nat),
         database.engine.vocabulary,
-        keys=None if into is not None else _keys(model, info, key),
+        keys=_all_columns(info, database.engine.vocabulary) if into is not None else _keys(model, info, key),
         result=PREDICTION,
         nat=model.released.nat,
         probabilities=probabilities,
         threshold=None if threshold is None else model.threshold(threshold),
         ordered=ordered and into is None,
     )
+
+
+def _all_columns(info: TableInfo, vocabulary: Vocabulary) -> list[str] | None:
+    """Return the names of all columns where a star would bring in our own too, else None."""
+    return None if vocabulary.star_except else [column.name for column in info.columns]
 
 
 def public_table(database: Database, name: str, *, hint: str = "score or evaluate a table of new rows") -> TableInfo:

@@ -243,7 +243,7 @@ def _create(db: Database, model: Model, text: str, form: str, *, table: str, nam
         if taken is not None and taken.kind == "table":
             raise ParameterError("name", allowed="new; a table of that name exists", given=name)
     with db.engine.transaction() as transaction:
-        if form != "view" and transaction.rows(_BUILT_IN, (name,)):
+        if form != "view" and db.engine.vocabulary.macros and transaction.rows(_BUILT_IN, (name,)):
             raise ParameterError("name", allowed="new; a built-in function has that name", given=name)
         transaction.run(text)
 

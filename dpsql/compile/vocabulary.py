@@ -19,6 +19,10 @@ class Vocabulary(Protocol):
     #: Rows are taken one at a time, and a CASE costs the branch it takes alone: trees are then nested CASEs, without
     #: joins, and the cell of a number is searched for among its edges.
     lazy: bool
+    #: Expressions and queries can be stored under a name, with untyped parameters.
+    macros: bool
+    #: A star can leave columns out.
+    star_except: bool
 
     def is_nan(self, number: exp.Expr) -> exp.Expr:
         """Return a test for NaN on a double."""

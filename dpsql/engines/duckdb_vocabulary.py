@@ -14,6 +14,8 @@ class DuckDBVocabulary:
 
     dialect = DIALECT
     lazy = False
+    macros = True
+    star_except = True
 
     def is_nan(self, number: exp.Expr) -> exp.Expr:
         """Return `ISNAN(number)`."""

@@ -25,6 +25,8 @@ class PostgresVocabulary:
 
     dialect = DIALECT
     lazy = True
+    macros = False
+    star_except = False
 
     def is_nan(self, number: exp.Expr) -> exp.Expr:
         """Return `number = 'NaN'`: here NaN equals itself."""

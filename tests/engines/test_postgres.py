@@ -210,3 +210,20 @@ def test_every_method_trains_and_predicts(url: str) -> None:
         for method in ("auto", "rosnam", "rdt", "id3", "snr", "spe", "fs", "maxtree", "mrf"):
             model = db.train("people", epsilon=1, method=method)
             assert set(model.predict(rows.head(20))) <= set(census.CLASSES), method
+
+
+@pytest.mark.parametrize("form", ["view", "macro"])
+def test_generated_sql_runs_in_the_server(people: Database, url: str, form: str) -> None:
+    """A view and a function that predict are created, and label rows as the model does."""
+    model = people.train("people", epsilon=1, method="rdt", trees=3, depth=2, name="m")
+    run(
+        url, "CREATE TABLE fresh (id BIGINT, x DOUBLE PRECISION)", "INSERT INTO fresh VALUES (1, 3), (2, 50), (3, NULL)"
+    )
+    run(url, model.sql(form, table="fresh", name="scored"))
+    asked = "SELECT prediction FROM scored ORDER BY id" if form == "view" else "SELECT scored(x) FROM fresh ORDER BY id"
+    with psycopg.connect(url) as connection:
+        found = [label for (label,) in connection.execute(asked).fetchall()]
+    assert found == list(model.predict("fresh", key="id").sort_values("id")["prediction"])
+    people.model("m").predict("fresh", into="kept")
+    with psycopg.connect(url) as connection:
+        assert [row[0] for row in connection.execute("SELECT prediction FROM kept ORDER BY id").fetchall()] == found
