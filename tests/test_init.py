@@ -242,6 +242,8 @@ def test_a_rollback_takes_back_no_charge(server: Prepared) -> None:
         "SELECT * FROM dpsql.evaluate('first', 'pg_catalog.pg_authid')",
         "SELECT * FROM dpsql.train('people', '0.1', 'rdt', '{\"trees\": \"1); DROP TABLE people\"}')",
         "SELECT * FROM dpsql.advise('other_secret')",
+        "SELECT * FROM dpsql.train('people', '0.1', 'sspe', '{\"unlabelled\": \"other_secret\"}')",
+        "SELECT * FROM dpsql.train('people', '0.1', 'rosnam', '{\"as_published\": true}')",
     ],
 )
 def test_calls_that_must_not_pass_are_refused(server: Prepared, call: str) -> None:

@@ -59,7 +59,7 @@ def test_the_catalog_tells_types_domains_enums_and_checks(url: str) -> None:
     engine.close()
     assert info is not None
     assert [column.family for column in info.columns] == [
-        "integer", "real", "real", "text", "boolean", "other", "text",
+        "integer", "real", "real", "text", "boolean", "opaque", "text",
     ]  # fmt: skip
     assert [column.decimal for column in info.columns] == [False, True, True, False, False, False, False]
     assert info.column("d").values == ("sad", "it's fine")
@@ -100,6 +100,13 @@ def test_a_row_to_row_view_can_be_registered(url: str) -> None:
     with connect(url) as db:
         db.register("people", SCHEMA, cap=3)
         assert db.train("people", epsilon=1, method="rdt", trees=2, depth=2).name
+
+
+def test_a_unit_without_a_hash_is_refused(url: str) -> None:
+    """At registration, before anything could be charged."""
+    run(url, "CREATE TABLE people (who JSON, x DOUBLE PRECISION, y TEXT)")
+    with connect(url) as db, pytest.raises(SchemaError, match="json"):
+        db.register("people", {**SCHEMA, "privacy_unit": {"column": "who", "max_rows": 1}}, cap=1)
 
 
 def test_a_held_lock_is_a_clear_error(url: str) -> None:
