@@ -26,7 +26,7 @@ def install(engine: Engine) -> None:
             return
         try:
             with engine.transaction() as transaction:
-                for statement in sqlfiles.statements("model.sql", engine.dialect):
+                for statement in sqlfiles.statements("model.sql", engine.own_dialect):
                     transaction.run(statement)
             return
         except Conflict:

@@ -59,6 +59,21 @@ def postgres() -> str:
     return f"postgresql://tester@127.0.0.1:{port}"
 
 
+@cache
+def spark() -> Any:
+    """Start Spark inside this process, on two cores, and return its session: one for all tests of a process."""
+    try:
+        from dpsql.engines.spark_opening import Address, start
+    except ImportError:
+        absent("spark", "pyspark or pyarrow is not installed")
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        absent("spark", "there is no java on this machine")
+    session, _ = start(Address.parse("spark://local[2]"), wait=2.0)
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    atexit.register(session.stop)
+    return session
+
+
 def _stop_postgres(command: list[str], folder: Path) -> None:
     subprocess.run(command, check=False, capture_output=True, timeout=60)
     shutil.rmtree(folder, ignore_errors=True)

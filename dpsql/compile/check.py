@@ -48,6 +48,10 @@ _FUNCTIONS = frozenset(
         "width_bucket",
         "json_extract",
         "collate",
+        # Spark's.
+        "xxhash64",
+        "array_position",
+        "monotonically_increasing_id",
         "is_nan",
         "greatest",
         "least",

@@ -35,7 +35,7 @@ def right_rows(source: Source, mixtures: Mixtures, vocabulary: Vocabulary, ticke
     held = [word_name(number) for number in range(words(len(forest.axes)))]
     query = exp.Select().with_(PACKED, packed(source, vocabulary, tickets, part), copy=False)
     label = exp.alias_(exp.column("class"), TRUTH)
-    numbered = exp.select(exp.alias_(exp.Window(this=exp.RowNumber()), ROW), label, *held).from_(PACKED)
+    numbered = exp.select(exp.alias_(vocabulary.row_number(), ROW), label, *held).from_(PACKED)
     query = query.with_(NUMBERED, numbered, materialized=True, copy=False)
     query = _walked(query, mixtures, vocabulary)
     query = query.with_(WINNER, _winners(mixtures, len(source.schema.classes)), copy=False)

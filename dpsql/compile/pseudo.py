@@ -30,7 +30,7 @@ def labelled_rows(source: Source, teacher: VotingForest, vocabulary: Vocabulary,
     forest = teacher.forest
     names = [word_name(number) for number in range(words(len(forest.axes)))]
     query = exp.Select().with_(NUMBERED, packed(source, vocabulary, tickets))
-    numbered = exp.select(exp.alias_(exp.Window(this=exp.RowNumber()), ROW), *names).from_(NUMBERED)
+    numbered = exp.select(exp.alias_(vocabulary.row_number(), ROW), *names).from_(NUMBERED)
     query = query.with_(PACKED, numbered, materialized=True)
     parts = Parts({}, exp.to_table(LEAVES), exp.to_table(ROOTS))
     query = scored(query, forest, parts, vocabulary, carried=(ROW,))

@@ -49,7 +49,7 @@ def score_counts(
     query = exp.Select().with_(NUMBERED, packed(source, vocabulary, tickets, part), copy=False)
     names = [word_name(number) for number in range(words(len(forest.axes)))]
     own = [exp.alias_(exp.column("class"), "truth"), exp.alias_(_chance(), "chance")]
-    rows = exp.select(exp.alias_(exp.Window(this=exp.RowNumber()), ROW), *own, *names).from_(NUMBERED)
+    rows = exp.select(exp.alias_(vocabulary.row_number(), ROW), *own, *names).from_(NUMBERED)
     query = query.with_(PACKED, rows, materialized=True, copy=False)
     parts = Parts({}, exp.to_table(LEAVES), exp.to_table(ROOTS), complete=True)
     query = scored(query, forest, parts, vocabulary, carried=(ROW,))

@@ -160,7 +160,7 @@ def _word(source: Source, vocabulary: Vocabulary, held: Sequence[Axis]) -> exp.E
         feature = source.schema.features[axis.feature]
         if isinstance(feature, Numeric):
             cell = numeric_cell(feature, source, vocabulary)
-            if vocabulary.lazy:
+            if vocabulary.whole_cells:
                 parts.append(_left(vocabulary.word(cell), BITS * place))
                 continue
             first = place - place % _ADDED
@@ -234,6 +234,8 @@ def numeric_cell(feature: Numeric, source: Source, vocabulary: Vocabulary) -> ex
     scaled = exp.Mul(
         this=paren(exp.Sub(this=number, expression=double(feature.lower))), expression=double(feature.scale)
     )
+    if vocabulary.whole_cells:
+        return vocabulary.step(scaled, feature.cells, feature.null_cell)
     missing: exp.Expr = value.is_(exp.null())
     if not integer:
         missing = exp.or_(missing, vocabulary.is_nan(number.copy()))
@@ -262,15 +264,24 @@ def category_cell(feature: Categorical, source: Source, vocabulary: Vocabulary) 
 
 
 def _ticket(source: Source, vocabulary: Vocabulary, tickets: Tickets) -> exp.Expr:
-    """Hash the unit, a declared partition column, or the row's own address: a function of that unit alone."""
+    """Hash the unit, a declared partition column, or the row itself: a function of that unit alone."""
     name = source.schema.unit.column or source.schema.partition
     if name is None:
-        return vocabulary.keyed_hash([vocabulary.row_address()], tickets.keys)
+        return vocabulary.keyed_hash(_itself(source, vocabulary), tickets.keys)
     ticket = vocabulary.keyed_hash([source.column(name)], tickets.keys)
     if source.schema.unit.column is not None:
         return ticket
-    by_address = vocabulary.keyed_hash([vocabulary.row_address()], tickets.keys)
-    return exp.case().when(source.column(name).is_(exp.null()), by_address).else_(ticket)
+    by_row = vocabulary.keyed_hash(_itself(source, vocabulary), tickets.keys)
+    return exp.case().when(source.column(name).is_(exp.null()), by_row).else_(ticket)
+
+
+def _itself(source: Source, vocabulary: Vocabulary) -> list[exp.Expr]:
+    """Return what a row is known by: its address, or its features where it has none.
+
+    The label has no say: rows that differ in it alone go to one tree, which then sees how often each label occurs.
+    """
+    address = vocabulary.row_address()
+    return [source.column(feature.name) for feature in source.schema.features] if address is None else [address]
 
 
 def _at_most(query: exp.Select, source: Source, vocabulary: Vocabulary, tickets: Tickets) -> exp.Select:

@@ -23,6 +23,8 @@ class Vocabulary(Protocol):
     macros: bool
     #: A star can leave columns out.
     star_except: bool
+    #: The cell of a number is a whole number, found by one function; else it is worked out in doubles.
+    whole_cells: bool
 
     def is_nan(self, number: exp.Expr) -> exp.Expr:
         """Return a test for NaN on a double."""
@@ -36,8 +38,12 @@ class Vocabulary(Protocol):
         """Return an unsigned 64-bit hash of the values under secret keys (a name stands for a hidden key)."""
         ...
 
-    def row_address(self) -> exp.Expr:
-        """Return the engine's own address of a row of a base table."""
+    def row_address(self) -> exp.Expr | None:
+        """Return the engine's own address of a row of a base table; None where no address stays a row's own."""
+        ...
+
+    def row_number(self) -> exp.Expr:
+        """Return a number that no two rows of a relation share; the relation is worked out once, and kept."""
         ...
 
     def word(self, cell: exp.Expr) -> exp.Expr:
@@ -62,6 +68,13 @@ class Vocabulary(Protocol):
 
     def bucket(self, number: exp.Expr, edges: Sequence[float]) -> exp.Expr:
         """Return how many edges are at or below a double, NULL for NULL. Asked only where `lazy`."""
+        ...
+
+    def step(self, number: exp.Expr, cells: int, missing: int) -> exp.Expr:
+        """Return the whole part of a double from 0 to cells - 1, `missing` for NULL and NaN.
+
+        Asked only where cells are whole and rows are not `lazy`.
+        """
         ...
 
 

@@ -82,7 +82,7 @@ def predictions(
     is a class's number and the probability from which on it is named. `ordered` keeps the table's own order; `relation`
     replaces the table (a table macro's argument).
     """
-    read = exp.select(exp.alias_(_row_number(), ROW), "*").from_(
+    read = exp.select(exp.alias_(vocabulary.row_number(), ROW), "*").from_(
         relation if relation is not None else source.table.copy()
     )
     query = exp.Select().with_(NUMBERED, read, materialized=True)
@@ -245,10 +245,6 @@ def _past_threshold(schema: Schema, threshold: tuple[int, float]) -> exp.Expr:
 
 def _real(value: exp.Expr) -> exp.Expr:
     return exp.cast(value, exp.DataType.Type.DOUBLE)
-
-
-def _row_number() -> exp.Expr:
-    return exp.Window(this=exp.RowNumber())
 
 
 def _planes(forest: Forest, level: int) -> list[str]:

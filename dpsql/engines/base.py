@@ -35,9 +35,9 @@ class Health:
 class Column:
     """One column as the catalog describes it.
 
-    `type` is the engine's own name for it; `family` is ours: integer, real, text, boolean, other, or untyped: text that
-    the declared schema says how to read (a cell of CSV). `values` are an ENUM's; `decimal` tells a type that holds
-    numbers which no double can.
+    `type` is the engine's own name for it; `family` is ours: integer, real, text, boolean, other, opaque where nothing
+    can be keyed by it, or untyped: text that the declared schema says how to read (a cell of CSV). `values` are an
+    ENUM's; `decimal` tells a type that holds numbers which no double can.
     """
 
     name: str
@@ -114,6 +114,8 @@ class Engine(Protocol):
     """A database that dpsql can work in."""
 
     dialect: str
+    #: The dialect of the place where dpsql's own tables are: another database's where this one can keep no ledger.
+    own_dialect: str
     #: The schema whose tables need not be named with it.
     home: str
     #: How this database spells what has no common spelling: an object with `compile.vocabulary.Vocabulary`'s methods.

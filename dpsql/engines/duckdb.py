@@ -128,7 +128,7 @@ def define(
 class DuckDBEngine:
     """A DuckDB database behind the protocol of `engines/base.py`."""
 
-    dialect = DIALECT
+    dialect = own_dialect = DIALECT
     home = "main"
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, *, path: Path | None, owned: bool) -> None:

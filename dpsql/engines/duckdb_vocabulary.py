@@ -16,6 +16,7 @@ class DuckDBVocabulary:
     lazy = False
     macros = True
     star_except = True
+    whole_cells = False
 
     def is_nan(self, number: exp.Expr) -> exp.Expr:
         """Return `ISNAN(number)`."""
@@ -43,6 +44,10 @@ class DuckDBVocabulary:
         """Return `rowid`, the address of a row in a base table."""
         return exp.column("rowid")
 
+    def row_number(self) -> exp.Expr:
+        """Return `ROW_NUMBER() OVER ()`."""
+        return exp.Window(this=exp.RowNumber())
+
     def word(self, cell: exp.Expr) -> exp.Expr:
         """Return the cell as UBIGINT."""
         return exp.cast(cell, exp.DataType.Type.UBIGINT)
@@ -67,6 +72,10 @@ class DuckDBVocabulary:
 
     def bucket(self, number: exp.Expr, edges: Sequence[float]) -> exp.Expr:
         """Refuse: arithmetic over whole vectors is faster than any search, and nothing here asks for one."""
+        raise NotImplementedError
+
+    def step(self, number: exp.Expr, cells: int, missing: int) -> exp.Expr:
+        """Refuse: cells are worked out in doubles here."""
         raise NotImplementedError
 
 

@@ -1,8 +1,9 @@
-"""Which engine a target means: a DuckDB file, files of Parquet and CSV with a ledger beside them, or a server."""
+"""Which engine a target means: a DuckDB file, files of Parquet and CSV, a server, or Spark with a ledger elsewhere."""
 
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,12 @@ from dpsql.engines import duckdb
 from dpsql.engines.base import Engine
 from dpsql.engines.duckdb_folder import FileTables
 from dpsql.engines.tablefiles import find_tables, is_files, ledger_file
-from dpsql.errors import DatabaseError, DatabaseReadOnly, ParameterError
+from dpsql.errors import DatabaseError, DatabaseReadOnly, ParameterError, UsageError
 
-_POSTGRES = ("postgresql://", "postgres://")
-_ALLOWED = "the path of a DuckDB file or of files, a postgresql:// URL, or a connection of DuckDB or psycopg"
+_SERVERS = ("postgresql://", "postgres://")
+_CLUSTER = "spark://"
+_ALLOWED = "a path, a postgresql:// or spark:// URL, or a connection of DuckDB, psycopg or Spark"
+_EXTRAS = {"postgres": ("PostgreSQL", "psycopg"), "spark": ("Spark", "pyspark and pyarrow")}
 
 
 def open_engine(
@@ -24,15 +27,18 @@ def open_engine(
     wait: float = 2.0,
     ledger: str | Path | None = None,
 ) -> Engine:
-    """Open what a target names, or wrap a connection. `ledger` says where the ledger of files lies."""
-    if _connection_of(target, "psycopg"):
-        return _own_ledger(ledger) or _postgres().adopt(target)
+    """Open what a target names, or wrap a connection. `ledger` says where the ledger of files or of Spark lies."""
+    driver = str(type(target).__module__).split(".")[0]
+    if driver == "pyspark" or (isinstance(target, str) and target.startswith(_CLUSTER)):
+        return _open_spark(target, read_only=read_only, wait=wait, ledger=ledger)
+    if driver == "psycopg":
+        return _own_ledger(ledger) or _extra("postgres").adopt(target)
     if isinstance(target, duckdb.Connection):
         return _own_ledger(ledger) or duckdb.adopt(target)
     if not isinstance(target, str | Path) or "\x00" in str(target) or not str(target):
         raise ParameterError("db", allowed=_ALLOWED, given=target if isinstance(target, str) else type(target))
-    if str(target).startswith(_POSTGRES):
-        return _own_ledger(ledger) or _postgres().open_server(str(target), wait=wait)
+    if str(target).startswith(_SERVERS):
+        return _own_ledger(ledger) or _extra("postgres").open_server(str(target), wait=wait)
     if not _nameable(target):
         raise ParameterError("db", allowed=_ALLOWED, given=str(target))
     if str(target) != ":memory:" and is_files(Path(target)):
@@ -45,7 +51,7 @@ def _own_ledger(ledger: str | Path | None) -> Any:
     if ledger is not None:
         raise ParameterError(
             "ledger",
-            allowed="given only for files, which cannot keep one themselves",
+            allowed="given only for files and Spark, which cannot keep one themselves",
             given=str(ledger),
             hint="leave it out: a database has its own ledger",
         )
@@ -64,18 +70,34 @@ def _open_files(target: Path, *, read_only: bool, wait: float, ledger: str | Pat
     return duckdb.open_file(place, create=True, read_only=read_only, wait=wait, files=FileTables(tables))
 
 
-def _connection_of(target: object, driver: str) -> bool:
-    """Whether a target is an object of a driver, told without importing it."""
-    return type(target).__module__.split(".")[0] == driver
-
-
-def _postgres() -> Any:
+def _open_spark(target: Any, *, read_only: bool, wait: float, ledger: str | Path | None) -> Engine:
+    """Open the ledger first: where it cannot be reached, Spark is not started."""
+    if ledger is None:
+        raise UsageError(
+            "Spark has no transactions, so its ledger and models must be kept elsewhere.",
+            hint="--ledger FILE.duckdb, or --ledger postgresql://… (ledger=… in Python)",
+        )
+    if str(ledger).startswith(_CLUSTER):
+        raise ParameterError("ledger", allowed="a DuckDB file or a postgresql:// URL", given=str(ledger))
+    spark = _extra("spark")
+    book = open_engine(ledger, create=not read_only, read_only=read_only, wait=wait)
+    done = False
     try:
-        from dpsql.engines import postgres
+        opened = spark.open_cluster(target, book, wait=wait) if isinstance(target, str) else spark.adopt(target, book)
+        done = True
+    finally:
+        if not done:
+            book.close()
+    return opened
+
+
+def _extra(name: str) -> Any:
+    """Return an engine whose driver is not installed with dpsql."""
+    try:
+        return import_module(f"dpsql.engines.{name}")
     except ImportError:
-        missing = DatabaseError("PostgreSQL needs psycopg, which is missing.", hint="pip install 'dpsql[postgres]'")
-    else:
-        return postgres
+        what, needed = _EXTRAS[name]
+        missing = DatabaseError(f"{what} needs {needed}, which is not installed.", hint=f"pip install 'dpsql[{name}]'")
     raise missing
 
 

@@ -68,7 +68,7 @@ def adopt(connection: psycopg.Connection[Any]) -> PostgresEngine:
 class PostgresEngine:
     """A PostgreSQL database behind the protocol of `engines/base.py`."""
 
-    dialect = DIALECT
+    dialect = own_dialect = DIALECT
     home = _HOME
     path: Path | None = None
 

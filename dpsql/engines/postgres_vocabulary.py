@@ -27,6 +27,7 @@ class PostgresVocabulary:
     lazy = True
     macros = False
     star_except = False
+    whole_cells = True
 
     def is_nan(self, number: exp.Expr) -> exp.Expr:
         """Return `number = 'NaN'`: here NaN equals itself."""
@@ -77,6 +78,10 @@ class PostgresVocabulary:
         """Return `ctid`, the address of a row; a session reads from one snapshot, so no row has two."""
         return _ADDRESS.copy()
 
+    def row_number(self) -> exp.Expr:
+        """Return `ROW_NUMBER() OVER ()`."""
+        return exp.Window(this=exp.RowNumber())
+
     def word(self, cell: exp.Expr) -> exp.Expr:
         """Return the cell as BIGINT: sixty bits of it are used."""
         return exp.Cast(this=cell, to=exp.DataType.build("BIGINT"))
@@ -119,6 +124,10 @@ class PostgresVocabulary:
         """Return `WIDTH_BUCKET(number, edges)`: a search among doubles, NaN above all."""
         listed = _typed("{" + ",".join(repr(edge) for edge in edges) + "}", "DOUBLE PRECISION[]")
         return exp.Anonymous(this="WIDTH_BUCKET", expressions=[number, listed])
+
+    def step(self, number: exp.Expr, cells: int, missing: int) -> exp.Expr:
+        """Refuse: cells are searched for here."""
+        raise NotImplementedError
 
 
 def _typed(text: str, kind: str) -> exp.Expr:

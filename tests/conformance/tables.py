@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from itertools import count
 from typing import Any
 
@@ -21,6 +22,10 @@ NEAREST = {
         "UBIGINT": "NUMERIC(20, 0)", "HUGEINT": "NUMERIC(39, 0)", "UHUGEINT": "NUMERIC(39, 0)", "FLOAT": "REAL",
         "DOUBLE": "DOUBLE PRECISION", "VARCHAR": "TEXT",
     },
+    "spark": {
+        "INTEGER": "int", "BIGINT": "bigint", "HUGEINT": "decimal(38,0)", "FLOAT": "float", "DOUBLE": "double",
+        "VARCHAR": "string", "BOOLEAN": "boolean", "DECIMAL(18,3)": "decimal(18,3)",
+    },
 }  # fmt: skip
 
 
@@ -33,7 +38,10 @@ def own_type(kind: str, dialect: str) -> str:
 
 
 def put(engine: Engine, name: str, made: Table) -> None:
-    """Create a table with these rows."""
+    """Create a table with these rows; in Spark, where statements are slow, a temporary view of them."""
+    if engine.dialect == "spark":
+        _view(engine, name, made)
+        return
     kinds = {column: _enum(engine, kind) or own_type(kind, engine.dialect) for column, kind in made.types.items()}
     columns = ", ".join(f"{quote(column)} {kind}" for column, kind in kinds.items())
     full = f"{quote(engine.home)}.{quote(name)}"
@@ -47,6 +55,19 @@ def put(engine: Engine, name: str, made: Table) -> None:
             marks = ", ".join("(" + ", ".join("?" for _ in made.types) + ")" for _ in block)
             values: list[Any] = [value for row in block for value in row]
             transaction.run(f"INSERT INTO {full} VALUES {marks}", values)
+
+
+def _view(engine: Any, name: str, made: Table) -> None:
+    from pyspark.sql.types import StructField, StructType, _parse_datatype_string
+
+    fields, columns = [], []
+    for column, kind in made.types.items():
+        own = "string" if kind.startswith("ENUM") else NEAREST["spark"][kind]
+        fields.append(StructField(column, _parse_datatype_string(own)))
+        exact = own.startswith("decimal")
+        columns.append([value if value is None or not exact else Decimal(value) for value in made.columns[column]])
+    rows = list(zip(*columns, strict=True))
+    engine.session.createDataFrame(rows, StructType(fields)).createOrReplaceTempView(name)
 
 
 def source_in(engine: Engine, schema: Schema, name: str) -> Source:

@@ -1,0 +1,188 @@
+"""Spark: private rows stay in the cluster, aggregates alone are fetched; the ledger is in another database.
+
+Each piece of work has a session of its own, cloned from the caller's: its settings are ours, its temporary views are
+seen by nobody else, and what is kept behind them is let go at the end. Spark has no transactions, so dpsql's own tables
+(ledger, models) are in a DuckDB file or in PostgreSQL. A charge is durable there before Spark is asked anything.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pyspark.sql import SparkSession
+from sqlglot import exp
+
+from dpsql.engines import spark_catalog as catalog
+from dpsql.engines.base import Arrays, Engine, Health, TableInfo, Transaction
+from dpsql.engines.spark_cursor import COUNTING, SparkWorkspace, arrays_of, guarded
+from dpsql.engines.spark_opening import Address, start
+from dpsql.engines.spark_vocabulary import DIALECT, SparkVocabulary
+from dpsql.errors import DatabaseError
+
+#: What a session of ours is set to, whatever the caller's is: what SQL means, and that planning has an end.
+SETTINGS = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.ansi.enforceReservedKeywords": "false",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.crossJoin.enabled": "true",
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.parser.quotedRegexColumnNames": "false",
+    "spark.sql.legacy.exponentLiteralAsDecimal.enabled": "false",
+    "spark.sql.constraintPropagation.enabled": "false",
+    "spark.sql.codegen.hugeMethodLimit": "8000",
+}
+#: Settings of a whole application that show more than they should, and what they show to whom.
+_OPEN = {
+    "spark.ui.enabled": "its pages show how many rows each step of a query had, and its SQL",
+    "spark.eventLog.enabled": "the log files show how many rows each step of a query had, and its SQL",
+}
+#: The functions that dpsql's SQL calls: each must be Spark's own.
+_CALLED = (
+    "array", "array_position", "coalesce", "count", "exp", "floor", "greatest", "isnan", "least", "ln", "lower", "max",
+    "monotonically_increasing_id", "nullif", "row_number", "shiftleft", "shiftright", "sum", "trim", "upper",
+    "width_bucket", "xxhash64",
+)  # fmt: skip
+_BUILT_IN = "org.apache.spark.sql.catalyst.expressions."
+
+
+def open_cluster(target: str, ledger: Engine, *, wait: float = 2.0) -> SparkEngine:
+    """Start a Spark application by the URL of its master; Parquet tables of the URL's folder are tables too."""
+    address = Address.parse(target)
+    session, owned = start(address, wait=wait)
+    return SparkEngine(session, ledger, folder=address.folder, owned=owned)
+
+
+def adopt(session: Any, ledger: Engine) -> SparkEngine:
+    """Work through a session that the caller opened. It stays the caller's: its settings and views are left alone."""
+    return SparkEngine(session, ledger, folder=None, owned=False)
+
+
+class SparkEngine:
+    """A Spark application and the database with its ledger, behind the protocol of `engines/base.py`."""
+
+    dialect = DIALECT
+
+    def __init__(self, session: Any, ledger: Engine, *, folder: Path | None, owned: bool) -> None:
+        self.session = session
+        self.ledger = ledger
+        self.folder = folder
+        self.owned = owned
+        self.vocabulary = SparkVocabulary()
+        self.path = ledger.path
+        self.own_dialect = ledger.own_dialect
+        self.home = catalog.home(session)
+
+    def __repr__(self) -> str:
+        return f"<Spark {self.folder or self.home}, ledger in {self.ledger!r}>"
+
+    def health(self) -> list[Health]:
+        """Return Spark's version, what this application shows to others, and how the ledger's database is."""
+        weak = self.weaknesses()
+        found = [
+            Health("driver", True, f"pyspark {self.session.version}"),
+            Health("application", not weak, " ".join(weak) or "shows nothing", "let dpsql start it: --db spark://…"),
+        ]
+        return [*found, *(replace(one, what=f"ledger's {one.what}") for one in self.ledger.health())]
+
+    def weaknesses(self) -> list[str]:
+        """Return one sentence for each protection that this application lacks (none for one that dpsql started)."""
+        if self.owned:
+            return self.ledger.weaknesses()
+        found = {name: self.session.conf.get(name, _DEFAULTS[name]) for name in _OPEN}
+        shown = [f"{name} is true: {what}." for name, what in _OPEN.items() if str(found[name]).lower() == "true"]
+        return [*shown, "errors of Spark go to this application's own log, and can quote a cell.",
+                *self.ledger.weaknesses()]  # fmt: skip
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """Open a write transaction in the database that holds the ledger."""
+        return self.ledger.transaction()
+
+    def tables(self) -> list[str]:
+        """Return the tables, views, temporary views and Parquet tables, by the names that `table` takes."""
+        return sorted({place.called for place in catalog.places(self.session, self.folder)})
+
+    def table(self, name: str) -> TableInfo | None:
+        """Return what the catalog (or a Parquet footer) says of a table or view. Reads no row."""
+        place = catalog.find(self.session, self.folder, name)
+        return None if place is None else catalog.describe(self.session, place)
+
+    def user_functions(self) -> list[str]:
+        """Return the names of functions that users defined, and of built-in ones that they replaced."""
+        shown = guarded("read its catalog", lambda: self.session.sql("SHOW USER FUNCTIONS").collect())
+        return sorted({row[0].split(".")[-1].lower() for row in shown} | set(self.redefined()))
+
+    def redefined(self) -> list[str]:
+        """Return the built-in functions that a user's temporary function stands in for."""
+        get = self.session.catalog.getFunction
+        classes = guarded("read its catalog", lambda: {name: get(name).className for name in _CALLED})
+        return sorted(name for name, made in classes.items() if not str(made).startswith(_BUILT_IN))
+
+    def aggregate(self, query: exp.Expr, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> Arrays:
+        """Run one checked aggregate over private rows, with `tables` loaded as temporary views for it."""
+        with self.workspace() as here:
+            return here.aggregate(query, tables)
+
+    @contextmanager
+    def workspace(self) -> Iterator[SparkWorkspace]:
+        """Open a workspace: a session of its own, and nothing of it left when it is closed."""
+        here = SparkWorkspace(self._clone(), self.ledger)
+        try:
+            yield here
+        finally:
+            here.close()
+
+    def frame(self, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> pd.DataFrame:
+        """Run a query over public or released tables and return it as a DataFrame (predictions, never training)."""
+        with self.workspace() as here:
+            return pd.DataFrame(here.run("read the table", query, tables or {}, lambda one: arrays_of(one.toArrow())))
+
+    def create(self, name: str, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> None:
+        """Create a table from a query over public or released tables: Parquet in the folder, or one of the catalog."""
+        with self.workspace() as here:
+            if self.folder is not None:
+                part = self.folder / f".{secrets.token_hex(8)}"
+                here.run("create the table", query, tables or {}, lambda one: one.write.parquet(str(part)))
+                part.rename(self.folder / f"{name}.parquet")
+                return
+            place = exp.table_(name, db=self.home, quoted=True).sql(DIALECT)
+            here.run("create the table", query, tables or {}, lambda one: one.write.saveAsTable(place))
+
+    def add_column(self, info: TableInfo, column: str, make: Callable[[int], np.ndarray[Any, Any]]) -> None:
+        """Refuse: rows here have no address to give an id to."""
+        raise DatabaseError(
+            f'Spark cannot add a column of ids to "{info.name}": its rows have no address.',
+            hint=f"CREATE TABLE … AS SELECT *, uuid() AS {column} FROM {info.name}, once, and register that table",
+        )
+
+    def close(self) -> None:
+        """Let the ledger go, and stop the application if dpsql started it."""
+        self.ledger.close()
+        if self.owned:
+            guarded("stop", self.session.stop)
+
+    def _clone(self) -> Any:
+        """Return a session with settings and temporary views of its own; it sees the caller's views as they are now."""
+
+        def clone() -> Any:
+            if hasattr(self.session, "_jsparkSession"):
+                copied = self.session._jsparkSession.cloneSession()
+                found = SparkSession(self.session.sparkContext, copied)
+            else:
+                found = self.session.cloneSession()
+            for name, value in SETTINGS.items():
+                found.conf.set(name, value)
+            return found
+
+        return guarded(COUNTING, clone)
+
+
+_DEFAULTS = {"spark.ui.enabled": "true", "spark.eventLog.enabled": "false"}
