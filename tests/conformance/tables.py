@@ -62,7 +62,7 @@ def _view(engine: Any, name: str, made: Table) -> None:
 
     fields, columns = [], []
     for column, kind in made.types.items():
-        own = "string" if kind.startswith("ENUM") else NEAREST["spark"][kind]
+        own = "string" if kind.startswith("ENUM") else NEAREST["spark"].get(kind, kind.lower())
         fields.append(StructField(column, _parse_datatype_string(own)))
         exact = own.startswith("decimal")
         columns.append([value if value is None or not exact else Decimal(value) for value in made.columns[column]])
