@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,15 @@ from dpsql import predict_private as batching
 from dpsql import register as registering
 from dpsql import train as training
 from dpsql.advise import Recommendation, advise_table, plan_advice
+from dpsql.doctor import examine
 from dpsql.draft import draft
-from dpsql.engines.base import Engine
+from dpsql.engines.base import Engine, Health
 from dpsql.engines.opening import open_engine
 from dpsql.errors import NotPrivate, ParameterError, UsageError
 from dpsql.evaluate import evaluate
 from dpsql.evaluate_private import evaluate_private, plan_evaluation
 from dpsql.explain import Explanation, explain
+from dpsql.init import Prepared, init
 from dpsql.kernel.dataset import Dataset, exposed, find, registered, scope
 from dpsql.kernel.ids import add_row_ids
 from dpsql.kernel.noise import approximate
@@ -44,16 +46,18 @@ def connect(
     read_only: bool = False,
     wait: float = 2.0,
     who: str | None = None,
+    ledger: str | Path | None = None,
 ) -> Database:
-    """Open a DuckDB file, hardened and locked down, a server by its URL, or what a connection of yours is connected to.
+    """Open a DuckDB file, files of Parquet and CSV, a server by its URL, or what a connection of yours is connected to.
 
-    `target` is a path, `postgresql://…`, or a connection of DuckDB or psycopg. A DuckDB connection of your own cannot
-    be locked down: `Database.weaknesses()` says what it leaves open. `who` is the name that ledger entries carry; by
-    default the login name, or the environment variable DPSQL_WHO.
+    `target` is a path, `postgresql://…`, or a connection of DuckDB or psycopg. What dpsql opens is hardened and locked
+    down; a DuckDB connection of your own cannot be: `Database.weaknesses()` says what it leaves open. Files have their
+    ledger beside them, in `dpsql_ledger.duckdb`, or in the file that `ledger` names. `who` is the name that ledger
+    entries carry; by default the login name, or the environment variable DPSQL_WHO.
     """
     if isinstance(wait, bool) or not isinstance(wait, int | float) or not 0 <= wait < math.inf:
         raise ParameterError("wait", allowed="a number of seconds from 0", given=wait)
-    return Database(open_engine(target, create=create, read_only=read_only, wait=wait), who=who)
+    return Database(open_engine(target, create=create, read_only=read_only, wait=wait, ledger=ledger), who=who)
 
 
 def login() -> str:
@@ -86,7 +90,32 @@ class Database:
         """Return what this connection leaves open that one opened by dpsql would not; [] when nothing."""
         return self.engine.weaknesses()
 
+    def doctor(self) -> list[Health]:
+        """Look the database over: driver, version, rights, registered tables, ledger, clock. Changes nothing."""
+        return examine(self.engine, self.book)
+
     # The owner's acts.
+
+    def init(
+        self,
+        *,
+        owner: str = "dpsql_owner",
+        analyst: str = "dpsql_analyst",
+        tables: Sequence[str] = (),
+        plpython: bool = False,
+        python_path: str | None = None,
+        keep_statistics: bool = False,
+    ) -> Prepared:
+        """Prepare a PostgreSQL database, as a superuser: schema, roles, grants, and perhaps functions that train."""
+        return init(
+            self.engine,
+            owner=owner,
+            analyst=analyst,
+            tables=tables,
+            plpython=plpython,
+            path=python_path,
+            keep_statistics=keep_statistics,
+        )
 
     def register(
         self,

@@ -28,6 +28,11 @@ common sense, never what a look at the rows tells you. Fill in each ???, then re
 _OR_TARGET = """To predict a number instead of a class, write its public bounds in place of the classes:
 target: {lower: 0, upper: 100}"""
 
+_UNTYPED = """{column}: its file gives no type. Write one of these, with what you know:
+{{type: numeric, lower: 0, upper: 100}}
+{{type: categorical, values: [red, green]}}
+{{type: boolean}}"""
+
 Values = tuple[Decimal | str, ...]
 
 
@@ -109,7 +114,7 @@ def _label_lines(target: Column | None, names: list[str], domains: dict[str, Dom
     values = target.values or _listed(domain)
     if target.family == "boolean":
         values = ("false", "true")
-    either = _OR_TARGET if target.family == "integer" and len(values) < 2 else ""
+    either = _OR_TARGET if target.family in ("integer", "untyped") and len(values) < 2 else ""
     return [*pair("label", target.name), *remark(either), *_classes(values)]
 
 
@@ -154,6 +159,11 @@ def _feature_lines(column: Column, domain: Domain) -> list[str]:
         advice = f"{quote(column.name)}: list every value it can have, as in [red, green]."
         blank = {"type": "categorical", "values": Placeholder()}
         return [*remark(advice, indent=2), *pair(column.name, blank, indent=2)]
+    if column.family == "untyped":
+        return [
+            *remark(_UNTYPED.format(column=quote(column.name)), indent=2),
+            *pair(column.name, Placeholder(), indent=2),
+        ]
     return _numeric_lines(column, domain, whole=column.family == "integer")
 
 

@@ -18,6 +18,7 @@ from dpsql import metrics
 from dpsql.compile.tally import tallied
 from dpsql.errors import SchemaError, UnknownName
 from dpsql.kernel.dataset import LABEL_FAMILIES, TARGET_FAMILIES
+from dpsql.kernel.readings import fits
 from dpsql.predict import PREDICTION, public_table, scoring_query
 from dpsql.schema import category_text
 
@@ -150,7 +151,7 @@ def _evaluate_table(model: Model, name: str) -> Evaluation | NumericEvaluation:
     if label is None:
         raise UnknownName(f'column in table "{info.name}" called', model.schema.label, (c.name for c in info.columns))
     families = LABEL_FAMILIES if model.schema.target is None else TARGET_FAMILIES
-    if label.family not in families:
+    if not fits(label, families):
         raise SchemaError(f'the label "{label.name}" is {label.type}; it must be {" or ".join(families)}.')
     engine = model.database.engine
     if model.schema.target is not None:

@@ -15,7 +15,7 @@ from dpsql.errors import SchemaError
 
 #: Cells of a numeric feature's grid, and of one digit of a wide category: six bits in a packed word.
 CELLS = 64
-MAX_VALUES = 4096
+MAX_VALUES = 20_000
 #: Steps of a numeric target unless declared. Rounding to one costs at most 0.05 % of the range, far below any noise;
 #: finer steps would not lower the noise, which is a multiple of the range whatever the steps.
 STEPS = 1000

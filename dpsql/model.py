@@ -189,6 +189,29 @@ class Model:
 
         return render(self, form, table=table, name=name, probabilities=probabilities)
 
+    def export_sql(
+        self,
+        dialect: str,
+        *,
+        table: str = "new_rows",
+        form: str = "select",
+        name: str | None = None,
+        probabilities: bool = False,
+    ) -> str:
+        """Return a SQL script that takes the model to another database: its tables, and a SELECT or view that predicts.
+
+        `dialect` is one of `dpsql.exportsql.DIALECTS`, such as "snowflake". Predictions there equal those here.
+        """
+        from dpsql.exportsql import script
+
+        return script(self, dialect=dialect, table=table, form=form, name=name, probabilities=probabilities)
+
+    def export_onnx(self, path: str | Path) -> None:
+        """Write the model to a new ONNX file: features in, label and probabilities (or a number) out."""
+        from dpsql.exportonnx import write
+
+        write(self, path)
+
     def update(self, batch: str, *, epsilon: object | None = None, name: str | None = None) -> Model:
         """Return a new model that has counted one more batch, charged on that batch alone."""
         if self.database is None:

@@ -12,8 +12,9 @@ from dpsql.compile.source import Source
 from dpsql.compile.source import table as table_reference
 from dpsql.compile.vocabulary import Vocabulary
 from dpsql.compile.votes import predictions, scalar, stored_parts
-from dpsql.errors import ParameterError, UsageError
-from dpsql.schema import Schema
+from dpsql.errors import ParameterError, UnknownName, UsageError
+from dpsql.kernel.readings import readings
+from dpsql.schema import Numeric, Schema
 
 if TYPE_CHECKING:
     from dpsql.model import Model
@@ -65,9 +66,11 @@ def render(model: Model, form: str, *, table: str, name: str | None = None, prob
     if engine.own_dialect != engine.dialect:
         raise UsageError(
             f'model "{model.name}" lies with the ledger, where SQL of {engine!r} cannot read it.',
-            hint="dpsql predict --into TABLE, or dpsql export",
+            hint="dpsql predict --into TABLE, or dpsql export --dialect spark",
         )
     vocabulary = engine.vocabulary
+    if form == "table_macro" and not vocabulary.macros:
+        raise ParameterError("form", allowed="select, view or macro: this database has no macros", given=form)
     made = statement(model, form, table, name or default_name(model, form), vocabulary, probabilities=probabilities)
     return made.sql(vocabulary.dialect, pretty=True)
 
@@ -86,15 +89,17 @@ def statement(
     if form == "macro":
         schema = _parameter_schema(model.schema)
         body: exp.Expr = scalar(Source(schema, table_reference("unused"), {}), forest, parts, vocabulary)
+        if not vocabulary.macros:
+            return _function(_home(model, name), schema, body, vocabulary.dialect)
         return _macro(name, [feature.name for feature in schema.features], body)
     argument = _free("source_table", _names(model.schema))
     relation = exp.Anonymous(this="query_table", expressions=[exp.column(argument)]) if form == "table_macro" else None
     query = predictions(
-        Source(model.schema, _existing(model, table), {}),
+        _existing(model, table),
         forest,
         parts,
         vocabulary,
-        keys=None,
+        keys=_columns(model, table, vocabulary),
         result="prediction",
         nat=model.released.nat,
         probabilities=probabilities,
@@ -103,7 +108,8 @@ def statement(
     if form == "select":
         return query
     if form == "view":
-        return exp.Create(this=table_reference(name), kind="VIEW", replace=True, expression=query)
+        place = table_reference(name) if vocabulary.macros else _home(model, name)
+        return exp.Create(this=place, kind="VIEW", replace=True, expression=query)
     return _macro(name, [argument], query, table=True)
 
 
@@ -116,6 +122,34 @@ def _macro(name: str, parameters: list[str], body: exp.Expr, *, table: bool = Fa
     returns = exp.ReturnsProperty(this=exp.Schema(this=exp.var("TABLE")), is_table=True)
     properties = exp.Properties(expressions=[returns]) if table else None
     return exp.Create(this=signature, kind="MACRO", replace=True, properties=properties, expression=body)
+
+
+def _function(name: exp.Table, schema: Schema, body: exp.Expr, dialect: str) -> exp.Expr:
+    """Return the same as a function in SQL, for a database without macros: numbers as doubles, categories as text."""
+    kinds = {feature.name: "DOUBLE" if isinstance(feature, Numeric) else "TEXT" for feature in schema.features}
+    parameters = [
+        exp.ColumnDef(this=exp.to_identifier(one, quoted=True), kind=exp.DataType.build(kind))
+        for one, kind in kinds.items()
+    ]
+    returns = exp.DataType.build("TEXT" if schema.target is None else "DOUBLE")
+    properties = [
+        exp.ReturnsProperty(this=returns),
+        exp.LanguageProperty(this=exp.var("sql")),
+        exp.StabilityProperty(this=exp.Literal.string("STABLE")),
+    ]
+    return exp.Create(
+        this=exp.UserDefinedFunction(this=name, expressions=parameters, wrapped=True),
+        kind="FUNCTION",
+        replace=True,
+        properties=exp.Properties(expressions=properties),
+        expression=exp.Heredoc(this=exp.select(body).sql(dialect, pretty=True), tag="dpsql"),
+    )
+
+
+def _home(model: Model, name: str) -> exp.Table:
+    """Return a name in the schema where users' own things are."""
+    assert model.database is not None
+    return table_reference(name, model.database.engine.home)
 
 
 def _parameter_schema(schema: Schema) -> Schema:
@@ -142,9 +176,20 @@ def _free(name: str, taken: set[str]) -> str:
     return name
 
 
-def _existing(model: Model, table: str) -> exp.Table:
-    """Return a table by its name; one that exists in another schema gets that schema."""
+def _columns(model: Model, table: str, vocabulary: Vocabulary) -> list[str] | None:
+    """Return the names of all columns where a star cannot leave out our own; the table must then be there."""
+    if vocabulary.star_except or model.database is None:
+        return None
+    info = model.database.engine.table(table)
+    if info is None:
+        raise UnknownName("table", table, model.database.engine.tables())
+    return [column.name for column in info.columns]
+
+
+def _existing(model: Model, table: str) -> Source:
+    """Return a table by its name; one that exists is read by its own types, and in its own schema."""
     info = model.database.engine.table(table) if model.database is not None else None
-    if info is None or info.schema == "main":
-        return table_reference(info.table if info else table)
-    return table_reference(info.table, info.schema)
+    if info is None:
+        return Source(model.schema, table_reference(table), {})
+    schema = None if info.schema == "main" else info.schema
+    return Source(model.schema, table_reference(info.table, schema), readings(info, model.schema))

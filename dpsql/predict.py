@@ -16,11 +16,13 @@ from sqlglot import exp
 
 from dpsql.compile.source import Source
 from dpsql.compile.source import table as table_reference
+from dpsql.compile.vocabulary import Vocabulary
 from dpsql.compile.votes import ROW, predictions, stored_parts
 from dpsql.engines.base import TableInfo
 from dpsql.engines.files import is_file, read_rows
 from dpsql.errors import BudgetError, ParameterError, UnknownName, UsageError
 from dpsql.kernel.dataset import exposed, fit_features
+from dpsql.kernel.readings import readings
 from dpsql.schema import Categorical, Schema
 
 if TYPE_CHECKING:
@@ -86,19 +88,25 @@ def scoring_query(
     fit_features(info, model.schema)
     if info.column(PREDICTION) is not None or info.column(ROW) is not None:
         raise ParameterError("table", allowed=f'without columns named "{PREDICTION}" or "{ROW}"', given=info.name)
-    forest = model.released.forest
+    forest, read = model.released.forest, readings(info, model.schema)
+    place = table_reference(info.table, info.schema)
     return predictions(
-        Source(model.schema, table_reference(info.table, info.schema), {}, whole=info.integers, decimals=info.decimals),
+        Source(model.schema, place, read, whole=info.integers, decimals=info.decimals),
         forest,
         stored_parts(int(model.model_id or 0), forest, nat=model.released.nat),
         database.engine.vocabulary,
-        keys=None if into is not None else _keys(model, info, key),
+        keys=_all_columns(info, database.engine.vocabulary) if into is not None else _keys(model, info, key),
         result=PREDICTION,
         nat=model.released.nat,
         probabilities=probabilities,
         threshold=None if threshold is None else model.threshold(threshold),
         ordered=ordered and into is None,
     )
+
+
+def _all_columns(info: TableInfo, vocabulary: Vocabulary) -> list[str] | None:
+    """Return the names of all columns where a star would bring in our own too, else None."""
+    return None if vocabulary.star_except else [column.name for column in info.columns]
 
 
 def public_table(database: Database, name: str, *, hint: str = "score or evaluate a table of new rows") -> TableInfo:
@@ -124,11 +132,11 @@ def feature_rows(database: Database, schema: Schema, name: str, *, most: int) ->
     """Return a schema's features of the first rows of a public table of the database."""
     info = public_table(database, name)
     fit_features(info, schema)
-    columns = []
+    columns, read = [], readings(info, schema)
     for feature in schema.features:
         column = info.column(feature.name)
         assert column is not None
-        value: exp.Expr = exp.column(exp.to_identifier(column.name, quoted=True))
+        value = read.get(feature.name) or exp.column(exp.to_identifier(column.name, quoted=True))
         if isinstance(feature, Categorical):
             value = exp.cast(value, exp.DataType.Type.TEXT)
         columns.append(value.as_(feature.name, quoted=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 _HERE = Path(__file__).resolve().parent
+_BODIES = ("$function$", "$block$")
 PLACES = (_HERE / "sql", _HERE.parent / "sql")
 
 
@@ -21,7 +22,13 @@ def read(name: str) -> str:
 
 
 def statements(name: str, dialect: str = "") -> list[str]:
-    """Return the statements of a hand-written file, or a dialect's own one: each ends with a semicolon and a new line."""
+    """Return the statements of a file, or of a dialect's own one: each ends with a semicolon and a new line."""
     own = f"{dialect}/{name}"
     found = own if dialect and any((place / own).is_file() for place in PLACES) else name
-    return [part for part in read(found).split(";\n") if part.strip()]
+    parts: list[str] = []
+    for part in read(found).split(";\n"):
+        if parts and sum(parts[-1].count(mark) for mark in _BODIES) % 2:  # inside a body
+            parts[-1] += ";\n" + part
+        else:
+            parts.append(part)
+    return [part for part in parts if part.strip()]

@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from dpsql.init import packages
+
 _NUMBERS = count()
 
 
@@ -91,3 +93,18 @@ def fresh_database() -> str:
     with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE template0")
     return f"{server}/{name}"
+
+
+@cache
+def has_plpython() -> bool:
+    """Whether the server can run Python functions, with a Python that can load what this one has installed."""
+    psycopg = pytest.importorskip("psycopg")
+    with psycopg.connect(f"{postgres()}/postgres", autocommit=True) as connection:
+        try:
+            connection.execute("CREATE EXTENSION IF NOT EXISTS plpython3u")
+            connection.execute(
+                f"DO LANGUAGE plpython3u $$import sys; sys.path[:0] = {packages()!r}; import dpsql.inside$$"
+            )
+        except psycopg.Error:
+            return False
+    return True

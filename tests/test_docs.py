@@ -27,10 +27,12 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LANGUAGES = {"console", "python", "sql", "yaml", "sh", "text"}
 SETUP = (
     "python3 -m venv",
+    "pip install 'dpsql[",
     "dpsql register",
     "dpsql train",
     "dpsql predict",
     "dpsql update",
+    "dpsql init",
     "python -m dpsql.bench",
     "dpsql bench",
     "python examples/",

@@ -47,10 +47,12 @@ DATABASE = [
     "budgets",
     "close",
     "contribute",
+    "doctor",
     "draft",
     "evaluate",
     "explain",
     "export_structure",
+    "init",
     "ledger",
     "model",
     "models",
@@ -69,7 +71,19 @@ DATABASE = [
     "verify",
     "weaknesses",
 ]
-MODEL = ["explain", "predict", "predict_proba", "show", "sql", "to_json", "from_json", "certificate", "classes"]
+MODEL = [
+    "explain",
+    "export_onnx",
+    "export_sql",
+    "predict",
+    "predict_proba",
+    "show",
+    "sql",
+    "to_json",
+    "from_json",
+    "certificate",
+    "classes",
+]
 
 
 def test_the_package_exports_exactly_these_names() -> None:

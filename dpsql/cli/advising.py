@@ -59,7 +59,7 @@ def advise(
         raise UsageError("advice is about a registered table or a schema file.", hint="--table NAME, or --schema FILE")
     if schema_file is not None:
         if buy is not None or dry_run or request_id is not None:
-            raise UsageError("a schema file has no rows to count.", hint="--rows N, or --db FILE --table NAME --buy E")
+            raise UsageError("a schema file has no rows to count.", hint="--rows N, or --db PATH --table NAME --buy E")
         schema = schemafile.load(schema_file, entry=entry)
         if tune is not None:
             size = rows or schema.rows

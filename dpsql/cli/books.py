@@ -34,7 +34,7 @@ def ledger(
     if context.invoked_subcommand is not None:
         if table is not None or as_csv or as_json or read_only:
             name = context.invoked_subcommand
-            raise UsageError("options of a subcommand stand behind it.", hint=f"dpsql ledger {name} --db FILE …")
+            raise UsageError("options of a subcommand stand behind it.", hint=f"dpsql ledger {name} --db PATH …")
         context.default_map = {name: {"db": db, "wait": wait} for name in ledger.commands} if db is not None else None
         return
     if as_csv and as_json:

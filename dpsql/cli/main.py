@@ -12,13 +12,28 @@ from types import TracebackType
 import click
 
 from dpsql import __version__
-from dpsql.cli import advising, analyst, batching, books, explaining, measuring, owner, parties, scoring, start
+from dpsql.cli import (
+    advising,
+    analyst,
+    batching,
+    books,
+    explaining,
+    exporting,
+    measuring,
+    owner,
+    parties,
+    scoring,
+    servers,
+    start,
+)
 from dpsql.cli.bench import bench
 from dpsql.cli.output import note, report
 from dpsql.errors import DpsqlError
 
 _COMMANDS = (
     start.demo,
+    servers.init,
+    servers.doctor,
     owner.register,
     owner.schema,
     owner.budget,
@@ -34,7 +49,7 @@ _COMMANDS = (
     scoring.predict,
     measuring.evaluate,
     scoring.sql,
-    scoring.export,
+    exporting.export,
     scoring.import_,
     books.ledger,
     start.shell,

@@ -24,12 +24,13 @@ class Target:
     wait: float
     read_only: bool
     who: str | None
+    ledger: str | None = None
 
     def open(self) -> Database:
         """Open the database, hardened and locked."""
         if self.db is None:
-            raise UsageError("no database was named.", hint="--db FILE")
-        return connect(self.db, wait=self.wait, read_only=self.read_only, who=self.who)
+            raise UsageError("no database was named.", hint="--db PATH")
+        return connect(self.db, wait=self.wait, read_only=self.read_only, who=self.who, ledger=self.ledger)
 
 
 def database(command: _Command) -> _Command:
@@ -43,8 +44,10 @@ def maybe_database(command: _Command) -> _Command:
 
 
 def _with_target(command: _Command, *, required: bool) -> _Command:
-    def wrapped(db: str | None, wait: float, read_only: bool, who: str | None, **options: Any) -> Any:
-        return command(target=Target(db, wait, read_only, who), **options)
+    def wrapped(
+        db: str | None, wait: float, read_only: bool, who: str | None, ledger: str | None, **options: Any
+    ) -> Any:
+        return command(target=Target(db, wait, read_only, who, ledger), **options)
 
     wrapped.__name__ = command.__name__
     wrapped.__doc__ = command.__doc__
@@ -53,7 +56,9 @@ def _with_target(command: _Command, *, required: bool) -> _Command:
         click.option("--read-only", is_flag=True, help="Open the file read-only."),
         click.option("--wait", type=float, default=2.0, show_default=True, metavar="SECONDS",
                      help="How long to wait for another process to let the file go."),
-        click.option("--db", required=required, metavar="FILE", envvar="DPSQL_DB", help="The DuckDB file."),
+        click.option("--ledger", metavar="FILE", envvar="DPSQL_LEDGER", help="Where the ledger of files lies."),
+        click.option("--db", required=required, metavar="PATH", envvar="DPSQL_DB",
+                     help="A DuckDB, Parquet or CSV file, a folder of those, or postgresql://…"),
     ):  # fmt: skip
         wrapped = decorate(wrapped)
     # Options declared on the command itself come first in its help.

@@ -88,16 +88,16 @@ def print_table(title: str | None, columns: Sequence[str], rows: Sequence[Sequen
     Console(file=sys.stdout, soft_wrap=False, width=_width()).print(table)
 
 
-def check_new(to: str | None) -> None:
-    """Refuse the path of a file that exists."""
+def check_new(to: str | None, option: str = "to") -> None:
+    """Refuse the path of a file that exists, or whose folder does not."""
     try:
         exists = to is not None and Path(to).exists()
     except (OSError, ValueError):
         exists = False  # writing it will say why not
     if exists:
-        raise ParameterError("to", allowed="a new file; this one exists", given=to)
+        raise ParameterError(option, allowed="a new file; this one exists", given=to)
     if to is not None and not exists and not _folder(to):
-        raise ParameterError("to", allowed="a file in a folder that exists", given=to)
+        raise ParameterError(option, allowed="a file in a folder that exists", given=to)
 
 
 def _folder(to: str) -> bool:

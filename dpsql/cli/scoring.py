@@ -1,4 +1,4 @@
-"""Commands on released models: list, show, predict, SQL, export, import. All free of charge."""
+"""Commands on released models: list, show, predict, SQL, import. All free of charge."""
 
 from __future__ import annotations
 
@@ -192,28 +192,6 @@ def sql(
     print_json({"model": model, "form": form, "created": create, "sql": text}) if as_json else say_exact(text)
 
 
-@click.command()
-@database
-@click.option("--model", required=True, help="The model's name.")
-@click.option("--to", required=True, metavar="FILE", help="A new JSON file.")
-@as_json
-def export(target: Target, model: str, to: str, as_json: bool) -> None:
-    """Write a model to a JSON file.
-
-    \b
-    Example:
-      dpsql export --db data.duckdb --model adult_1 --to adult_1.json
-
-    The file is safe to publish.
-    """
-    check_new(to)
-    with target.open() as db:
-        write_new(to, db.model(model).to_json())
-    if as_json:
-        print_json({"model": model, "to": to})
-    note(f"Wrote {to}.")
-
-
 @click.command(name="import")
 @database
 @click.option("--from", "source", required=True, metavar="FILE", help="A JSON file that dpsql export wrote.")
@@ -265,7 +243,7 @@ def _create(db: Database, model: Model, text: str, form: str, *, table: str, nam
         if taken is not None and taken.kind == "table":
             raise ParameterError("name", allowed="new; a table of that name exists", given=name)
     with db.engine.transaction() as transaction:
-        if form != "view" and transaction.rows(_BUILT_IN, (name,)):
+        if form != "view" and db.engine.vocabulary.macros and transaction.rows(_BUILT_IN, (name,)):
             raise ParameterError("name", allowed="new; a built-in function has that name", given=name)
         transaction.run(text)
 

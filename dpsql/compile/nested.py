@@ -11,6 +11,7 @@ the statement grows with the trees, so forests of more than `MOST_NODES` nodes t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -21,7 +22,7 @@ from sqlglot import exp
 from dpsql.compile.predicate import feature_cells_allowed, feature_condition
 from dpsql.compile.source import Source, word_name
 from dpsql.compile.vocabulary import Vocabulary, case, paren, whole
-from dpsql.schema import CELLS
+from dpsql.schema import CELLS, Numeric
 from dpsql.trees.forest import PASS, Forest
 from dpsql.trees.grid import AXES_PER_WORD, BITS
 
@@ -41,9 +42,10 @@ def fits(forest: Forest, vocabulary: Vocabulary) -> bool:
 
 def leaf(forest: Forest, node: exp.Expr, tests: Tests) -> exp.Expr:
     """Return the leaf that a row reaches from where it stands: a root, or a node of the first of these levels."""
-    trees = [_below(forest, 0, tree, tests) for tree in range(len(forest.levels[0].axis))] if forest.depth else []
-    if not trees:
+    if not forest.depth:
         return node
+    ways = [level.slots(np.arange(len(level.axis))[:, None], _CELLS) for level in forest.levels]
+    trees = [_below(_Walk(forest, ways, tests), 0, tree) for tree in range(len(forest.levels[0].axis))]
     if len(trees) <= _TREES:
         return _one_of(node, dict(enumerate(trees)))
     blocks = {
@@ -89,6 +91,14 @@ def on_columns(forest: Forest, source: Source, vocabulary: Vocabulary) -> Tests:
     def among(axis: int, marked: NDArray[np.bool_]) -> exp.Expr:
         position = forest.axes[axis].feature
         feature = source.schema.features[position]
+        if isinstance(feature, Numeric) and feature.name not in source.decimals:
+            first = int(marked.argmax())
+            if feature.null_cell < first < feature.cells and marked[first : feature.cells].all():
+                edge, value = feature.edges[first - 1], exp.column(_value(position))
+                if feature.name not in source.whole:
+                    return vocabulary.at_least(value, edge)
+                if abs(edge) < 2**53:
+                    return exp.GTE(this=value, expression=whole(math.ceil(edge)))
         cells = feature_cells_allowed(forest, position, feature, {axis: marked})
         return feature_condition(feature, plain, cells, vocabulary)
 
@@ -115,18 +125,27 @@ def _value(place: int) -> str:
     return f"value_{place}"
 
 
-def _below(forest: Forest, depth: int, node: int, tests: Tests) -> exp.Expr:
-    if depth == forest.depth:
+@dataclass(frozen=True, eq=False)
+class _Walk:
+    """What a walk needs: the forest, for each level the way of each (node, cell), and how cells are asked for."""
+
+    forest: Forest
+    ways: Sequence[NDArray[np.int64]]
+    tests: Tests
+
+
+def _below(walk: _Walk, depth: int, node: int) -> exp.Expr:
+    if depth == walk.forest.depth:
         return whole(node)
-    level = forest.levels[depth]
+    level = walk.forest.levels[depth]
     axis, arity, child = int(level.axis[node]), int(level.arity[node]), int(level.child[node])
     if arity == 1 or axis == PASS:
-        return _below(forest, depth + 1, child, tests)
-    offset = level.slots(np.full(CELLS, node), _CELLS)
+        return _below(walk, depth + 1, child)
+    offset = walk.ways[depth][node]
+    below = [_below(walk, depth + 1, child + one) for one in range(arity)]
     if arity == 2:
-        right, left = (_below(forest, depth + 1, child + one, tests) for one in (1, 0))
-        return case([(tests.among(axis, offset == 1), right)], left)
-    return _many_ways(offset, tests.cell(axis), [_below(forest, depth + 1, child + one, tests) for one in range(arity)])
+        return case([(walk.tests.among(axis, offset == 1), below[1])], below[0])
+    return _many_ways(offset, walk.tests.cell(axis), below)
 
 
 def _many_ways(offset: NDArray[np.int64], cell: exp.Expr, ways: Sequence[exp.Expr]) -> exp.Expr:

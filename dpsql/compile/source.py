@@ -194,6 +194,9 @@ def class_position(source: Source, vocabulary: Vocabulary) -> exp.Expr:
 def known_label(source: Source, vocabulary: Vocabulary) -> exp.Expr:
     """Return the condition that a row counts: its label is one of the classes, or a number that is not NaN."""
     if source.schema.target is None:
+        if vocabulary.lazy:
+            named_so = [exp.Literal.string(name) for name in source.schema.classes]
+            return exp.In(this=_text(source.column(source.schema.label)), expressions=named_so)
         return class_position(source, vocabulary).is_(exp.null()).not_()
     known = source.column(source.schema.label).is_(exp.null()).not_()
     if source.schema.label in source.whole:

@@ -174,7 +174,8 @@ def _cast(row: Row, node: exp.Expression) -> str:
     target = "other" if kind.expressions else family(kind, "")
     total = source not in ("other", "unknown") if target == "text" else target == source == "boolean"
     total = total or source == "null"
-    if not total and not (isinstance(node.this, exp.Literal) and _fits(node.this.name, kind.this.name)):
+    inner = node.this.unnest()
+    if not total and not (isinstance(inner, exp.Literal) and _fits(inner.name, kind.this.name)):
         raise Refused("uses CAST on a value that may not fit; use TRY_CAST")
     return target
 
@@ -189,6 +190,8 @@ def _fits(text: str, kind: str) -> bool:
         return False
     if kind in _INTEGERS and re.fullmatch("-?[0-9]{1,19}", text):
         return bool(abs(int(text)) < 2 ** (_INTEGERS[kind] - 1))
+    if kind == "DOUBLE":
+        return re.fullmatch("-?[0-9]{1,30}([.][0-9]{1,30})?", text) is not None
     return kind == "BOOLEAN" and text in ("t", "f")
 
 

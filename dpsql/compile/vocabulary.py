@@ -19,6 +19,10 @@ class Vocabulary(Protocol):
     #: Rows are taken one at a time, and a CASE costs the branch it takes alone: trees are then nested CASEs, without
     #: joins, and the cell of a number is searched for among its edges.
     lazy: bool
+    #: Expressions and queries can be stored under a name, with untyped parameters.
+    macros: bool
+    #: A star can leave columns out.
+    star_except: bool
     #: The cell of a number is a whole number, found by one function; else it is worked out in doubles.
     whole_cells: bool
 
@@ -56,6 +60,10 @@ class Vocabulary(Protocol):
 
     def clamped(self, number: exp.Expr, lower: float, upper: float) -> exp.Expr:
         """Return a double within bounds where arithmetic past them fails; as it is where that gives infinity."""
+        ...
+
+    def at_least(self, number: exp.Expr, edge: float) -> exp.Expr:
+        """Return the test that a double is a number, and an edge or more. Asked only where `lazy`."""
         ...
 
     def bucket(self, number: exp.Expr, edges: Sequence[float]) -> exp.Expr:

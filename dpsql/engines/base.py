@@ -22,11 +22,22 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 
 
 @dataclass(frozen=True)
+class Health:
+    """One thing that was looked at: what it is, whether it is well, what was found, and what to do where it is not."""
+
+    what: str
+    well: bool
+    found: str
+    fix: str = ""
+
+
+@dataclass(frozen=True)
 class Column:
     """One column as the catalog describes it.
 
-    `type` is the engine's own name for it; `family` is ours: integer, real, text, boolean, other, or opaque where
-    nothing can be keyed by it. `values` are an ENUM's; `decimal` tells a type that holds numbers which no double can.
+    `type` is the engine's own name for it; `family` is ours: integer, real, text, boolean, other, opaque where nothing
+    can be keyed by it, or untyped: text that the declared schema says how to read (a cell of CSV). `values` are an
+    ENUM's; `decimal` tells a type that holds numbers which no double can.
     """
 
     name: str
@@ -111,6 +122,10 @@ class Engine(Protocol):
     vocabulary: Any
     #: The file behind the database, or None where there is none (memory, server).
     path: Path | None
+
+    def health(self) -> list[Health]:
+        """Return what can be told of driver, server, rights and clock, for `dpsql doctor`. Reads no private row."""
+        ...
 
     def weaknesses(self) -> list[str]:
         """Return one sentence for each protection that this connection lacks; [] for one that dpsql opened."""

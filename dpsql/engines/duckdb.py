@@ -6,30 +6,35 @@ configuration is locked. A connection that the caller opened cannot be locked do
 
 from __future__ import annotations
 
+import os
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import duckdb
 import numpy as np
 import pandas as pd
 from sqlglot import exp
 
-from dpsql.engines.base import Arrays, Column, TableInfo
+from dpsql.engines.base import Arrays, Column, Conflict, Health, TableInfo
 from dpsql.engines.duckdb_catalog import CHECKS, COLUMNS, TABLES, enum_values, family
 from dpsql.engines.duckdb_cursor import (
     COUNTING,
     DuckDBTransaction,
     DuckDBWorkspace,
+    StandIn,
     fetch,
     guarded,
     in_this_database,
     load,
+    no_stand_in,
 )
+from dpsql.engines.duckdb_folder import FileTables, SessionFiles
 from dpsql.engines.duckdb_vocabulary import DIALECT, DuckDBVocabulary
-from dpsql.errors import DatabaseError, DatabaseLocked, DatabaseReadOnly
+from dpsql.errors import DatabaseError, DatabaseLocked, DatabaseReadOnly, UsageError
 
 #: Statements are shaped by hand; these two rewrites turn a level join into a build on the data side (PERF.md).
 HAND_SHAPED = "SET disabled_optimizers = 'join_order,build_side_probe_side'"
@@ -40,21 +45,34 @@ HARDENING = {
     "python_enable_replacements": "false",
 }
 Connection = duckdb.DuckDBPyConnection
-_Result = TypeVar("_Result")
+#: DuckDB takes the list of allowed files only once the database is open, and the door is shut right after.
+_NOT_YET_CLOSED = {name: value for name, value in HARDENING.items() if name != "enable_external_access"}
+#: The files that a connection was opened with, for whoever wraps it again.
+_FILES: weakref.WeakKeyDictionary[Connection, FileTables] = weakref.WeakKeyDictionary()
 
 
-def open_file(path: str | Path, *, create: bool = False, read_only: bool = False, wait: float = 2.0) -> DuckDBEngine:
+def open_file(
+    path: str | Path,
+    *,
+    create: bool = False,
+    read_only: bool = False,
+    wait: float = 2.0,
+    files: FileTables | None = None,
+) -> DuckDBEngine:
     """Open a DuckDB file (or ":memory:") hardened and locked; wait up to `wait` seconds for another process.
 
+    With `files` their tables are there too, and they are all that the connection reaches outside its own file.
     Raises DatabaseError when there is no such file and `create` is not given, DatabaseLocked when another
     process keeps it.
     """
     file = None if str(path) == ":memory:" else Path(path)
     if file is not None and not file.exists() and (not create or not file.parent.is_dir()):
         raise DatabaseError(f'there is no database file "{file}".', hint="check --db, or run: dpsql demo")
+    if file is not None and file.name.split(".")[0].lower() == "dpsql":
+        raise DatabaseError(f'a database called "{file}" would share its name with dpsql\'s schema.', hint="rename it")
     deadline = time.monotonic() + wait
     while True:
-        connection, problem = _try_open(path, read_only)
+        connection, problem = _try_open(path, read_only, HARDENING if files is None else _NOT_YET_CLOSED)
         if connection is not None:
             break
         if not isinstance(problem, DatabaseLocked) or time.monotonic() >= deadline:
@@ -62,8 +80,31 @@ def open_file(path: str | Path, *, create: bool = False, read_only: bool = False
         time.sleep(0.05)
     if not connection.execute("SELECT current_setting('lock_configuration')").fetchall()[0][0]:
         connection.execute(HAND_SHAPED)
+        if files is not None:
+            files.allow(connection)
         connection.execute("SET lock_configuration = true")
-    return DuckDBEngine(connection, path=file, owned=True)
+    elif files is not None:
+        files.check_allowed(connection)
+    if files is not None:
+        _FILES[connection] = files
+    engine = DuckDBEngine(connection, path=file, owned=True)
+    return engine if files is None else _with_files(engine, files, read_only=read_only)
+
+
+def _with_files(engine: DuckDBEngine, files: FileTables, *, read_only: bool) -> DuckDBEngine:
+    """Read what the files' columns are, and name them in the catalog; let the database go when that fails."""
+    done = False
+    try:
+        files.look(engine.connection)
+        with engine.transaction() as transaction:
+            files.install(transaction, read_only=read_only)
+        done = True
+    except Conflict:
+        raise DatabaseLocked("another thread is opening these files.", hint="try again") from None
+    finally:
+        if not done:
+            engine.close()
+    return engine
 
 
 def adopt(connection: duckdb.DuckDBPyConnection) -> DuckDBEngine:
@@ -95,9 +136,20 @@ class DuckDBEngine:
         self.vocabulary = DuckDBVocabulary()
         self.path = path
         self.owned = owned
+        self._files = _FILES.get(connection)
 
     def __repr__(self) -> str:
         return f"<DuckDB {self.path or 'in memory'}>"
+
+    def health(self) -> list[Health]:
+        """Return the driver's version, how the connection is hardened, and whether the file can be written."""
+        weak = self.weaknesses()
+        writable = self.path is None or os.access(self.path, os.W_OK)
+        return [
+            Health("driver", True, f"duckdb {duckdb.__version__}"),
+            Health("hardening", not weak, " ".join(weak) or "locked down", "let dpsql open the file itself: --db FILE"),
+            Health("rights", writable, "writable" if writable else "read-only", "make the file writable"),
+        ]
 
     def weaknesses(self) -> list[str]:
         """Return one sentence for each protection this connection lacks (none for one that dpsql opened)."""
@@ -129,10 +181,14 @@ class DuckDBEngine:
         """Return the user's tables and views, by the names that `table` takes."""
         with self._cursor("read its catalog") as cursor:
             found = fetch(cursor, TABLES)
-        return sorted(_full_name(schema, name) for schema, name, _ in found)
+        files = self._files.names() if self._files else []
+        return sorted({*files, *(_full_name(schema, name) for schema, name, _ in found)})
 
     def table(self, name: str) -> TableInfo | None:
         """Return what the catalog says of a table or view. Reads no row, not even the estimated size."""
+        files = self._files.find(name) if self._files else None
+        if files is not None:
+            return files.info()
         with self._cursor("read its catalog") as cursor:
             # A table called "a.b" comes before table b of schema a.
             rows = sorted(fetch(cursor, TABLES), key=lambda row: row[0] == "main")
@@ -179,14 +235,18 @@ class DuckDBEngine:
     def workspace(self) -> Iterator[DuckDBWorkspace]:
         """Open a workspace: a cursor of its own, whose temporary tables nobody else sees and which go with it."""
         with self._cursor(COUNTING) as cursor, self._tuned(cursor):
-            yield DuckDBWorkspace(cursor)
+            if self._files is None:
+                yield DuckDBWorkspace(cursor)
+            else:
+                files = SessionFiles(self._files, cursor)
+                yield DuckDBWorkspace(cursor, files.stand_in, files.check)
 
     def frame(self, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> pd.DataFrame:
         """Run a query over public or released tables and return it as a DataFrame (predictions, never training)."""
         with self._cursor("read the table") as cursor, self._tuned(cursor):
             for name, columns in (tables or {}).items():
                 load(cursor, name, columns)
-            text = in_this_database(cursor, query)
+            text = in_this_database(cursor, query, self._stand_in)
             return guarded("read the table", lambda: cursor.execute(text).fetchdf())
 
     def create(self, name: str, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> None:
@@ -195,11 +255,13 @@ class DuckDBEngine:
         with self._cursor("create the table") as cursor, self._tuned(cursor):
             for table, columns in (tables or {}).items():
                 load(cursor, table, columns)
-            text = in_this_database(cursor, statement)
+            text = in_this_database(cursor, statement, self._stand_in)
             guarded("create the table", lambda: cursor.execute(text))
 
     def add_column(self, info: TableInfo, column: str, make: Callable[[int], np.ndarray[Any, Any]]) -> None:
         """Add a BIGINT column to a base table and fill it, row address by row address, in one transaction."""
+        if self._files is not None and self._files.find(info.name) is not None:
+            raise UsageError(f'table "{info.name}" is files, which dpsql never writes to.', hint="its rows need no ids")
         table = exp.table_(info.table, db=info.schema, quoted=True)
         name = exp.to_identifier(column, quoted=True)
         defined = exp.ColumnDef(this=name, kind=exp.DataType.build("BIGINT"))
@@ -230,6 +292,9 @@ class DuckDBEngine:
             yield [], [], str(error)
             return
         for statement in statements:
+            if self._files is not None and _may_write(statement):
+                yield [], [], "COPY and PREPARE are off where tables are files: they could write to them."
+                return
             yield self._one(statement)
 
     def _one(self, statement: duckdb.Statement) -> tuple[list[str], list[tuple[object, ...]], str | None]:
@@ -251,6 +316,10 @@ class DuckDBEngine:
         if self.owned:
             self.connection.close()
 
+    @property
+    def _stand_in(self) -> StandIn:
+        return self._files.stand_in if self._files else no_stand_in
+
     @contextmanager
     def _tuned(self, cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
         """Hold the caller's optimizer setting, which is global, for one statement; ours is set when it is opened."""
@@ -271,10 +340,12 @@ class DuckDBEngine:
             cursor.close()
 
 
-def _try_open(path: str | Path, read_only: bool) -> tuple[duckdb.DuckDBPyConnection | None, DatabaseError]:
+def _try_open(
+    path: str | Path, read_only: bool, settings: Mapping[str, str]
+) -> tuple[duckdb.DuckDBPyConnection | None, DatabaseError]:
     """Open the file or say why not, in our own words."""
     try:
-        return duckdb.connect(str(path), read_only=read_only, config=dict(HARDENING)), DatabaseError("")
+        return duckdb.connect(str(path), read_only=read_only, config=dict(settings)), DatabaseError("")
     except duckdb.IOException as error:
         text = str(error)
     except duckdb.ConnectionException:
@@ -289,6 +360,13 @@ def _try_open(path: str | Path, read_only: bool) -> tuple[duckdb.DuckDBPyConnect
     if "read-only file system" in text.lower() or "permission denied" in text.lower():
         return None, DatabaseReadOnly(f'"{path}" cannot be written.', hint="check the file's permissions")
     return None, DatabaseError(f'"{path}" cannot be opened as a DuckDB database.', hint="check --db")
+
+
+def _may_write(statement: duckdb.Statement) -> bool:
+    """Whether a statement could write to a file that the connection may read: DuckDB allows both or neither."""
+    if statement.type == duckdb.StatementType.EXPLAIN:
+        return "copy" in statement.query.lower()
+    return statement.type in (duckdb.StatementType.COPY, duckdb.StatementType.PREPARE)
 
 
 def _full_name(schema: str, table: str) -> str:

@@ -16,6 +16,7 @@ from dpsql.engines.duckdb_vocabulary import DIALECT
 from dpsql.errors import DatabaseReadOnly, QueryFailed
 
 _Result = TypeVar("_Result")
+StandIn = Callable[[exp.Table], exp.Expr | None]
 #: The one thing done on private rows: not even the kind of its failure is told.
 COUNTING = "count the rows"
 READ_ONLY = "the database was opened read-only, and this needs to write to its ledger."
@@ -56,14 +57,25 @@ def fetch(cursor: duckdb.DuckDBPyConnection, query: str, parameters: Sequence[ob
     return guarded("read its catalog", lambda: cursor.execute(query, list(parameters)).fetchall())
 
 
-def in_this_database(cursor: duckdb.DuckDBPyConnection, query: exp.Expr) -> str:
-    """Render a query; a table with a schema gets the database too, so that no temporary table can stand in for it."""
+def no_stand_in(table: exp.Table) -> exp.Expr | None:
+    """Leave every table as it is."""
+    return None
+
+
+def in_this_database(cursor: duckdb.DuckDBPyConnection, query: exp.Expr, stand_in: StandIn = no_stand_in) -> str:
+    """Render a query; a table with a schema gets the database too, so that no temporary table can stand in for it.
+
+    `stand_in` gives what to read in place of a table that is files.
+    """
     if not any(table.db for table in query.find_all(exp.Table)):
         return query.sql(DIALECT, copy=False)
     database = fetch(cursor, "SELECT current_database()")[0][0]
 
     def qualify(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Table) and node.args.get("db") and not node.args.get("catalog"):
+            other = stand_in(node)
+            if other is not None:
+                return other
             node.set("catalog", exp.to_identifier(database, quoted=True))
         return node
 
@@ -117,26 +129,37 @@ def temporary(name: str, query: exp.Expr) -> exp.Create:
 
 
 class DuckDBWorkspace:
-    """Temporary tables and aggregates on one cursor."""
+    """Temporary tables and aggregates on one cursor; `check` raises when what stands in for tables has changed."""
 
-    def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
+    def __init__(
+        self,
+        cursor: duckdb.DuckDBPyConnection,
+        stand_in: StandIn = no_stand_in,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
         self._cursor = cursor
+        self._stand_in = stand_in
+        self._check = check
 
     def keep(self, name: str, query: exp.Expr, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> None:
         """Keep the rows of a checked query in a temporary table of the cursor's own."""
         text = self._ready(temporary(name, query), tables)
         guarded(COUNTING, lambda: self._cursor.execute(text).fetchall())
+        self._check()
 
     def aggregate(self, query: exp.Expr, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> Arrays:
         """Run one checked aggregate over private or kept rows."""
         text = self._ready(query, tables)
         result = guarded(COUNTING, lambda: self._cursor.execute(text).fetchnumpy())
+        self._check()
         return {name: np.ma.getdata(values) for name, values in result.items()}
 
     def _ready(self, query: exp.Expr, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> str:
         for name, columns in tables.items():
             load(self._cursor, name, columns)
-        return in_this_database(self._cursor, query)
+        text = in_this_database(self._cursor, query, self._stand_in)
+        self._check()
+        return text
 
 
 class DuckDBTransaction:

@@ -14,6 +14,8 @@ class DuckDBVocabulary:
 
     dialect = DIALECT
     lazy = False
+    macros = True
+    star_except = True
     whole_cells = False
 
     def is_nan(self, number: exp.Expr) -> exp.Expr:
@@ -63,6 +65,10 @@ class DuckDBVocabulary:
     def clamped(self, number: exp.Expr, lower: float, upper: float) -> exp.Expr:
         """Return the number as it is: past the largest double there is infinity."""
         return number
+
+    def at_least(self, number: exp.Expr, edge: float) -> exp.Expr:
+        """Refuse: nothing here asks for it."""
+        raise NotImplementedError
 
     def bucket(self, number: exp.Expr, edges: Sequence[float]) -> exp.Expr:
         """Refuse: arithmetic over whole vectors is faster than any search, and nothing here asks for one."""

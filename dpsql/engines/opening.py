@@ -1,20 +1,21 @@
-"""Which engine a name means: a file of DuckDB, a server by its URL, or Spark with a ledger elsewhere."""
+"""Which engine a target means: a DuckDB file, files of Parquet and CSV, a server, or Spark with a ledger elsewhere."""
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from dpsql.engines import duckdb
 from dpsql.engines.base import Engine
-from dpsql.errors import DatabaseError, ParameterError, UsageError
+from dpsql.engines.duckdb_folder import FileTables
+from dpsql.engines.tablefiles import find_tables, is_files, ledger_file
+from dpsql.errors import DatabaseError, DatabaseReadOnly, ParameterError, UsageError
 
 _SERVERS = ("postgresql://", "postgres://")
 _CLUSTER = "spark://"
-_ALLOWED = (
-    "the path of a DuckDB file, a postgresql:// or spark:// URL, or an open connection of DuckDB, psycopg or Spark"
-)
+_ALLOWED = "a path, a postgresql:// or spark:// URL, or a connection of DuckDB, psycopg or Spark"
 _EXTRAS = {"postgres": ("PostgreSQL", "psycopg"), "spark": ("Spark", "pyspark and pyarrow")}
 
 
@@ -26,28 +27,47 @@ def open_engine(
     wait: float = 2.0,
     ledger: str | Path | None = None,
 ) -> Engine:
-    """Open what a name means, or wrap a connection that the caller opened. `ledger` is for Spark, which keeps none."""
+    """Open what a target names, or wrap a connection. `ledger` says where the ledger of files or of Spark lies."""
     driver = str(type(target).__module__).split(".")[0]
     if driver == "pyspark" or (isinstance(target, str) and target.startswith(_CLUSTER)):
         return _open_spark(target, read_only=read_only, wait=wait, ledger=ledger)
-    if ledger is not None:
-        raise ParameterError(
-            "ledger",
-            allowed="given only for Spark, which cannot keep one itself",
-            given=str(ledger),
-            hint="leave it out",
-        )
-    if isinstance(target, duckdb.Connection):
-        return duckdb.adopt(target)
     if driver == "psycopg":
-        return _extra("postgres").adopt(target)
+        return _own_ledger(ledger) or _extra("postgres").adopt(target)
+    if isinstance(target, duckdb.Connection):
+        return _own_ledger(ledger) or duckdb.adopt(target)
     if not isinstance(target, str | Path) or "\x00" in str(target) or not str(target):
         raise ParameterError("db", allowed=_ALLOWED, given=target if isinstance(target, str) else type(target))
     if str(target).startswith(_SERVERS):
-        return _extra("postgres").open_server(str(target), wait=wait)
+        return _own_ledger(ledger) or _extra("postgres").open_server(str(target), wait=wait)
     if not _nameable(target):
         raise ParameterError("db", allowed=_ALLOWED, given=str(target))
-    return duckdb.open_file(target, create=create, read_only=read_only, wait=wait)
+    if str(target) != ":memory:" and is_files(Path(target)):
+        return _open_files(Path(target), read_only=read_only, wait=wait, ledger=ledger)
+    return _own_ledger(ledger) or duckdb.open_file(target, create=create, read_only=read_only, wait=wait)
+
+
+def _own_ledger(ledger: str | Path | None) -> Any:
+    """Refuse another ledger for a database that keeps its own."""
+    if ledger is not None:
+        raise ParameterError(
+            "ledger",
+            allowed="given only for files and Spark, which cannot keep one themselves",
+            given=str(ledger),
+            hint="leave it out: a database has its own ledger",
+        )
+
+
+def _open_files(target: Path, *, read_only: bool, wait: float, ledger: str | Path | None) -> Engine:
+    """Open files through a DuckDB file that holds their ledger, made at the first time."""
+    tables = find_tables(target)
+    place = ledger_file(target, tables, ledger)
+    if read_only and not place.exists():
+        raise DatabaseReadOnly(f'"{target}" has no ledger yet.', hint="open it once without --read-only")
+    if not read_only and not os.access(place if place.exists() else place.parent, os.W_OK):
+        raise DatabaseReadOnly(
+            f'the ledger "{place}" cannot be written.', hint="--ledger FILE, in a folder that can be written"
+        )
+    return duckdb.open_file(place, create=True, read_only=read_only, wait=wait, files=FileTables(tables))
 
 
 def _open_spark(target: Any, *, read_only: bool, wait: float, ledger: str | Path | None) -> Engine:

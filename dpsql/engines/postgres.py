@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import pandas as pd
 import psycopg
 from sqlglot import exp
 
-from dpsql.engines.base import Arrays, Column, TableInfo
+from dpsql.engines.base import Arrays, Column, Health, TableInfo
 from dpsql.engines.postgres_catalog import CHECKS, COLUMNS, TABLES, VIEW, family
 from dpsql.engines.postgres_cursor import (
     COUNTING,
@@ -83,6 +84,23 @@ class PostgresEngine:
     def __repr__(self) -> str:
         known = psycopg.conninfo.conninfo_to_dict(self._conninfo)
         return f"<PostgreSQL {known.get('dbname', '')} on {known.get('host', 'this machine')}>"
+
+    def health(self) -> list[Health]:
+        """Return versions, what the role may do, and how far the server's clock is from ours."""
+        with self._connection("read its settings") as connection:
+            asked = datetime.now(UTC)
+            version, role, superuser, schema, writes, now, syncs = fetch(connection, _HEALTH)[0]
+            away = abs((now - asked).total_seconds())
+        rights = f"connected as {role}" + (", a superuser" if superuser else "")
+        return [
+            Health("driver", True, f"psycopg {psycopg.__version__}"),
+            Health("server", int(version) >= 140000, f"PostgreSQL {int(version) // 10000}", "14 or newer is needed"),
+            Health("schema", bool(schema), "dpsql is there" if schema else "no schema dpsql", "dpsql init --db …"),
+            Health("rights", not superuser, rights, "connect as the owner role for daily work"),
+            Health("ledger rights", True, "may write the ledger" if writes else "may read the ledger"),
+            Health("durability", syncs == "on", f"fsync is {syncs}", "turn fsync on: a charge must outlive a crash"),
+            Health("clock", away < _MOST_SECONDS, f"{away:.1f} s apart", "set both clocks by the network"),
+        ]
 
     def weaknesses(self) -> list[str]:
         """Return nothing: every connection is dpsql's own."""
@@ -227,6 +245,15 @@ class PostgresEngine:
 
 
 _IDS = "dpsql_ids"
+_MOST_SECONDS = 5.0
+_HEALTH = """
+SELECT current_setting('server_version_num'), current_user,
+       (SELECT rolsuper FROM pg_roles WHERE rolname = current_user),
+       to_regnamespace('dpsql') IS NOT NULL,
+       CASE WHEN to_regclass('dpsql.entry') IS NULL THEN false
+           ELSE has_table_privilege('dpsql.entry', 'INSERT') END,
+       clock_timestamp(), current_setting('fsync')
+"""
 _SET = "SELECT pg_catalog.set_config(?, ?, false)"
 
 

@@ -23,6 +23,9 @@ ORDER BY a.attnum
 CHECKS = "SELECT pg_get_expr(conbin, conrelid) FROM pg_constraint WHERE conrelid = ? AND contype = 'c'"
 VIEW = "SELECT pg_get_viewdef(CAST(? AS OID))"
 
+_OPAQUE = frozenset(
+    ("json", "xml", "point", "line", "lseg", "box", "path", "polygon", "circle", "tsvector", "tsquery", "money", "bit")
+)
 _FAMILIES = {
     **dict.fromkeys(("smallint", "integer", "bigint"), "integer"),
     **dict.fromkeys(("real", "double precision", "numeric"), "real"),
@@ -34,7 +37,11 @@ _FAMILIES = {
 def family(base: str, typtype: str) -> str:
     """Return our word for a type, by the name of what it is made of; an ENUM is text.
 
-    >>> family("integer", "b"), family("numeric", "d"), family("mood", "e"), family("json", "b")
-    ('integer', 'real', 'text', 'other')
+    A type whose values cannot be told apart by a hash, such as json, is opaque: it can be no key of anything.
+
+    >>> family("integer", "b"), family("numeric", "d"), family("mood", "e"), family("date", "b"), family("json", "b")
+    ('integer', 'real', 'text', 'other', 'opaque')
     """
+    if base.split("[")[0] in _OPAQUE or typtype == "c":
+        return "opaque"
     return "text" if typtype == "e" else _FAMILIES.get(base.split("(")[0], "other")

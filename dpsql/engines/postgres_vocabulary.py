@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 DIALECT = "postgres"
+#: Up to so many values one comparison after the other is fastest.
+_FEW = 8
 #: Up to so many values a search among sorted texts is fastest; beyond, a look into a sorted JSON object is.
 _SEARCHED = 64
 _ADDRESS = exp.column("ctid")
@@ -23,6 +25,8 @@ class PostgresVocabulary:
 
     dialect = DIALECT
     lazy = True
+    macros = False
+    star_except = False
     whole_cells = True
 
     def is_nan(self, number: exp.Expr) -> exp.Expr:
@@ -35,6 +39,11 @@ class PostgresVocabulary:
         After each value comes its next one in that order, the same with chr(1) at the end, so that a text between two
         neighbours is the first of them or none of the values.
         """
+        if len(values) <= _FEW:
+            ways = [
+                exp.If(this=exp.Literal.string(value), true=exp.Literal.number(n)) for n, value in enumerate(values)
+            ]
+            return exp.Case(this=text, ifs=ways)
         if len(values) > _SEARCHED or any(not _sortable(value) for value in values):
             listed = json.dumps({value: place for place, value in enumerate(values)}, ensure_ascii=False)
             found = exp.JSONExtract(this=_typed(listed, "JSONB"), expression=text, only_json_types=True)
@@ -106,6 +115,10 @@ class PostgresVocabulary:
         """Return `LEAST(GREATEST(number, lower), upper)`, in doubles."""
         floored = exp.Greatest(this=number, expressions=[_double(lower)], ignore_nulls=True)
         return exp.Least(this=floored, expressions=[_double(upper)], ignore_nulls=True)
+
+    def at_least(self, number: exp.Expr, edge: float) -> exp.Expr:
+        """Return `number BETWEEN edge AND 'Infinity'`: NaN is above that."""
+        return exp.Between(this=number, low=exp.Literal.number(repr(edge)), high=exp.Literal.string("Infinity"))
 
     def bucket(self, number: exp.Expr, edges: Sequence[float]) -> exp.Expr:
         """Return `WIDTH_BUCKET(number, edges)`: a search among doubles, NaN above all."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from pyspark.sql import SparkSession
 from sqlglot import exp
 
 from dpsql.engines import spark_catalog as catalog
-from dpsql.engines.base import Arrays, Engine, TableInfo, Transaction
+from dpsql.engines.base import Arrays, Engine, Health, TableInfo, Transaction
 from dpsql.engines.spark_cursor import COUNTING, SparkWorkspace, arrays_of, guarded
 from dpsql.engines.spark_opening import Address, start
 from dpsql.engines.spark_vocabulary import DIALECT, SparkVocabulary
@@ -82,6 +83,15 @@ class SparkEngine:
 
     def __repr__(self) -> str:
         return f"<Spark {self.folder or self.home}, ledger in {self.ledger!r}>"
+
+    def health(self) -> list[Health]:
+        """Return Spark's version, what this application shows to others, and how the ledger's database is."""
+        weak = self.weaknesses()
+        found = [
+            Health("driver", True, f"pyspark {self.session.version}"),
+            Health("application", not weak, " ".join(weak) or "shows nothing", "let dpsql start it: --db spark://…"),
+        ]
+        return [*found, *(replace(one, what=f"ledger's {one.what}") for one in self.ledger.health())]
 
     def weaknesses(self) -> list[str]:
         """Return one sentence for each protection that this application lacks (none for one that dpsql started)."""

@@ -19,6 +19,12 @@ class SparkVocabulary:
     dialect = DIALECT
     lazy = False
     whole_cells = True
+    macros = False
+    star_except = True
+
+    def at_least(self, number: exp.Expr, edge: float) -> exp.Expr:
+        """Refuse: trees are joins here, and nothing asks for it."""
+        raise NotImplementedError
 
     def is_nan(self, number: exp.Expr) -> exp.Expr:
         """Return `ISNAN(number)`."""

@@ -15,6 +15,7 @@ from dpsql.compile.source import Source, table
 from dpsql.compile.tables import tables_read
 from dpsql.engines.base import Engine, TableInfo
 from dpsql.errors import DatabaseError, NotRegistered, ParameterError, SchemaError, TableChanged, UnknownName
+from dpsql.kernel.readings import fits, readings
 from dpsql.kernel.views import look_up, unfold
 from dpsql.ledger import Entry, Ledger
 from dpsql.ledger.charge import check_text
@@ -150,7 +151,8 @@ def _all_rows(engine: Engine, dataset: Dataset) -> Source:
             hint="drop that macro",
         )
     if info.kind == "table":
-        rows = Source(dataset.schema, table(info.table, info.schema), {}, whole=info.integers, decimals=info.decimals)
+        read, place = readings(info, dataset.schema), table(info.table, info.schema)
+        rows = Source(dataset.schema, place, read, whole=info.integers, decimals=info.decimals)
     else:
         base, view = unfold(engine, info)
         place = table(base.table, base.schema)
@@ -191,7 +193,7 @@ def _fitting(info: TableInfo, name: str, families: tuple[str, ...], role: str) -
     column = info.column(name)
     if column is None:
         raise UnknownName(f'column in table "{info.name}" called', name, (one.name for one in info.columns))
-    if column.family not in families:
+    if not fits(column, families):
         raise SchemaError(
             f'column "{name}" of "{info.name}" is {column.type}; {role} must be {" or ".join(families)}.',
             hint=f"dpsql schema draft --table {info.name}",

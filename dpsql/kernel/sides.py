@@ -23,6 +23,7 @@ from dpsql.engines.base import Engine
 from dpsql.errors import NotPrivate, NotRegistered, ParameterError, SchemaError
 from dpsql.kernel.dataset import Dataset, find, registered, source
 from dpsql.kernel.plan import FEATURES, LABELLED, UNLABELLED, Plan, Sides
+from dpsql.kernel.readings import types_read
 from dpsql.ledger import Ledger
 from dpsql.schema import Schema
 
@@ -119,7 +120,8 @@ def _condition(engine: Engine, dataset: Dataset, rows: Source, plan: Plan) -> ex
             )
         return exp.not_(exp.paren(known_label(rows, engine.vocabulary)))
     info = engine.table(dataset.table)
-    types = {column.name: column.type for column in info.columns if column.name in dataset.columns} if info else {}
+    read = types_read(info, schema) if info else {}
+    types = {name: kind for name, kind in read.items() if name in dataset.columns}
     try:
         found = total_condition(plan.unlabelled, engine.dialect, types=types, macros=engine.user_functions())
     except NotTotal as problem:

@@ -37,7 +37,8 @@ CREATE TABLE IF NOT EXISTS dpsql.model_node (
     plane_2  BIGINT   NOT NULL,
     plane_3  BIGINT   NOT NULL,
     plane_4  BIGINT   NOT NULL,
-    plane_5  BIGINT   NOT NULL
+    plane_5  BIGINT   NOT NULL,
+    PRIMARY KEY (model_id, level, node)
 );
 
 -- What each leaf says: a vote of so much weight for a class. A leaf has at least one row.
@@ -45,5 +46,6 @@ CREATE TABLE IF NOT EXISTS dpsql.model_leaf (
     model_id INTEGER  NOT NULL,
     leaf     INTEGER  NOT NULL,
     class    SMALLINT NOT NULL,
-    weight   BIGINT   NOT NULL
+    weight   BIGINT   NOT NULL,
+    PRIMARY KEY (model_id, leaf, class)
 );

@@ -109,7 +109,7 @@ def test_wrong_words_are_refused(cli: Cli, schema: str, words: tuple[str, ...], 
 def test_a_table_needs_a_database(cli: Cli) -> None:
     """Without --db it says so."""
     ran = cli(*ADVISE, db=None)
-    assert (ran.code, "--db FILE" in ran.err) == (2, True)
+    assert (ran.code, "--db PATH" in ran.err) == (2, True)
 
 
 def test_no_value_of_a_cell_is_shown(cli: Cli) -> None:

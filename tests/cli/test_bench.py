@@ -16,7 +16,7 @@ from dpsql.cli.main import app, run
 def test_both_ways_run_the_same_commands() -> None:
     """`dpsql bench` and `python -m dpsql.bench` have the very same commands."""
     assert app.commands["bench"].commands == main.commands  # type: ignore[attr-defined]
-    assert set(main.commands) == {"accuracy", "peers", "counts", "growth", "noise", "matrix"}
+    assert set(main.commands) == {"accuracy", "peers", "counts", "engines", "growth", "noise", "matrix"}
 
 
 @pytest.mark.parametrize("words", [["--help"], ["train", "--help"], ["--version"]])

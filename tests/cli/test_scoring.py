@@ -198,6 +198,29 @@ def test_export_writes_what_python_writes(cli: Cli, path: Path) -> None:
         assert Path("m.json").read_text() == opened.model("m").to_json()
 
 
+def test_a_script_is_what_python_writes(cli: Cli, path: Path) -> None:
+    """`export --dialect` prints or writes `model.export_sql()`, with the same words."""
+    words = ("--dialect", "sqlite", "--table", "fresh", "--form", "view", "--name", "moved", "--probabilities")
+    printed = cli("export", "--model", "m", *words)
+    written = cli("export", "--model", "m", *words, "--to", "m.sql")
+    assert (written.code, written.out, written.err) == (0, "", "Wrote m.sql.\n")
+    with connect(path) as opened:
+        model = opened.model("m")
+    text = model.export_sql("sqlite", table="fresh", form="view", name="moved", probabilities=True)
+    assert Path("m.sql").read_text() == text
+    assert printed.out.strip() == text.strip()
+
+
+def test_an_onnx_file_is_what_python_writes(cli: Cli, path: Path) -> None:
+    """`export --onnx` writes the file that `model.export_onnx()` writes."""
+    pytest.importorskip("onnx")
+    ran = cli("export", "--model", "m", "--onnx", "m.onnx")
+    assert (ran.code, ran.out, ran.err) == (0, "", "Wrote m.onnx.\n")
+    with connect(path) as opened:
+        opened.model("m").export_onnx("twin.onnx")
+    assert Path("m.onnx").read_bytes() == Path("twin.onnx").read_bytes()
+
+
 @pytest.mark.parametrize("command", ["predict", "evaluate"])
 def test_the_private_table_is_not_read_for_free(cli: Cli, path: Path, command: str) -> None:
     """Scoring or evaluating on the registered table is refused with 3."""

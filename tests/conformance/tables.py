@@ -49,8 +49,9 @@ def put(engine: Engine, name: str, made: Table) -> None:
         transaction.run(f"DROP TABLE IF EXISTS {full}")
         transaction.run(f"CREATE TABLE {full} ({columns})")
         rows = list(zip(*made.columns.values(), strict=True))
-        for start in range(0, len(rows), 100):
-            block = rows[start : start + 100]
+        at_once = max(1, 20_000 // len(made.types))
+        for start in range(0, len(rows), at_once):
+            block = rows[start : start + at_once]
             marks = ", ".join("(" + ", ".join("?" for _ in made.types) + ")" for _ in block)
             values: list[Any] = [value for row in block for value in row]
             transaction.run(f"INSERT INTO {full} VALUES {marks}", values)
@@ -61,7 +62,7 @@ def _view(engine: Any, name: str, made: Table) -> None:
 
     fields, columns = [], []
     for column, kind in made.types.items():
-        own = "string" if kind.startswith("ENUM") else NEAREST["spark"][kind]
+        own = "string" if kind.startswith("ENUM") else NEAREST["spark"].get(kind, kind.lower())
         fields.append(StructField(column, _parse_datatype_string(own)))
         exact = own.startswith("decimal")
         columns.append([value if value is None or not exact else Decimal(value) for value in made.columns[column]])

@@ -1,0 +1,45 @@
+"""The command `dpsql bench engines`: what counting costs on a server, beside DuckDB in the same run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+from rich.table import Table
+
+from dpsql.bench import engines as measuring
+from dpsql.bench import show
+
+
+@click.command()
+@click.option("--db", required=True, metavar="URL", help="A server in which a scratch table may be made.")
+@click.option("--rows", type=click.IntRange(1), multiple=True, default=(1_000_000,), show_default=True,
+              help="Rows of the table; repeatable.")  # fmt: skip
+@click.option("--repeat", type=click.IntRange(1), default=5, show_default=True, help="Rounds; the least is kept.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON and nothing else.")
+def engines(db: str, rows: tuple[int, ...], repeat: int, as_json: bool) -> None:
+    """Count the leaves of a forest on a server and in DuckDB, and compare CPU and wall time.
+
+    \b
+    Example:
+      dpsql bench engines --db postgresql://owner@localhost/scratch --rows 1000000 --rows 5000000
+    """
+    figures = measuring.measure(db, rows, repeat=repeat)
+    show.either(figures, engines_table(figures), as_json=as_json)
+
+
+def engines_table(figures: Mapping[str, Any]) -> Table:
+    """Return the figures as a table."""
+    shown = Table(title=f"Counting the leaves of {figures['trees']} trees of depth {figures['depth']}, seconds")
+    for word in ("rows", "DuckDB CPU", "server CPU", "ratio", "DuckDB wall", "server wall", "ratio"):
+        shown.add_column(word, justify="right")
+    for one in figures["sizes"]:
+        shown.add_row(
+            f"{one['rows']:,}",
+            *(
+                show.number(one[name])
+                for name in ("duckdb_cpu", "cpu", "cpu_ratio", "duckdb_wall", "wall", "wall_ratio")
+            ),
+        )
+    return shown

@@ -1,0 +1,149 @@
+"""What counting the leaves of a forest costs on a server, beside DuckDB on the same rows' worth, in turns.
+
+10 trees of depth 8, each row in one tree, through the kernel's own counting: statement, transfer and layout on the
+grid. CPU time is this process's and, where the server is on this machine, its own process's too. The scratch table is
+made on the server from random numbers and dropped at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from dpsql.bench import table
+from dpsql.compile.source import Source
+from dpsql.compile.source import table as reference
+from dpsql.engines.base import Engine
+from dpsql.engines.duckdb import open_file
+from dpsql.engines.opening import open_engine
+from dpsql.kernel.plan import Plan, Step
+from dpsql.kernel.session import Session
+from dpsql.ledger.amount import NANO
+from dpsql.trees.forest import Forest
+from dpsql.trees.grid import axes
+from dpsql.trees.grow import random_forest
+
+TREES, DEPTH = 10, 8
+NAME = "dpsql_bench"
+#: The table of `bench/table.py`, as a server makes it.
+CREATE = {
+    "postgres": """
+CREATE TABLE public.dpsql_bench AS SELECT
+    random() AS number_0, random() AS number_1, random() AS number_2, random() AS number_3, random() AS number_4,
+    random() AS number_5, random() AS number_6, random() AS number_7, random() AS number_8, random() AS number_9,
+    'value ' || CAST(floor(5 * random()) AS INT) AS text_0,
+    'value ' || CAST(floor(8 * random()) AS INT) AS text_1,
+    'value ' || CAST(floor(16 * random()) AS INT) AS text_2,
+    'value ' || CAST(floor(40 * random()) AS INT) AS text_3,
+    CASE WHEN random() < 0.3 THEN 'yes' ELSE 'no' END AS label
+FROM generate_series(1, ?)
+""",
+}
+
+
+#: The server's processes that work for dpsql.
+PROCESSES = {
+    "postgres": "SELECT pid FROM pg_stat_activity WHERE application_name = 'dpsql' AND datname = current_database()",
+}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The least of several rounds, in seconds: DuckDB's CPU and wall time, and the server's; None where unknown."""
+
+    rows: int
+    duckdb_cpu: float
+    duckdb_wall: float
+    cpu: float | None
+    wall: float
+
+    @property
+    def cpu_ratio(self) -> float | None:
+        """The server's CPU time over DuckDB's."""
+        return None if self.cpu is None else self.cpu / self.duckdb_cpu
+
+    @property
+    def wall_ratio(self) -> float:
+        """The server's wall time over DuckDB's."""
+        return self.wall / self.duckdb_wall
+
+
+def measure(target: str, sizes: Sequence[int], *, repeat: int) -> dict[str, object]:
+    """Return the figures of a server and of DuckDB on tables of these sizes, as plain values."""
+    costs = [_measured(target, rows, repeat) for rows in sizes]
+    figures = [{**asdict(cost), "cpu_ratio": cost.cpu_ratio, "wall_ratio": cost.wall_ratio} for cost in costs]
+    return {"trees": TREES, "depth": DEPTH, "repeat": repeat, "sizes": figures}
+
+
+def _measured(target: str, rows: int, repeat: int) -> Cost:
+    forest = random_forest(axes(table.schema()), trees=TREES, depth=DEPTH, seed=1, branches=2)
+    with _duckdb(rows) as own, _server(target, rows) as other:
+        rounds = [[_counted(*place, forest) for place in (own, other)] for _ in range(repeat)]
+    (cpu, wall), (server_cpu, server_wall) = (_least([one[place] for one in rounds]) for place in range(2))
+    assert cpu is not None
+    return Cost(rows, cpu, wall, server_cpu, server_wall)
+
+
+def _least(times: Sequence[tuple[float | None, float]]) -> tuple[float | None, float]:
+    known = [cpu for cpu, _ in times if cpu is not None]
+    return min(known, default=None), min(wall for _, wall in times)
+
+
+def _counted(engine: Engine, source: Source, forest: Forest) -> tuple[float | None, float]:
+    """Count once, with a trace of noise, and return CPU and wall time in seconds."""
+    cells = forest.leaves * len(source.schema.classes)
+    step = Step(
+        "leaves", "leaf_counts", NANO, trees=TREES, shared=False, cells=cells, classes=len(source.schema.classes)
+    )
+    session = Session(engine, source, Plan("bench", step, source.schema.unit))
+    try:
+        before, started = _cpu(engine), time.perf_counter()
+        session.leaf_counts("leaves", forest)
+        wall, after = time.perf_counter() - started, _cpu(engine)
+    finally:
+        session.close()
+    return (None if before is None or after is None else after - before), wall
+
+
+def _cpu(engine: Engine) -> float | None:
+    """Return the CPU time so far of this process and of the server's that work for it; None where it is elsewhere."""
+    if engine.dialect not in PROCESSES:
+        return time.process_time()
+    with engine.transaction() as transaction:
+        places = [Path(f"/proc/{row['pid']}/stat") for row in transaction.rows(PROCESSES[engine.dialect])]
+    if not all(place.exists() for place in places):
+        return None
+    fields = [place.read_text().rsplit(")", 1)[1].split() for place in places]
+    ticks = sum(int(one[11]) + int(one[12]) for one in fields)
+    return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def _duckdb(rows: int) -> Iterator[tuple[Engine, Source]]:
+    with tempfile.TemporaryDirectory() as folder:
+        engine = open_file(Path(folder) / "bench.duckdb", create=True)
+        try:
+            yield engine, table.create(engine, rows)
+        finally:
+            engine.close()
+
+
+@contextmanager
+def _server(target: str, rows: int) -> Iterator[tuple[Engine, Source]]:
+    engine = open_engine(target)
+    try:
+        with engine.transaction() as transaction:
+            transaction.run(f"DROP TABLE IF EXISTS public.{NAME}")
+            transaction.run(CREATE[engine.dialect], (rows,))
+            # One process does the work, so that its clock tells all of it.
+            transaction.run(f"ALTER TABLE public.{NAME} SET (parallel_workers = 0)")
+        yield engine, Source(table.schema(), reference(NAME, "public"), {})
+    finally:
+        with engine.transaction() as transaction:
+            transaction.run(f"DROP TABLE IF EXISTS public.{NAME}")
+        engine.close()

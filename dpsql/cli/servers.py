@@ -1,0 +1,84 @@
+"""Commands for whoever keeps the database: prepare a server's roles, look a database over."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from dpsql.cli.options import Target, as_json, database
+from dpsql.cli.output import print_json, say
+from dpsql.errors import DatabaseError
+
+
+@click.command()
+@database
+@click.option("--owner", default="dpsql_owner", show_default=True, help="The role that owns dpsql's tables.")
+@click.option("--analyst", default="dpsql_analyst", show_default=True, help="The role that analysts are members of.")
+@click.option("--table", "tables", multiple=True, help="A private table that the owner role may read; repeatable.")
+@click.option("--plpython", is_flag=True, help="Install functions that train inside the server (PL/Python).")
+@click.option("--python-path", metavar="FOLDER", help="Where the server's Python finds dpsql [default: this one].")
+@click.option("--keep-statistics", is_flag=True, help="Leave row counts in the catalog open to every role.")
+@as_json
+def init(
+    target: Target,
+    owner: str,
+    analyst: str,
+    tables: tuple[str, ...],
+    plpython: bool,
+    python_path: str | None,
+    keep_statistics: bool,
+    as_json: bool,
+) -> None:
+    """Prepare a PostgreSQL database: schema, owner's and analysts' role, and who may do what.
+
+    \b
+    Example:
+      dpsql init --db postgresql://postgres@localhost/data --owner dpsql_owner --analyst analysts --table adult
+      dpsql init --db postgresql://postgres@localhost/data --plpython
+    """
+    with target.open() as db:
+        done = db.init(
+            owner=owner,
+            analyst=analyst,
+            tables=tables,
+            plpython=plpython,
+            python_path=python_path,
+            keep_statistics=keep_statistics,
+        )
+    if as_json:
+        print_json(asdict(done))
+        return
+    say(f'Schema "dpsql" belongs to role "{done.owner}".')
+    say(f'Members of "{done.analyst}" may read models, ledger and budgets.')
+    if done.plpython:
+        say("They may call dpsql.train, dpsql.evaluate and dpsql.advise, which run inside the server.")
+    if done.statistics:
+        say("Row counts in the catalog and in the server's counters are closed to all but pg_monitor.")
+    say(f'Next: CREATE ROLE ann LOGIN IN ROLE "{done.analyst}"; GRANT SELECT ON the private table TO "{done.owner}".')
+
+
+@click.command()
+@database
+@as_json
+def doctor(target: Target, as_json: bool) -> None:
+    """Look a database over: driver, version, rights, registered tables, ledger, clock.
+
+    \b
+    Example:
+      dpsql doctor --db data.duckdb
+      dpsql doctor --db postgresql://owner@localhost/data
+    """
+    with target.open() as db:
+        found = db.doctor()
+    if as_json:
+        print_json([{"what": one.what, "well": one.well, "found": one.found, "fix": one.fix} for one in found])
+    else:
+        width = max(len(one.what) for one in found)
+        for one in found:
+            say(f"{'ok  ' if one.well else 'LOOK'}  {one.what:{width}}  {one.found}")
+            if not one.well and one.fix:
+                say(f"      {'':{width}}  fix: {one.fix}")
+    ill = sum(not one.well for one in found)
+    if ill:
+        raise DatabaseError(f"{ill} of {len(found)} things need a look.", hint="the fixes are in the list above")

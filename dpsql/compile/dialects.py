@@ -1,0 +1,211 @@
+"""The databases that an exported model can move to: for each, the few things that it says its own way.
+
+sqlglot writes names, types, functions and escapes as each database has them. What stays are differences of meaning,
+which no translation shows: how a double is read, what NaN equals, whether trailing spaces and letter case count in a
+comparison of texts, what a boolean is as text. Each is one small function here, and each dialect a line of `DIALECTS`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from dpsql.compile.vocabulary import column, double, paren, whole
+from dpsql.errors import UnknownName
+
+_PLAIN_NAME = re.compile("[a-z_][a-z0-9_]*")
+#: Where T-SQL takes a backslash for the continuation of a line.
+_CONTINUED = re.compile(r"(?<=\\)(?=\r?\n)")
+#: Ends both texts of a comparison where a database passes over trailing spaces.
+_END = "."
+#: A power of two that every database reads as a 64-bit whole number.
+_POWER = 60
+
+Unary = Callable[[exp.Expr], exp.Expr]
+
+
+def in_text(number: float) -> exp.Expr:
+    """Return `CAST('0.64' AS DOUBLE)`, for databases where `0.64e0` is a decimal.
+
+    >>> in_text(-0.64).sql()
+    "CAST('-0.64' AS DOUBLE)"
+    """
+    return as_double(exp.Literal.string(repr(float(number))))
+
+
+def in_halves(number: float) -> exp.Expr:
+    """Return a double as a whole number, times or by powers of two: SQLite reads one decimal in 400 a little wrong.
+
+    >>> in_halves(18.0).sql(), in_halves(-0.75).sql()
+    ('CAST(18 AS DOUBLE)', 'CAST(-3 AS DOUBLE) / CAST(4 AS DOUBLE)')
+    """
+    top, bottom = float(number).as_integer_ratio()
+    up = max(0, top.bit_length() - _POWER)
+    down = bottom.bit_length() - 1
+    value = as_double(whole(top >> up if top >= 0 else -(-top >> up)))
+    for operator, places in ((exp.Mul, up), (exp.Div, down)):
+        while places > 0:
+            step = min(places, _POWER)
+            value = operator(this=value, expression=as_double(whole(2**step)))
+            places -= step
+    return value
+
+
+def nan_function(number: exp.Expr) -> exp.Expr | None:
+    """Return a call of the database's own test for NaN."""
+    return exp.IsNan(this=number)
+
+
+def nan_equals(number: exp.Expr) -> exp.Expr | None:
+    """Return `number = CAST('NaN' AS DOUBLE)`, for databases where NaN equals itself."""
+    return exp.EQ(this=number, expression=as_double(exp.Literal.string("NaN")))
+
+
+def no_nan(number: exp.Expr) -> exp.Expr | None:
+    """Return None: the database stores no NaN."""
+    return None
+
+
+def plain_text(value: exp.Expr) -> exp.Expr:
+    """Return a value as text; equal texts are equal bytes."""
+    return exp.cast(value, exp.DataType.Type.TEXT)
+
+
+def sqlite_text(value: exp.Expr) -> exp.Expr:
+    """Return a value as text that is compared byte by byte, even where its column is declared otherwise."""
+    return exp.Collate(this=plain_text(value), expression=exp.var("BINARY"))
+
+
+def mysql_text(value: exp.Expr) -> exp.Expr:
+    """Return a value as the bytes of its text in UTF-8: letter case and trailing spaces count."""
+    utf8 = exp.Cast(this=value, to=exp.DataType(this=exp.DataType.Type.CHARACTER_SET, kind=exp.var("utf8mb4")))
+    return exp.cast(utf8, exp.DataType.Type.BINARY)
+
+
+def ended_text(value: exp.Expr) -> exp.Expr:
+    """Return a value as text with an end mark, so that trailing spaces count."""
+    return exp.Concat(expressions=[plain_text(value), exp.Literal.string(_END)])
+
+
+def ended_word(text: str) -> exp.Expr:
+    """Return a literal with an end mark.
+
+    >>> ended_word("a ").sql()
+    "'a .'"
+    """
+    return exp.Literal.string(text + _END)
+
+
+def tsql_text(value: exp.Expr) -> exp.Expr:
+    """Return a value as Unicode text with an end mark, compared by code points: letter case and spaces count."""
+    size = exp.DataTypeParam(this=exp.var("MAX"))
+    wide = exp.cast(value, exp.DataType(this=exp.DataType.Type.NVARCHAR, expressions=[size]))
+    ended = paren(exp.Add(this=wide, expression=exp.National(this=_END)))
+    return exp.Collate(this=ended, expression=exp.var("Latin1_General_BIN2"))
+
+
+def tsql_word(text: str) -> exp.Expr:
+    """Return a Unicode literal with an end mark."""
+    return tsql_label(text + _END)
+
+
+def tsql_label(text: str) -> exp.Expr:
+    r"""Return a Unicode literal; a backslash before a line break would be dropped, so they are kept apart.
+
+    >>> tsql_label("a").sql("tsql"), tsql_label("a\\\nb").sql("tsql").count("N'")
+    ("N'a'", 2)
+    """
+    first, *others = [exp.National(this=part) for part in _CONTINUED.split(text)]
+    found: exp.Expr = first
+    for other in others:
+        found = exp.Add(this=found, expression=other)
+    return found
+
+
+def as_double(value: exp.Expr) -> exp.Expr:
+    """Return a value cast to a double."""
+    return exp.cast(value, exp.DataType.Type.DOUBLE)
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How one database says what databases say differently.
+
+    `name` is the dialect in sqlglot. `number` writes a double, `is_nan` tests for NaN (None where there is none),
+    `text` turns a value and `word` a constant into what is compared exactly, `label` writes a constant to show.
+    `booleans` says what a boolean is: "text" (`true`), "digit" (`1`) or "test" (nothing but a condition). `keys`: the
+    tables get primary keys. `upper`: names without capitals are stored in capitals. `properties` end a CREATE TABLE,
+    `before` opens the script. `view_in_text`: CREATE VIEW must not follow other statements, so it is run from a text.
+    """
+
+    name: str
+    number: Callable[[float], exp.Expr] = double
+    is_nan: Callable[[exp.Expr], exp.Expr | None] = nan_function
+    text: Unary = plain_text
+    word: Callable[[str], exp.Expr] = exp.Literal.string
+    label: Callable[[str], exp.Expr] = exp.Literal.string
+    booleans: str = "text"
+    keys: bool = False
+    upper: bool = False
+    properties: exp.Properties | None = None
+    before: exp.Expr | None = None
+    view_in_text: bool = False
+
+    def identifier(self, name: str) -> exp.Identifier:
+        """Return a quoted name as the database stores it."""
+        stored = name.upper() if self.upper and _PLAIN_NAME.fullmatch(name) else name
+        return exp.to_identifier(stored, quoted=True)
+
+    def column(self, name: str, table: str) -> exp.Column:
+        """Return a column of the table to score."""
+        return column(self.identifier(name).name, table)
+
+
+_ENGINE = exp.Properties(
+    expressions=[
+        exp.EngineProperty(this=exp.to_identifier("MergeTree")),
+        exp.Order(expressions=[exp.Ordered(this=exp.Tuple(), nulls_first=False)]),
+    ]
+)
+#: Wide categories make a query longer than ClickHouse takes unless told.
+_LONG = exp.Set(
+    expressions=[exp.SetItem(this=exp.EQ(this=exp.column("max_query_size"), expression=whole(2**26)))],
+)
+_UTF8 = exp.Set(expressions=[exp.SetItem(this=exp.var("utf8mb4"), kind="NAMES")])
+
+DIALECTS: dict[str, Dialect] = {
+    one.name: one
+    for one in (
+        Dialect("bigquery"),
+        Dialect("clickhouse", properties=_ENGINE, before=_LONG),
+        Dialect("databricks"),
+        Dialect("duckdb", keys=True),
+        Dialect("mysql", is_nan=no_nan, text=mysql_text, booleans="digit", keys=True, before=_UTF8),
+        Dialect("postgres", number=in_text, is_nan=nan_equals, keys=True),
+        Dialect("redshift", number=in_text, is_nan=nan_equals, text=ended_text, word=ended_word, booleans="test"),
+        Dialect("snowflake", number=in_text, is_nan=nan_equals, upper=True),
+        Dialect("spark"),
+        Dialect("sqlite", number=in_halves, is_nan=no_nan, text=sqlite_text, booleans="digit", keys=True),
+        Dialect("trino"),
+        Dialect(
+            "tsql",
+            is_nan=no_nan,
+            text=tsql_text,
+            word=tsql_word,
+            label=tsql_label,
+            booleans="digit",
+            keys=True,
+            view_in_text=True,
+        ),
+    )
+}
+
+
+def check_dialect(name: str) -> Dialect:
+    """Return the dialect of that name, or raise UnknownName with the nearest ones."""
+    if name not in DIALECTS:
+        raise UnknownName("dialect", str(name), DIALECTS, hint=f"one of {', '.join(DIALECTS)}")
+    return DIALECTS[name]

@@ -1,0 +1,53 @@
+"""Looks a database over: driver, server, rights, registered tables, ledger, clock. One finding each, with the fix."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from dpsql.engines.base import Engine, Health
+from dpsql.errors import DpsqlError
+from dpsql.kernel.dataset import check_unchanged, registered
+from dpsql.ledger import Ledger
+
+
+def examine(engine: Engine, ledger: Ledger) -> list[Health]:
+    """Return what was found, in the order in which one would mend it. Reads no private row, changes nothing."""
+    found = list(engine.health())
+    try:
+        findings = ledger.verify()
+    except DpsqlError as error:
+        return [*found, Health("ledger", False, error.message, error.hint or "")]
+    told = " ".join(findings) or f"{len(ledger.entries())} entries, chain and sums hold"
+    found.append(Health("ledger", not findings, told, "dpsql ledger verify, then restore a backup or accept"))
+    if findings:
+        return found
+    return [*found, *_tables(engine, ledger), *_times(ledger)]
+
+
+def _tables(engine: Engine, ledger: Ledger) -> list[Health]:
+    """Say of each registered table whether it is still as it was."""
+    known = registered(ledger)
+    if not known:
+        return [Health("tables", True, "none registered", "dpsql register --table TABLE --schema FILE --cap EPSILON")]
+    found = []
+    for dataset in known.values():
+        try:
+            check_unchanged(engine, dataset)
+        except DpsqlError as error:
+            found.append(Health(f"table {dataset.table}", False, error.message, error.hint or ""))
+        else:
+            found.append(Health(f"table {dataset.table}", True, "as registered"))
+    return found
+
+
+def _times(ledger: Ledger) -> list[Health]:
+    """Say whether the last entry is from the past, and whether charges wait for an end."""
+    entries = ledger.entries()
+    if not entries:
+        return []
+    last = max(datetime.fromisoformat(entry.recorded_at) for entry in entries)
+    waiting = sum(entry.event == "reserve" and entry.state == "reserved" for entry in entries)
+    return [
+        Health("time", last <= datetime.now(UTC), f"last entry {last:%Y-%m-%d %H:%M} UTC", "set this machine's clock"),
+        Health("charges", True, f"{waiting} reserved without an end" if waiting else "all ended"),
+    ]

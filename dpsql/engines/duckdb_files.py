@@ -1,0 +1,191 @@
+"""One table of Parquet or CSV files in DuckDB: what its columns are, how its rows are read, and each row's address.
+
+Parquet is read in place. Columns and types are those of the footer, the same in every part of a table. A row's
+address is the number of its file and its place in it: no two rows share one, and it is the same in every statement of a
+session, which is all that a keyed hash needs to deal rows out (`row_number() OVER ()` would promise neither).
+
+CSV has no such address. Hashing whole rows would be private (a ticket is then a function of the row alone), but equal
+rows would all go to one tree, which makes trees on few columns nearly useless. So a session loads a CSV file once, into
+a temporary table of its own; the address is that table's.
+
+Every cell of CSV is text, and so is what folders named `column=value` say: a type guessed from rows, or from which
+folders there are, would be a fact about rows. Such a column is untyped, and a numeric feature is what TRY_CAST makes of
+it: NULL where a cell holds no number. A line with too few cells is left out. None can make a statement fail.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from sqlglot import exp
+
+from dpsql.engines.base import Column, TableInfo
+from dpsql.engines.csvheader import read_header
+from dpsql.engines.duckdb_catalog import family
+from dpsql.engines.duckdb_cursor import fetch
+from dpsql.engines.duckdb_vocabulary import DIALECT
+from dpsql.engines.tablefiles import CSV, TableFiles
+from dpsql.errors import DatabaseError, DpsqlError, TableChanged
+
+#: What the views that stand for files carry as their comment, with a digest of their text.
+MARK = "dpsql file "
+#: DuckDB's own columns of a Parquet row. A file that has one of these names cannot be addressed.
+FILE, PLACE, ADDRESS = "file_index", "file_row_number", "rowid"
+_PLACES = 40
+#: How many different lists of columns the footers of some files have.
+SHAPES = """
+SELECT COUNT(DISTINCT shape)
+FROM (
+  SELECT list({{'name': name, 'type': duckdb_type, 'inside': num_children}} ORDER BY column_id) AS shape
+  FROM parquet_schema({parts}) WHERE column_id > 0 GROUP BY file_name
+)
+"""
+_Facts = tuple[tuple[int, int, int], ...]
+
+
+class FileTable:
+    """One table of files: its columns, and the query that reads its rows."""
+
+    def __init__(self, files: TableFiles, cursor: duckdb.DuckDBPyConnection) -> None:
+        self.files = files
+        self.name = files.name
+        self._facts = _facts(files.paths)
+        self._problem: DpsqlError | None = None
+        self._columns: tuple[Column, ...] = ()
+        try:
+            if files.kind == CSV:
+                self._header = read_header(files.paths[0])
+                self._columns = tuple(Column(name, "VARCHAR", "untyped") for name in self._header.names)
+            else:
+                self._columns = self._footer(cursor)
+        except OSError:
+            self._problem = DatabaseError(f"{files.words} cannot be read.", hint="check its permissions")
+        except DpsqlError as problem:
+            self._problem = problem
+
+    @property
+    def readable(self) -> bool:
+        """Whether the files could be read when they were opened."""
+        return self._problem is None
+
+    def info(self) -> TableInfo | None:
+        """Return what the files' headers or footers say; None when the files are gone."""
+        if not all(path.exists() for path in self.files.paths):
+            return None
+        if self._problem is not None:
+            raise self._problem
+        self.check()
+        return TableInfo(self.name, "main", self.name, self._columns, "table")
+
+    def check(self, when: str = "since they were opened") -> None:
+        """Raise TableChanged unless the files are those that were opened."""
+        if _facts(self.files.paths) != self._facts:
+            raise TableChanged(f'the files of table "{self.name}" have changed {when}.', hint="open them again")
+
+    def rows(self, *, addressed: bool = False) -> exp.Select:
+        """Return the query that reads the rows, with their addresses where the file format has them."""
+        if self.files.kind == CSV:
+            return exp.select("*").from_(exp.Table(this=self._csv()))
+        query = exp.select("*").from_(exp.Table(this=self._parquet(self.files.paths)))
+        if not addressed or any(column.name.lower() == ADDRESS for column in self._columns):
+            return query  # a column of that name is then the address, as in a table of the database
+        return query.select(exp.alias_(_address(), ADDRESS))
+
+    def view(self) -> exp.Create:
+        """Return the statement of the view that stands for the files where people type SQL."""
+        return exp.Create(this=self._reference(), kind="VIEW", replace=True, expression=self.rows())
+
+    def comment(self) -> str:
+        """Return the view's comment, which changes when the view's text or columns do."""
+        text = self.view().sql(DIALECT) + repr(self._columns)
+        return MARK + hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def commented(self) -> exp.Comment:
+        """Return the statement that gives the view its comment."""
+        return exp.Comment(this=self._reference(), kind="VIEW", expression=exp.Literal.string(self.comment()))
+
+    def _reference(self) -> exp.Table:
+        return exp.table_(self.name, db="main", quoted=True)
+
+    def _footer(self, cursor: duckdb.DuckDBPyConnection) -> tuple[Column, ...]:
+        parts = exp.Array(expressions=[exp.Literal.string(as_pattern(path)) for path in self.files.paths])
+        shapes = self._told(cursor, SHAPES.format(parts=parts.sql(DIALECT)))
+        if shapes != [(1,)] or len(self.files.keys) > 1:
+            raise DatabaseError(
+                f"the files of {self.files.words} differ in their columns or types.", hint="write them with one schema"
+            )
+        columns = [(row[0], row[1]) for row in self._told(cursor, f"DESCRIBE {self.rows().sql(DIALECT)}")]
+        names = {name.lower() for name, _ in columns}
+        taken = sorted(names & {FILE, PLACE})
+        if taken and ADDRESS not in names:
+            raise DatabaseError(
+                f'{self.files.words} has a column "{taken[0]}", which is DuckDB\'s own.', hint="rename it"
+            )
+        folders = {key.lower() for keys in self.files.keys for key in keys}
+        return tuple(
+            Column(name, kind, "untyped" if name.lower() in folders else family(kind)) for name, kind in columns
+        )
+
+    def _told(self, cursor: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
+        """Return what footers say, or that they cannot be read."""
+        try:
+            return fetch(cursor, query)
+        except DpsqlError:
+            unreadable = DatabaseError(f"{self.files.words} cannot be read as Parquet.", hint="check the file")
+        raise unreadable
+
+    def _parquet(self, paths: Sequence[Path]) -> exp.Expr:
+        options = {"hive_partitioning": exp.convert(self.files.partitioned), "hive_types_autocast": exp.false()}
+        return _call("read_parquet", paths, options)
+
+    def _csv(self) -> exp.Expr:
+        columns = exp.Struct(
+            expressions=[
+                exp.PropertyEQ(this=exp.Literal.string(name), expression=exp.Literal.string("VARCHAR"))
+                for name in self._header.names
+            ]
+        )
+        quote = exp.Literal.string('"')
+        options = {
+            "auto_detect": exp.false(),
+            "header": exp.true(),
+            "delim": exp.Literal.string(self._header.delimiter),
+            "quote": quote,
+            "escape": quote.copy(),
+            "columns": columns,
+            "strict_mode": exp.false(),
+            "ignore_errors": exp.true(),
+        }
+        return _call("read_csv", self.files.paths, options)
+
+
+def _address() -> exp.Expr:
+    """Return the number of the file and the place in it, as one number."""
+    file, place = (exp.cast(exp.column(name), exp.DataType.Type.UBIGINT) for name in (FILE, PLACE))
+    moved = exp.BitwiseLeftShift(this=file, expression=exp.Literal.number(_PLACES))
+    return exp.Add(this=exp.Paren(this=moved), expression=place)
+
+
+def _call(name: str, paths: Sequence[Path], options: Mapping[str, exp.Expr]) -> exp.Expr:
+    listed = exp.Array(expressions=[exp.Literal.string(as_pattern(path)) for path in paths])
+    named = [exp.EQ(this=exp.column(option), expression=value) for option, value in options.items()]
+    return exp.Anonymous(this=name, expressions=[listed, *named])
+
+
+def as_pattern(path: Path) -> str:
+    """Return a path as DuckDB's pattern that means this one file: its name can hold signs that mean others."""
+    return re.sub(r"([*?\[])", r"[\1]", str(path))
+
+
+def _facts(paths: Sequence[Path]) -> _Facts:
+    """Return what tells a changed file; () when one of them is gone."""
+    try:
+        found = [path.stat() for path in paths]
+    except OSError:
+        return ()
+    return tuple((one.st_mtime_ns, one.st_size, one.st_ino) for one in found)

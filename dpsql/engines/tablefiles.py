@@ -1,0 +1,179 @@
+"""Which files are which tables: a folder of Parquet and CSV files, or one file, and where their ledger lies.
+
+Each file is a table, named without its ending. A sub-folder of Parquet files is one table, partitioned (`year=2024/…`)
+or not. Names that start with a dot or an underscore are passed over, and so is everything else.
+
+Rows have one budget, so files have one ledger: `dpsql_ledger.duckdb` in their folder, whether the folder or a single
+file of it is opened. What would give the same rows a second budget is refused: two names of one file, a ledger in a
+sub-folder that is a table, a sub-folder of a folder that has a ledger, another ledger than the one that is there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpsql.errors import DatabaseError, ParameterError
+
+PARQUET, CSV = "parquet", "csv"
+KINDS = {".parquet": PARQUET, ".pq": PARQUET, ".csv": CSV, ".tsv": CSV}
+LEDGER = "dpsql_ledger.duckdb"
+
+
+@dataclass(frozen=True)
+class TableFiles:
+    """One table's files, by their real paths. `place` is the file or folder as its owner named it."""
+
+    name: str
+    kind: str
+    place: Path
+    paths: tuple[Path, ...]
+
+    @property
+    def keys(self) -> set[tuple[str, ...]]:
+        """The columns that folders named `column=value` give to each file; all files should have the same."""
+        return {tuple(part.split("=")[0] for part in self._inside(path) if "=" in part) for path in self.paths}
+
+    @property
+    def partitioned(self) -> bool:
+        """Whether folders inside the table are named `column=value`."""
+        return any(self.keys)
+
+    @property
+    def folders(self) -> set[Path]:
+        """The table's own folder and all inside it that lead to its files; none for a single file."""
+        if self.place.is_file():
+            return set()
+        root = self.place.resolve()
+        return {root} | {part for path in self.paths for part in path.parents if part.is_relative_to(root)}
+
+    @property
+    def words(self) -> str:
+        """How messages call the files. The parts of a table stay unnamed: their names can follow from rows."""
+        return f'file "{self.place.name}"' if self.place.is_file() else f'folder "{self.place.name}"'
+
+    def _inside(self, path: Path) -> tuple[str, ...]:
+        root = self.place.resolve()
+        return path.relative_to(root).parts[:-1] if path.is_relative_to(root) else ()
+
+
+def is_files(target: Path) -> bool:
+    """Whether a path is meant as files: an existing folder, or a name that ends like a Parquet or CSV file."""
+    return target.suffix.lower() in KINDS or target.is_dir()
+
+
+def find_tables(target: Path) -> list[TableFiles]:
+    """Return the tables of a folder, or the one table of a single file. Reads names, no file."""
+    if not target.exists():
+        what = "file" if target.suffix.lower() in KINDS else "folder"
+        raise DatabaseError(f'there is no {what} "{target}".', hint="check --db")
+    folder = _folder(target)
+    found = list(_tables(folder))
+    if target.is_file():
+        mine = [one for one in found if one.place.name == target.name] or [_one_file(target)]
+        found = mine + [one for one in found if one.name.lower() == mine[0].name.lower() and one not in mine]
+    _check_names(found)
+    _check_once(found)
+    if not found and not (folder / LEDGER).exists():
+        raise DatabaseError(f'there is no Parquet or CSV file in "{target}".', hint="check --db")
+    _check_partitions(folder, found)
+    return found
+
+
+def ledger_file(target: Path, tables: Sequence[TableFiles], ledger: str | Path | None) -> Path:
+    """Return where the ledger of these files lies: in their folder, unless the owner says otherwise."""
+    folder = _folder(target).resolve()
+    usual = folder / LEDGER
+    for inner in sorted({part for one in tables for part in one.folders}):
+        if (inner / LEDGER).exists():
+            raise DatabaseError(
+                f'"{inner}" has a ledger of its own, so its rows would have two budgets.', hint=f"--db {inner}"
+            )
+    for outer in folder.parents if any(one.kind == PARQUET for one in tables) else ():
+        if (outer / LEDGER).exists():
+            raise DatabaseError(
+                f'"{folder.name}" belongs to a table of "{outer}", which has a ledger: two budgets for its rows.',
+                hint=f"--db {outer}",
+            )
+    if ledger is None:
+        return usual
+    if is_files(Path(ledger)):
+        raise ParameterError("ledger", allowed="a DuckDB file, new or there already", given=str(ledger))
+    if usual.exists() and Path(ledger).resolve() != usual.resolve():
+        raise ParameterError(
+            "ledger", allowed="left out, as these files have one already", given=str(ledger), hint=f"it is {usual}"
+        )
+    return Path(ledger)
+
+
+def _folder(target: Path) -> Path:
+    return target if target.is_dir() else target.parent
+
+
+def _tables(folder: Path) -> Iterator[TableFiles]:
+    for place in sorted(folder.iterdir(), key=lambda path: path.name):
+        if place.name.startswith((".", "_")):
+            continue
+        if place.is_file() and place.suffix.lower() in KINDS:
+            yield _one_file(place)
+        elif place.is_dir():
+            parts = tuple(sorted(_parts(place)))
+            if parts:
+                yield TableFiles(_readable(place.name), PARQUET, place, parts)
+
+
+def _one_file(place: Path) -> TableFiles:
+    return TableFiles(_readable(place.stem), KINDS[place.suffix.lower()], place, (place.resolve(),))
+
+
+def _parts(folder: Path) -> Iterator[Path]:
+    """Yield the Parquet files below a folder; links to other folders are not followed."""
+    for root, folders, files in os.walk(folder.resolve()):
+        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+        for name in files:
+            if not name.startswith((".", "_")) and KINDS.get(Path(name).suffix.lower()) == PARQUET:
+                yield Path(root, name).resolve()
+
+
+def _readable(name: str) -> str:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        name = ""
+    if not name:
+        raise DatabaseError("a file in the folder has a name that is not UTF-8.", hint="rename it")
+    return name
+
+
+def _check_names(tables: Sequence[TableFiles]) -> None:
+    seen: dict[str, TableFiles] = {}
+    for one in tables:
+        other = seen.setdefault(one.name.lower(), one)
+        if other is not one:
+            raise DatabaseError(
+                f'"{other.place.name}" and "{one.place.name}" would both be table "{other.name}".',
+                hint="rename one of them",
+            )
+
+
+def _check_once(tables: Sequence[TableFiles]) -> None:
+    """Refuse one file under two names: its rows would have two budgets."""
+    seen: dict[tuple[int, int], TableFiles] = {}
+    for one in tables:
+        for path in one.paths:
+            facts = path.stat()
+            other = seen.setdefault((facts.st_dev, facts.st_ino), one)
+            if other is not one:
+                raise DatabaseError(
+                    f'"{other.place.name}" and "{one.place.name}" are one file under two names: its rows have one '
+                    "budget, not two.",
+                    hint="remove one of them",
+                )
+
+
+def _check_partitions(folder: Path, tables: Sequence[TableFiles]) -> None:
+    if any("=" in one.name for one in tables if one.place.is_dir()):
+        above = folder.resolve().parent
+        raise DatabaseError(f'"{folder}" is one partitioned table, not a folder of tables.', hint=f"--db {above}")

@@ -1,0 +1,35 @@
+"""The bench of servers: figures of both engines, and no scratch table left behind."""
+
+from __future__ import annotations
+
+import pytest
+
+from dpsql.bench import engines
+from dpsql.bench.engine_commands import engines_table
+from dpsql.engines.opening import open_engine
+from tests.servers import fresh_database
+
+
+@pytest.fixture
+def url() -> str:
+    """Return the URL of an empty database."""
+    return fresh_database()
+
+
+def test_both_engines_are_measured_in_turns(url: str) -> None:
+    """CPU and wall time of each, and what one is of the other."""
+    figures = engines.measure(url, [2000, 4000], repeat=2)
+    assert [one["rows"] for one in figures["sizes"]] == [2000, 4000]
+    for one in figures["sizes"]:
+        assert one["cpu"] is not None
+        assert one["cpu_ratio"] == pytest.approx(one["cpu"] / one["duckdb_cpu"])
+        assert one["wall_ratio"] == pytest.approx(one["wall"] / one["duckdb_wall"])
+    assert engines_table(figures).row_count == 2
+
+
+def test_nothing_is_left_behind(url: str) -> None:
+    """The scratch table goes, also when the bench fails."""
+    engines.measure(url, [100], repeat=1)
+    engine = open_engine(url)
+    assert engine.tables() == []
+    engine.close()
