@@ -25,7 +25,7 @@ import pytest
 
 from dpsql.exportsql import script, statements
 from dpsql.model import Model
-from tests.servers import fresh_database
+from tests.servers import fresh_database, spark
 
 KEY = "which_row"
 NAME = "moved"
@@ -318,22 +318,7 @@ class Spark:
     kinds: ClassVar = {"INTEGER": "INT", "HUGEINT": "DECIMAL(38,0)", "VARCHAR": "STRING"}
 
     def __init__(self) -> None:
-        if shutil.which("java") is None:
-            absent("spark", "Java is not installed")
-        try:
-            from pyspark.sql import SparkSession
-        except ImportError:
-            absent("spark", "pyspark is not installed")
-        self.folder = tempfile.mkdtemp()
-        builder = SparkSession.builder.master("local[1]").appName("dpsql")
-        for name, value in {
-            "spark.ui.enabled": "false",
-            "spark.sql.shuffle.partitions": "1",
-            "spark.sql.warehouse.dir": self.folder,
-            "spark.log.level": "ERROR",
-        }.items():
-            builder = builder.config(name, value)
-        self.session = builder.getOrCreate()
+        self.session = spark().newSession()
 
     def fill(self, types: dict[str, str], rows: Rows) -> None:
         """Make a temporary view of the rows."""
@@ -357,9 +342,9 @@ class Spark:
         return rows
 
     def close(self) -> None:
-        """Stop the session."""
-        self.session.stop()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Leave it to the other tests of this process, without the model's tables."""
+        for _, name in MADE[1:]:
+            self.session.sql(f"DROP TABLE IF EXISTS {NAME}_{name}")
 
 
 def _texts(model: Model, dialect: str, form: str, probabilities: bool) -> list[str]:
