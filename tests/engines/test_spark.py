@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,8 @@ def test_a_run_is_charged_in_the_ledger_elsewhere(tmp_path: Path) -> None:
     """Register, train, predict, and a refusal at the cap; the file has one charge and the model."""
     session = spark()
     rows = census.rows(300, seed=1)
-    session.createDataFrame(rows.astype(object).where(rows.notna(), None)).createOrReplaceTempView("people")
+    records = json.loads(rows.to_json(orient="values"))
+    session.createDataFrame([tuple(record) for record in records], list(rows)).createOrReplaceTempView("people")
     book = tmp_path / "books.duckdb"
     with connect(session, ledger=book, who="ann") as db:
         db.register("people", {**census.SCHEMA, "partition": "person_id"}, cap=1)
