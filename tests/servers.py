@@ -8,9 +8,14 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -59,15 +64,84 @@ def postgres() -> str:
     return f"postgresql://tester@127.0.0.1:{port}"
 
 
-@cache
-def spark() -> Any:
-    """Start Spark inside this process, on two cores, and return its session: one for all tests of a process."""
+@dataclass
+class Cluster:
+    """A Spark cluster on this machine: its URL, and one process (a group of its own) for each worker."""
+
+    url: str
+    workers: list[subprocess.Popen[bytes]]
+
+    def kill(self, number: int) -> None:
+        """End a worker and what it started, without a word."""
+        os.killpg(self.workers[number].pid, signal.SIGKILL)
+        self.workers[number].wait()
+
+
+@contextmanager
+def cluster(folder: Path, count: int) -> Iterator[Cluster]:
+    """Start a master and some workers of one core each, on loopback; end them all when the block ends."""
+    home = _spark_home()
+    port, page = free_port(), free_port()
+    url = f"spark://127.0.0.1:{port}"
+    started: list[subprocess.Popen[bytes]] = []
+
+    def begin(role: str, *options: str) -> None:
+        log = (folder / f"{role}-{len(started)}.log").open("wb")
+        command = [
+            str(home / "bin" / "spark-class"),
+            f"org.apache.spark.deploy.{role}",
+            "--host",
+            "127.0.0.1",
+            *options,
+        ]
+        env = os.environ | {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
+        started.append(
+            subprocess.Popen(command, stdout=log, stderr=log, env=env, start_new_session=True, cwd=folder)  # noqa: S603
+        )
+        log.close()
+
     try:
-        from dpsql.engines.spark_opening import Address, start
+        begin("master.Master", "--port", str(port), "--webui-port", str(page))
+        _await(folder / "master.Master-0.log", "I have been elected leader", 1)
+        for _ in range(count):
+            mine = ("--cores", "1", "--memory", "1g", "--webui-port", str(free_port()), "--work-dir", str(folder / "w"))
+            begin("worker.Worker", *mine, url)
+        _await(folder / "master.Master-0.log", "Registering worker", count)
+        yield Cluster(url, started[1:])
+    finally:
+        for one in started:
+            with suppress(ProcessLookupError):
+                os.killpg(one.pid, signal.SIGKILL)
+            one.wait()
+
+
+def _await(log: Path, words: str, times: int) -> None:
+    """Wait until a log has said something so many times."""
+    deadline = time.monotonic() + 90
+    while log.read_text(errors="replace").count(words) < times:
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"Spark did not start: {log.read_text(errors='replace')[-1000:]}")
+        time.sleep(0.2)
+
+
+def _spark_home() -> Path:
+    """Return where Spark's programs are, or say that they are absent."""
+    try:
+        import pyarrow  # noqa: F401
+        import pyspark
     except ImportError:
         absent("spark", "pyspark or pyarrow is not installed")
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         absent("spark", "there is no java on this machine")
+    return Path(pyspark.__file__).parent
+
+
+@cache
+def spark() -> Any:
+    """Start Spark inside this process, on two cores, and return its session: one for all tests of a process."""
+    _spark_home()
+    from dpsql.engines.spark_opening import Address, start
+
     session, _ = start(Address.parse("spark://local[2]"), wait=2.0)
     session.conf.set("spark.sql.shuffle.partitions", "2")
     atexit.register(session.stop)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from dpsql.engines.spark_cursor import guarded
@@ -32,8 +33,6 @@ _QUIET = {
     "spark.ui.showConsoleProgress": "false",
     "spark.eventLog.enabled": "false",
     "spark.log.level": "OFF",
-    "spark.executor.syncLogLevel.enabled": "true",
-    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 _SILENT = """
 rootLogger.level = off
@@ -75,13 +74,13 @@ class Address:
 
 def start(address: Address, *, wait: float) -> tuple[Any, bool]:
     """Return a session, and whether its application is dpsql's own; one that runs in this process already is shared."""
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        if active.sparkContext.master != address.master:
+    running = SparkContext._active_spark_context
+    if running is not None:
+        if running.master != address.master:
             raise DatabaseError(
                 "this process already runs Spark with another master.", hint="dpsql.connect(session, ledger=…)"
             )
-        return active.newSession(), False
+        return SparkSession(running).newSession(), False
     _reach(address, wait)
     problem: DatabaseError
     try:
