@@ -95,9 +95,7 @@ def cluster(folder: Path, count: int) -> Iterator[Cluster]:
             *options,
         ]
         env = os.environ | {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
-        started.append(
-            subprocess.Popen(command, stdout=log, stderr=log, env=env, start_new_session=True, cwd=folder)  # noqa: S603
-        )
+        started.append(subprocess.Popen(command, stdout=log, stderr=log, env=env, start_new_session=True, cwd=folder))
         log.close()
 
     try:

@@ -46,7 +46,7 @@ def trainer(running: Cluster, folder: Path, ledger: Path, method: str) -> subpro
         str(ledger),
         method,
     ]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # noqa: S603
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[str, str]:
@@ -91,7 +91,5 @@ def test_a_worker_that_dies_costs_one_charge(running: Cluster, folder: Path, tmp
 def test_a_master_that_is_not_there_is_told_at_once() -> None:
     """Spark itself would try for a minute; the error has the exit code of a database out of reach."""
     script = f"import dpsql; dpsql.connect('spark://127.0.0.1:{free_port()}', ledger=':memory:')"
-    done = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert f"{DatabaseError.__name__}: no master of" in done.stderr
