@@ -136,12 +136,19 @@ def _spark_home() -> Path:
 
 @cache
 def spark() -> Any:
-    """Start Spark inside this process, on two cores, and return its session: one for all tests of a process."""
+    """Start Spark inside this process, on two cores, and return its session: one for all tests of a process.
+
+    Its tables are in a folder of their own, since processes that test side by side use the same names.
+    """
     _spark_home()
     from dpsql.engines.spark_opening import Address, start
 
-    session, _ = start(Address.parse("spark://local[2]"), wait=2.0)
+    folder = tempfile.mkdtemp(prefix="dpsql-spark-")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_SUBMIT_ARGS", f"--conf spark.sql.warehouse.dir={folder} pyspark-shell")
+        session, _ = start(Address.parse("spark://local[2]"), wait=2.0)
     session.conf.set("spark.sql.shuffle.partitions", "2")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     atexit.register(session.stop)
     return session
 

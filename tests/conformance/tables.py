@@ -29,6 +29,15 @@ NEAREST = {
 }  # fmt: skip
 
 
+#: Columns that every table of PostgreSQL has already.
+_TAKEN = {"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"}
+
+
+def possible(engine: Engine, made: Table) -> bool:
+    """Whether an engine can have a table whose columns have these names."""
+    return engine.dialect != "postgres" or not _TAKEN & set(made.types)
+
+
 def own_type(kind: str, dialect: str) -> str:
     """Return a DuckDB type in another engine's words."""
     if dialect == "duckdb":
