@@ -81,7 +81,7 @@ def draft(engine: Engine, table: str, *, label: str | None = None) -> str:
         for column in names
         if _ID.fullmatch(column.name) and not column.values and column.name.lower() not in domains
     ]
-    unfit = [column for column in names if column.family == "other" and column not in identifiers]
+    unfit = [column for column in names if column.family in ("date", "other") and column not in identifiers]
     lines = remark(_HEAD.format(table=quote(info.name)))
     lines += _label_lines(target, [column.name for column in names], domains)
     lines += _unit_lines(identifiers)

@@ -24,6 +24,7 @@ def engines(db: str, rows: tuple[int, ...], repeat: int, as_json: bool) -> None:
     \b
     Example:
       dpsql bench engines --db postgresql://owner@localhost/scratch --rows 1000000 --rows 5000000
+      dpsql bench engines --db 'spark://local[2]'
     """
     figures = measuring.measure(db, rows, repeat=repeat)
     show.either(figures, engines_table(figures), as_json=as_json)
@@ -32,14 +33,14 @@ def engines(db: str, rows: tuple[int, ...], repeat: int, as_json: bool) -> None:
 def engines_table(figures: Mapping[str, Any]) -> Table:
     """Return the figures as a table."""
     shown = Table(title=f"Counting the leaves of {figures['trees']} trees of depth {figures['depth']}, seconds")
-    for word in ("rows", "DuckDB CPU", "server CPU", "ratio", "DuckDB wall", "server wall", "ratio"):
+    for word in ("rows", "DuckDB CPU", "server CPU", "ratio", "DuckDB wall", "server wall", "ratio", "first"):
         shown.add_column(word, justify="right")
     for one in figures["sizes"]:
         shown.add_row(
             f"{one['rows']:,}",
             *(
                 show.number(one[name])
-                for name in ("duckdb_cpu", "cpu", "cpu_ratio", "duckdb_wall", "wall", "wall_ratio")
+                for name in ("duckdb_cpu", "cpu", "cpu_ratio", "duckdb_wall", "wall", "wall_ratio", "first")
             ),
         )
     return shown

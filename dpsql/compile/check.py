@@ -52,6 +52,7 @@ _FUNCTIONS = frozenset(
         "xxhash64",
         "array_position",
         "monotonically_increasing_id",
+        "nanvl",
         "is_nan",
         "greatest",
         "least",

@@ -35,9 +35,9 @@ class Health:
 class Column:
     """One column as the catalog describes it.
 
-    `type` is the engine's own name for it; `family` is ours: integer, real, text, boolean, other, opaque where nothing
-    can be keyed by it, or untyped: text that the declared schema says how to read (a cell of CSV). `values` are an
-    ENUM's; `decimal` tells a type that holds numbers which no double can.
+    `type` is the engine's own name for it; `family` is ours: integer, real, text, boolean, date, other, opaque where
+    nothing can be keyed by it, or untyped: text that the declared schema says how to read (a cell of CSV). `values` are
+    an ENUM's; `decimal` tells a type that holds numbers which no double can.
     """
 
     name: str

@@ -30,7 +30,7 @@ def family(kind: str) -> str:
     """Return our word for a DuckDB type.
 
     >>> [family(kind) for kind in ("BIGINT", "DECIMAL(18,2)", "ENUM('a')", "BOOLEAN", "DATE", "INTEGER[]")]
-    ['integer', 'real', 'text', 'boolean', 'other', 'other']
+    ['integer', 'real', 'text', 'boolean', 'date', 'other']
     """
     if kind.endswith("]"):
         return "other"
@@ -43,6 +43,7 @@ _FAMILIES = {
     **dict.fromkeys(("FLOAT", "DOUBLE", "DECIMAL"), "real"),
     **dict.fromkeys(("VARCHAR", "ENUM"), "text"),
     "BOOLEAN": "boolean",
+    "DATE": "date",
 }
 
 

@@ -31,6 +31,7 @@ _FAMILIES = {
     **dict.fromkeys(("real", "double precision", "numeric"), "real"),
     **dict.fromkeys(("text", "character varying", "character"), "text"),
     "boolean": "boolean",
+    "date": "date",
 }
 
 
@@ -40,7 +41,7 @@ def family(base: str, typtype: str) -> str:
     A type whose values cannot be told apart by a hash, such as json, is opaque: it can be no key of anything.
 
     >>> family("integer", "b"), family("numeric", "d"), family("mood", "e"), family("date", "b"), family("json", "b")
-    ('integer', 'real', 'text', 'other', 'opaque')
+    ('integer', 'real', 'text', 'date', 'opaque')
     """
     if base.split("[")[0] in _OPAQUE or typtype == "c":
         return "opaque"

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pyspark.sql import SparkSession
 from sqlglot import exp
 
+from dpsql.engines import spark_bridge
 from dpsql.engines import spark_catalog as catalog
 from dpsql.engines.base import Arrays, Engine, Health, TableInfo, Transaction
 from dpsql.engines.spark_cursor import COUNTING, SparkWorkspace, arrays_of, guarded
@@ -26,9 +26,10 @@ from dpsql.engines.spark_opening import Address, start
 from dpsql.engines.spark_vocabulary import DIALECT, SparkVocabulary
 from dpsql.errors import DatabaseError
 
-#: What a session of ours is set to, whatever the caller's is: what SQL means, and that planning has an end.
+#: What a session of ours is set to, whatever the caller's is: what SQL means, that no cell can make it fail (which is
+#: what ANSI would do), and that planning has an end.
 SETTINGS = {
-    "spark.sql.ansi.enabled": "true",
+    "spark.sql.ansi.enabled": "false",
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
     "spark.sql.ansi.enforceReservedKeywords": "false",
     "spark.sql.caseSensitive": "false",
@@ -38,7 +39,7 @@ SETTINGS = {
     "spark.sql.parser.quotedRegexColumnNames": "false",
     "spark.sql.legacy.exponentLiteralAsDecimal.enabled": "false",
     "spark.sql.constraintPropagation.enabled": "false",
-    "spark.sql.codegen.hugeMethodLimit": "8000",
+    "spark.sql.codegen.hugeMethodLimit": "65535",
 }
 #: Settings of a whole application that show more than they should, and what they show to whom.
 _OPEN = {
@@ -48,8 +49,8 @@ _OPEN = {
 #: The functions that dpsql's SQL calls: each must be Spark's own.
 _CALLED = (
     "array", "array_position", "coalesce", "count", "exp", "floor", "greatest", "isnan", "least", "ln", "lower", "max",
-    "monotonically_increasing_id", "nullif", "row_number", "shiftleft", "shiftright", "sum", "trim", "upper",
-    "width_bucket", "xxhash64",
+    "monotonically_increasing_id", "nanvl", "nullif", "row_number", "shiftleft", "shiftright", "sum", "trim", "upper",
+    "xxhash64",
 )  # fmt: skip
 _BUILT_IN = "org.apache.spark.sql.catalyst.expressions."
 
@@ -173,11 +174,7 @@ class SparkEngine:
         """Return a session with settings and temporary views of its own; it sees the caller's views as they are now."""
 
         def clone() -> Any:
-            if hasattr(self.session, "_jsparkSession"):
-                copied = self.session._jsparkSession.cloneSession()
-                found = SparkSession(self.session.sparkContext, copied)
-            else:
-                found = self.session.cloneSession()
+            found = spark_bridge.clone(self.session)
             for name, value in SETTINGS.items():
                 found.conf.set(name, value)
             return found

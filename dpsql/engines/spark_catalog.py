@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from dpsql.engines import spark_bridge
 from dpsql.engines.base import Column, TableInfo
 from dpsql.engines.spark_cursor import SESSION, guarded, parquet_names
 from dpsql.engines.spark_vocabulary import DIALECT
@@ -25,15 +26,16 @@ _FAMILIES = {
     **dict.fromkeys(("float", "double", "decimal"), "real"),
     **dict.fromkeys(("string", "char", "varchar"), "text"),
     "boolean": "boolean",
+    "date": "date",
 }
-_OTHER = ("date", "timestamp", "timestamp_ntz", "binary")
+_OTHER = ("timestamp", "timestamp_ntz", "binary")
 
 
 def family(kind: str) -> str:
     """Return our word for a Spark type. Values that are equal and hash differently, or not at all, are opaque.
 
     >>> [family(kind) for kind in ("bigint", "decimal(18,2)", "string", "date", "string collate UTF8_LCASE")]
-    ['integer', 'real', 'text', 'other', 'opaque']
+    ['integer', 'real', 'text', 'date', 'opaque']
     """
     word = kind.split("(")[0]
     return _FAMILIES.get(word) or ("other" if word in _OTHER else "opaque")
@@ -113,9 +115,9 @@ def _view(session: Any, place: Place, names: list[str]) -> str:
 
 def _temporary(place: Place, frame: Any) -> str:
     """Return "" for a temporary view that is data itself, a text that proves nothing for one that reads tables."""
-    if not hasattr(frame, "_jdf"):
+    plan = guarded(_READING, lambda: spark_bridge.plan(frame))
+    if plan is None:
         return "a temporary view on a Spark Connect server, whose plan is not known here"
-    plan = guarded(_READING, lambda: frame._jdf.queryExecution().analyzed())
     if not plan.deterministic():
         raise DatabaseError(
             f'temporary view "{place.called}" draws random numbers: each time it is read it has other rows.',

@@ -16,6 +16,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql.functions import broadcast
 from sqlglot import exp
 
+from dpsql.engines import spark_bridge
 from dpsql.engines.base import Arrays, Engine
 from dpsql.engines.spark_vocabulary import DIALECT
 from dpsql.errors import QueryFailed
@@ -24,8 +25,8 @@ _Result = TypeVar("_Result")
 #: The one thing done on private rows: not even the kind of its failure is told.
 COUNTING = "count the rows"
 Tables = Mapping[str, Any]
-#: How many expressions one stage may have, and more parts than a table is ever read in.
-_LONG, _PARTS = 500, 1_000_000
+#: How many expressions one part of a stage may have, and a stage; and more pieces than a table is ever read in.
+_LONG, _LONGEST, _PIECES = 300, 1500, 1_000_000
 #: Where a session's temporary views are said to be; no database can have that name.
 SESSION = "(session)"
 #: The schema of dpsql's own tables, which are where the ledger is.
@@ -128,7 +129,7 @@ class SparkWorkspace:
             return guarded(doing, lambda: act(self._session.sql(text)))
         finally:
             for frame in once:
-                _forget(frame)
+                guarded(COUNTING, lambda held=frame: spark_bridge.forget(held))  # type: ignore[misc]
 
     def close(self) -> None:
         """Let all kept rows go, before anything else happens."""
@@ -204,16 +205,17 @@ def _materialized(node: exp.Expr) -> Iterator[exp.CTE]:
 def _rendered(query: exp.Expr, *, nested: bool = False) -> str:
     """Return a query's text, cut into stages whose generated code is short enough for Java to compile.
 
-    Java leaves long methods to its interpreter, which is ten times slower. A COALESCE to more parts than there can be
+    Java leaves long methods to its interpreter, which is ten times slower. A COALESCE to more pieces than there can be
     changes nothing about the rows, and ends a stage. With `nested` its parts stand where they are used: rows stored for
     a query with a WITH of its own are not found again inside another WITH.
     """
     for parts in query.find_all(exp.With):
         length = 0
         for part in parts.expressions:
-            length += sum(1 for _ in part.walk())
-            if length > _LONG and isinstance(part.this, exp.Select):
-                cut = exp.Anonymous(this="COALESCE", expressions=[exp.Literal.number(_PARTS)])
+            own = sum(1 for _ in part.walk())
+            length += own
+            if (own > _LONG or length > _LONGEST) and isinstance(part.this, exp.Select):
+                cut = exp.Anonymous(this="COALESCE", expressions=[exp.Literal.number(_PIECES)])
                 part.this.set("hint", exp.Hint(expressions=[cut]))
                 length = 0
     return (_nested(query) if nested else query).sql(DIALECT, identify=True)
@@ -241,9 +243,3 @@ def _stored(frame: Any) -> Any:
     frame.persist(StorageLevel.MEMORY_AND_DISK)
     frame.write.format("noop").mode("overwrite").save()
     return frame
-
-
-def _forget(frame: Any) -> None:
-    """Let a checkpoint's rows go; a Spark Connect server does when nobody holds the frame."""
-    if hasattr(frame, "_jdf"):
-        guarded(COUNTING, lambda: frame._jdf.logicalPlan().rdd().unpersist(True))

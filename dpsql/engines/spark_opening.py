@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from dpsql.engines import spark_bridge
 from dpsql.engines.spark_cursor import guarded
 from dpsql.errors import DatabaseError, ParameterError, QueryFailed
 
@@ -74,7 +74,7 @@ class Address:
 
 def start(address: Address, *, wait: float) -> tuple[Any, bool]:
     """Return a session, and whether its application is dpsql's own; one that runs in this process already is shared."""
-    running = SparkContext._active_spark_context
+    running = spark_bridge.running()
     if running is not None:
         if running.master != address.master:
             raise DatabaseError(

@@ -1,7 +1,7 @@
 """The functions that Spark spells its own way (the protocol of `compile/vocabulary.py`).
 
 Spark works rows off in generated code and joins a small table by a lookup, so trees are joins, level by level. Its
-integers are signed, and what leaves them is an error: words and hashes keep to 63 bits.
+integers are signed: words and hashes keep to 63 bits.
 """
 
 from __future__ import annotations
@@ -40,13 +40,14 @@ class SparkVocabulary:
     def keyed_hash(self, values: Sequence[exp.Expr], keys: Sequence[int | str]) -> exp.Expr:
         """Return a hash in as many keyed rounds as there are keys, cut to 63 bits: integers here are signed.
 
-        XXHASH64 is public and not keyed, so each round adds a secret key to the state and hashes again, as in DuckDB.
-        Equal numbers have equal hashes: it takes -0.0 for 0.0, and every NaN for the same one.
+        XXHASH64 is public and not keyed, so each round hashes the state and a secret key into it, which mixes both, as
+        adding and hashing again does in DuckDB. A key is a text: a number would stand in the generated code, and Java
+        would have to compile all of it anew for each session. Equal numbers have equal hashes: it takes -0.0 for 0.0,
+        and every NaN for the same one.
         """
         state: exp.Expr = exp.Anonymous(this="XXHASH64", expressions=[value.copy() for value in values])
         for key in keys:
-            mixed = exp.BitwiseXor(this=state, expression=_key(key))
-            state = exp.Anonymous(this="XXHASH64", expressions=[mixed])
+            state = exp.Anonymous(this="XXHASH64", expressions=[state, _key(key)])
         return exp.Paren(this=exp.BitwiseAnd(this=state, expression=exp.Literal.number(2**63 - 1)))
 
     def row_address(self) -> None:
@@ -84,19 +85,18 @@ class SparkVocabulary:
         raise NotImplementedError
 
     def step(self, number: exp.Expr, cells: int, missing: int) -> exp.Expr:
-        """Return the cell by WIDTH_BUCKET on 64 parts of 0 to 64: exact, as multiplying and dividing by 64 is.
+        """Return `LEAST(GREATEST(CAST(number AS INT), 0), cells - 1)`, with a number of the missing cell for no number.
 
-        It is one call, where a CASE for each of many columns makes a method that Java never compiles. It gives 0 below,
-        65 above, NULL for NULL and NaN.
+        The cast cuts off towards zero, which is down wherever the result is not clamped anyway, and takes what is too
+        large for the largest INT. After the first two calls nothing is NULL, which keeps the generated code short.
         """
-        bounds = [exp.Literal.number("0e0"), exp.Literal.number("64e0"), exp.Literal.number(64)]
-        found = exp.Anonymous(this="WIDTH_BUCKET", expressions=[number, *bounds])
-        known = exp.Coalesce(this=found, expressions=[exp.Literal.number(missing + 1)])
-        floored = exp.Greatest(this=known, expressions=[exp.Literal.number(1)], ignore_nulls=True)
-        bounded = exp.Least(this=floored, expressions=[exp.Literal.number(cells)], ignore_nulls=True)
-        return exp.Paren(this=exp.Sub(this=bounded, expression=exp.Literal.number(1)))
+        middle = exp.Literal.number(f"{missing}.5e0")
+        given = exp.Coalesce(this=number, expressions=[middle])
+        known = exp.Anonymous(this="NANVL", expressions=[given, middle.copy()])
+        whole = exp.Cast(this=known, to=exp.DataType(this=exp.DataType.Type.INT))
+        floored = exp.Greatest(this=whole, expressions=[exp.Literal.number(0)], ignore_nulls=True)
+        return exp.Least(this=floored, expressions=[exp.Literal.number(cells - 1)], ignore_nulls=True)
 
 
 def _key(key: int | str) -> exp.Expr:
-    value = exp.Placeholder(this=key) if isinstance(key, str) else exp.Literal.number(key)
-    return exp.cast(value, exp.DataType.Type.BIGINT)
+    return exp.Placeholder(this=key) if isinstance(key, str) else exp.Literal.string(str(key))

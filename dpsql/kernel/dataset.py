@@ -26,7 +26,7 @@ LABEL_FAMILIES = ("text", "integer", "boolean")
 TARGET_FAMILIES = ("integer", "real")
 _FITTING = {
     Numeric: ("integer", "real"),
-    Categorical: ("text", "integer", "boolean"),
+    Categorical: ("text", "integer", "boolean", "date"),
     Boolean: ("boolean",),
 }
 
@@ -186,7 +186,7 @@ def _spelled(info: TableInfo, schema: Schema) -> Schema:
     return Schema.from_dict(declared)
 
 
-_KEYS = ("integer", "real", "text", "boolean", "other")
+_KEYS = ("integer", "real", "text", "boolean", "date", "other")
 
 
 def _fitting(info: TableInfo, name: str, families: tuple[str, ...], role: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 from dpsql.bench import engines
 from dpsql.bench.engine_commands import engines_table
 from dpsql.engines.opening import open_engine
-from tests.servers import fresh_database
+from tests.servers import fresh_database, spark
 
 
 @pytest.fixture
@@ -33,3 +33,13 @@ def test_nothing_is_left_behind(url: str) -> None:
     engine = open_engine(url)
     assert engine.tables() == []
     engine.close()
+
+
+def test_spark_is_measured_beside_duckdb() -> None:
+    """Its wall time alone, the first round apart, on Parquet that goes at the end."""
+    spark()  # the session of these tests is shared, so the bench must not stop it
+    figures = engines.measure("spark://local[2]", [500], repeat=2)
+    (one,) = figures["sizes"]
+    assert one["cpu"] is None
+    assert one["first"] >= one["wall"] > 0
+    assert spark().range(2).count() == 2

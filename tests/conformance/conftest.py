@@ -25,20 +25,6 @@ def make_engine(request: pytest.FixtureRequest) -> Callable[[], Engine]:
     return OPEN[request.param]
 
 
-@pytest.fixture(params=sorted(set(OPEN) - {"spark"}))
-def make_swift_engine(request: pytest.FixtureRequest) -> Callable[[], Engine]:
-    """Return how to open an empty database of an engine whose statements take less than seconds."""
-    return OPEN[request.param]
-
-
-@pytest.fixture
-def swift_engine(make_swift_engine: Callable[[], Engine]) -> Iterator[Engine]:
-    """Open an empty database of each such engine."""
-    opened = make_swift_engine()
-    yield opened
-    opened.close()
-
-
 @pytest.fixture
 def duckdb_engine() -> Iterator[Engine]:
     """Open an empty DuckDB, to compare with."""

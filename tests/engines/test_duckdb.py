@@ -293,7 +293,7 @@ def test_the_catalog_knows_types_and_families(opened: DuckDBEngine) -> None:
     _written(opened, "CREATE TABLE t(a BIGINT, b DECIMAL(9,2), c ENUM('x', 'it''s'), d BOOLEAN, e DATE, f VARCHAR)")
     info = opened.table("t")
     assert info is not None
-    assert [column.family for column in info.columns] == ["integer", "real", "text", "boolean", "other", "text"]
+    assert [column.family for column in info.columns] == ["integer", "real", "text", "boolean", "date", "text"]
     assert info.columns[2].values == ("x", "it's")
 
 

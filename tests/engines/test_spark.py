@@ -1,47 +1,315 @@
-"""Spark with a ledger elsewhere: one charge for one run, and clear errors for what it cannot do."""
+"""Spark: rows that stay in the cluster, sessions left as they were, a ledger elsewhere, nothing left behind."""
 
 from __future__ import annotations
 
-import json
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
+import sqlglot
 
+import dpsql
 from dpsql import census
-from dpsql.database import connect
-from dpsql.errors import BudgetExceeded, ParameterError, UsageError
-from tests.servers import spark
+from dpsql.compile import counts
+from dpsql.compile.counts import Slice
+from dpsql.compile.source import Source, Tickets, table
+from dpsql.engines.opening import open_engine
+from dpsql.errors import DatabaseError, ParameterError, QueryFailed, SchemaError, UsageError
+from dpsql.trees.grid import axes
+from dpsql.trees.grow import random_forest
+from tests.servers import fresh_database, spark
+from tests.tables import SCHEMA
+
+pytestmark = pytest.mark.usefixtures("session")
 
 
-def test_without_a_ledger_spark_is_not_even_started() -> None:
+@pytest.fixture
+def session() -> Any:
+    """Return a session with temporary views and settings of its own."""
+    return spark().newSession()
+
+
+@pytest.fixture
+def engine(session: Any) -> Iterator[Any]:
+    """Open the engine on it, with a ledger in memory."""
+    opened = open_engine(session, ledger=":memory:")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """Return a folder with two Parquet tables of the census, a private and a public one."""
+    pd.DataFrame(census.rows(1500, 1)).to_parquet(tmp_path / "adult.parquet")
+    (tmp_path / "fresh").mkdir()
+    pd.DataFrame(census.rows(200, 2)).to_parquet(tmp_path / "fresh" / "part-0.parquet")
+    (tmp_path / "notes.txt").write_text("not a table")
+    return tmp_path
+
+
+def view(session: Any, name: str, rows: int = 400, parts: int = 2, seed: int = 1) -> None:
+    """Make a temporary view of x, c and y."""
+    chance = np.random.default_rng(seed)
+    made = [
+        (float(x), str(c), str(y))
+        for x, c, y in zip(
+            chance.uniform(0, 64, rows),
+            chance.choice(["a", "b"], rows),
+            chance.choice(["no", "yes", "maybe"], rows),
+            strict=True,
+        )
+    ]
+    session.createDataFrame(made, "x double, c string, y string").repartition(parts).createOrReplaceTempView(name)
+
+
+def kept(session: Any) -> int:
+    """Return how many sets of rows are stored in the cluster."""
+    return int(session.sparkContext._jsc.getPersistentRDDs().size())
+
+
+# Opening.
+
+
+def test_spark_without_a_ledger_is_refused(session: Any) -> None:
     """The error names the option."""
-    with pytest.raises(UsageError, match="ledger") as told:
-        connect("spark://local[1]")
-    assert "--ledger" in str(told.value)
+    with pytest.raises(UsageError, match="--ledger"):
+        dpsql.connect(session)
+    with pytest.raises(ParameterError, match="DuckDB file"):
+        dpsql.connect(session, ledger="spark://local[2]")
 
 
-def test_a_ledger_in_spark_is_refused() -> None:
-    """It has no transactions."""
-    with pytest.raises(ParameterError, match="ledger"):
-        connect("spark://local[1]", ledger="spark://local[1]")
+@pytest.mark.parametrize("url", ["spark://", "spark://local[0]", "spark://nowhere", "spark://a:b", "spark://local[2"])
+def test_a_url_that_is_none_is_refused(url: str) -> None:
+    """Nothing is started for it."""
+    with pytest.raises(ParameterError, match="spark://HOST:PORT"):
+        dpsql.connect(url, ledger=":memory:")
 
 
-def test_a_run_is_charged_in_the_ledger_elsewhere(tmp_path: Path) -> None:
-    """Register, train, predict, and a refusal at the cap; the file has one charge and the model."""
-    session = spark()
-    rows = census.rows(300, seed=1)
-    records = json.loads(rows.to_json(orient="values"))
-    session.createDataFrame([tuple(record) for record in records], list(rows)).createOrReplaceTempView("people")
-    book = tmp_path / "books.duckdb"
-    with connect(session, ledger=book, who="ann") as db:
-        db.register("people", {**census.SCHEMA, "partition": "person_id"}, cap=1)
-        model = db.train("people", epsilon=1, method="rdt", trees=2, depth=2, name="m")
-        assert set(model.predict(rows.head(5))) <= set(census.CLASSES)
-        with pytest.raises(BudgetExceeded):
-            db.train("people", epsilon="0.1", method="rdt", trees=2, depth=2)
-    with connect(book) as db:
-        assert list(db.models()["name"]) == ["m"]
-        assert [(entry, who) for entry, who in zip(db.ledger()["event"], db.ledger()["who"], strict=True)] == [
-            ("register", "ann"),
-            ("reserve", "ann"),
-        ]
+def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    """Nothing is started for it either."""
+    with pytest.raises(DatabaseError, match="no folder"):
+        dpsql.connect(f"spark://local[2]{tmp_path}/none", ledger=":memory:")
+
+
+def test_another_master_in_the_same_process_is_refused() -> None:
+    """A process has one Spark application."""
+    with pytest.raises(DatabaseError, match="another master"):
+        dpsql.connect("spark://127.0.0.1:1", ledger=":memory:")
+
+
+def test_a_session_of_the_callers_stays_open(session: Any, tmp_path: Path) -> None:
+    """Closing lets the ledger go, and leaves the session alone."""
+    dpsql.connect(session, ledger=tmp_path / "l.duckdb").close()
+    assert session.range(3).count() == 3
+
+
+def test_what_a_session_leaves_open_is_told(session: Any) -> None:
+    """One that dpsql did not start keeps a log of its own."""
+    with dpsql.connect(session, ledger=":memory:") as db:
+        assert any("log" in one for one in db.weaknesses())
+
+
+# The catalog.
+
+
+def test_parquet_files_and_folders_of_them_are_tables(lake: Path) -> None:
+    """By their names, with types from the footer."""
+    with dpsql.connect(f"spark://local[2]{lake}", ledger=":memory:") as db:
+        assert db.engine.tables() == ["adult", "fresh"]
+        info = db.engine.table("ADULT")
+        assert (info.name, info.kind) == ("adult", "table")
+        assert info.column("age").family == "integer"
+        assert info.column("income").family == "text"
+
+
+def test_tables_and_views_of_the_catalog(session: Any, engine: Any) -> None:
+    """A row-to-row view is unfolded onto its table; a temporary one over a table proves nothing."""
+    session.sql("CREATE DATABASE IF NOT EXISTS shop")
+    session.sql("CREATE TABLE shop.people (x DOUBLE, c STRING, y STRING) USING parquet")
+    try:
+        session.sql("USE shop")
+        session.sql("CREATE VIEW adults AS SELECT x, c, y FROM people WHERE x > 18")
+        session.sql("CREATE TEMPORARY VIEW mine AS SELECT * FROM shop.people")
+        session.sql("USE default")
+        assert {"shop.people", "shop.adults", "mine"} <= set(engine.tables())
+        assert engine.table("shop.people").kind == "table"
+        with dpsql.database.Database(engine) as db:
+            assert db.register("shop.adults", SCHEMA, cap=1).base == "shop.people"
+            with pytest.raises(SchemaError, match="cannot be registered"):
+                db.register("mine", SCHEMA, cap=1)
+    finally:
+        session.sql("DROP DATABASE shop CASCADE")
+
+
+def test_a_view_of_random_rows_is_refused(session: Any, engine: Any) -> None:
+    """Each reading of it would be another table."""
+    session.sql("SELECT rand() AS x").createOrReplaceTempView("chance")
+    with pytest.raises(DatabaseError, match="random"):
+        engine.table("chance")
+
+
+def test_a_unit_whose_equal_values_hash_differently_is_refused(session: Any) -> None:
+    """Texts that are equal whatever their letter case are two hashes, and would be in two trees."""
+    session.sql("SELECT 'a' COLLATE UTF8_LCASE AS who, 1.0D AS x, 'a' AS c, 'no' AS y").createOrReplaceTempView("t")
+    units = {**SCHEMA.to_dict(), "privacy_unit": {"column": "who", "max_rows": 2}}
+    with dpsql.connect(session, ledger=":memory:") as db, pytest.raises(SchemaError, match="privacy unit"):
+        db.register("t", units, cap=1)
+
+
+def test_ids_cannot_be_added(session: Any, engine: Any) -> None:
+    """The error says what to do instead."""
+    view(session, "t")
+    with pytest.raises(DatabaseError, match="uuid"):
+        engine.add_column(engine.table("t"), "id", lambda count: np.arange(count))
+
+
+# What SQL means.
+
+
+def test_a_replaced_function_stops_a_run_before_it_is_charged(session: Any) -> None:
+    """A session's own FLOOR could do anything."""
+    view(session, "t")
+    session.udf.register("floor", lambda x: 1)
+    with dpsql.connect(session, ledger=":memory:") as db:
+        db.register("t", SCHEMA, cap=2)
+        assert "floor" in db.engine.user_functions()
+        with pytest.raises(DatabaseError, match="floor"):
+            db.train("t", method="rdt", trees=2, depth=2)
+        assert db.budget("t").spent == 0
+
+
+def test_settings_of_the_caller_have_no_say(session: Any) -> None:
+    """Texts, numbers and names mean what they should, and the caller's settings are as they were."""
+    odd = {
+        "spark.sql.ansi.enabled": "true",
+        "spark.sql.parser.escapedStringLiterals": "true",
+        "spark.sql.parser.quotedRegexColumnNames": "true",
+        "spark.sql.legacy.exponentLiteralAsDecimal.enabled": "true",
+        "spark.sql.caseSensitive": "true",
+    }
+    session.createDataFrame([("\\", "${spark.app.name}")], "x string, y string").createOrReplaceTempView("t")
+    for name, value in odd.items():
+        session.conf.set(name, value)
+    query = sqlglot.parse_one("SELECT COUNT(CASE WHEN x = '\\\\' AND y = '${spark.app.name}' THEN 1 END) AS n FROM t", dialect="spark")  # fmt: skip  # noqa: E501
+    query.find(sqlglot.exp.Table).set("db", sqlglot.exp.to_identifier("(session)"))
+    engine = open_engine(session, ledger=":memory:")
+    assert engine.frame(query)["n"].tolist() == [1]
+    assert {name: session.conf.get(name) for name in odd} == odd
+
+
+def test_an_error_of_spark_is_not_quoted(engine: Any) -> None:
+    """Neither in the message nor in what is behind it."""
+    with pytest.raises(QueryFailed) as caught:
+        engine.frame(sqlglot.parse_one("SELECT RAISE_ERROR('a secret') AS n"))
+    assert "secret" not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
+# Tickets.
+
+
+def dealt(engine: Any, name: str) -> dict[tuple[int, int], int]:
+    """Return the counts of trees that share no rows, under fixed keys."""
+    info = engine.table(name)
+    forest = random_forest(axes(SCHEMA), trees=5, depth=2, seed=3, branches=2)
+    source = Source(SCHEMA, table(info.table, info.schema), {})
+    made = counts.leaf_counts(source, forest, engine.vocabulary, Tickets((1, 2, 3)), Slice(False, 0, 5))
+    found = engine.aggregate(made.query, made.tables)
+    return {(leaf, label): n for leaf, label, n in zip(found["leaf"], found["class"], found["rows"], strict=True)}
+
+
+def test_a_rows_tree_follows_from_the_row_alone(session: Any, engine: Any) -> None:
+    """Rows in other parts, in another order, or beside other rows, go where they went."""
+    view(session, "once", parts=2)
+    view(session, "again", parts=7)
+    session.table("again").orderBy("x").repartition(3).createOrReplaceTempView("sorted")
+    before = dealt(engine, "once")
+    assert dealt(engine, "again") == before
+    assert dealt(engine, "sorted") == before
+    one = session.createDataFrame([(1.5, "a", "no")], "x double, c string, y string")
+    session.table("once").unionAll(one).createOrReplaceTempView("more")
+    after = dealt(engine, "more")
+    changed = {key for key in {*before, *after} if before.get(key, 0) != after.get(key, 0)}
+    assert len(changed) == 1
+    assert sum(after.values()) == sum(before.values()) + 1
+
+
+# Runs.
+
+
+def test_the_whole_path_on_parquet(lake: Path, tmp_path: Path) -> None:
+    """Register, train, predict, evaluate, score into a table; one charge each, and nothing left in the cluster."""
+    ledger = tmp_path / "ledger.duckdb"
+    with dpsql.connect(f"spark://local[2]{lake}", ledger=ledger) as db:
+        db.register("adult", census.SCHEMA, cap=3)
+        model = db.train("adult", method="rosnam", trees=3, depth=3, request_id="once")
+        assert db.train("adult", method="rosnam", trees=3, depth=3, request_id="once").model_id == model.model_id
+        assert db.budget("adult").spent_text == "1"
+        labels = model.predict("fresh")
+        assert set(labels["prediction"]) <= set(census.CLASSES)
+        assert db.evaluate(model, "fresh").rows == 200
+        model.predict("fresh", into="scored")
+        assert "scored" in db.engine.tables()
+        assert db.verify() == []
+        assert kept(spark()) == 0
+        with pytest.raises(dpsql.BudgetError, match="private"):
+            model.predict("adult")
+        with pytest.raises(UsageError, match="export"):
+            model.sql()
+    assert sorted(one.name for one in lake.iterdir() if one.suffix == ".parquet") == ["adult.parquet", "scored.parquet"]
+    with dpsql.connect(f"spark://local[2]{lake}", ledger=ledger) as db:
+        again = db.model(model.name).predict("fresh")
+        assert again["prediction"].tolist() == labels["prediction"].tolist()
+
+
+def test_the_ledger_may_be_in_postgresql(session: Any) -> None:
+    """Model tables too, in that database's own types."""
+    view(session, "people")
+    view(session, "fresh", rows=50, seed=2)
+    with dpsql.connect(session, ledger=fresh_database()) as db:
+        db.register("people", SCHEMA, cap=1)
+        model = db.train("people", method="rdt", trees=2, depth=3)
+        frame = session.table("fresh").toArrow().to_pandas()
+        assert model.predict("fresh")["prediction"].tolist() == list(model.predict(frame))
+
+
+def test_a_failed_run_keeps_its_charge(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The entry is lost, the charge stays, and kept rows are gone."""
+    view(session, "people")
+    with dpsql.connect(session, ledger=":memory:") as db:
+        db.register("people", SCHEMA, cap=2)
+
+        def broken(*_: object) -> Any:
+            raise QueryFailed("count the rows", "why is withheld too")
+
+        monkeypatch.setattr("dpsql.engines.spark_cursor.SparkWorkspace.aggregate", broken)
+        with pytest.raises(QueryFailed):
+            db.train("people", method="spe", trees=2, depth=2)
+        assert db.budget("people").spent_text == "1"
+        assert db.ledger()["state"].tolist()[-1] == "lost"
+    assert kept(spark()) == 0
+
+
+def test_two_runs_at_once_do_not_mix(session: Any) -> None:
+    """Each has small tables and kept rows of its own; the caller's session sees neither."""
+    view(session, "people")
+    with dpsql.connect(session, ledger=":memory:") as db:
+        db.register("people", SCHEMA, cap=10)
+        done: list[Any] = []
+
+        def train(depth: int) -> None:
+            done.append(db.train("people", method="spe", trees=2, depth=depth))
+
+        threads = [threading.Thread(target=train, args=(depth,)) for depth in (2, 3)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+        assert sorted(model.released.forest.depth for model in done) == [2, 3]
+        assert db.budget("people").spent_text == "2"
+    assert [one.name for one in session.catalog.listTables()] == ["people"]
+    assert kept(spark()) == 0
