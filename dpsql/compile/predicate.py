@@ -107,27 +107,31 @@ def _edge(edge: float, *, rounded: bool) -> exp.Expr:
 
 
 def _category_condition(feature: Categorical, value: exp.Expr, cells: Flags) -> exp.Expr:
-    text = exp.cast(value.copy(), exp.DataType.Type.TEXT)
+    text = exp.Cast(this=value.copy(), to=exp.DataType(this=exp.DataType.Type.TEXT))
     inside = [v for v, keep in zip(feature.values, cells, strict=False) if keep]
     outside = [v for v, keep in zip(feature.values, cells, strict=False) if not keep]
     null, unknown = bool(cells[feature.null_cell]), bool(cells[feature.unknown_cell])
     if unknown:
-        test = _one_of(text, outside, negated=True) if outside else value.copy().is_(exp.null()).not_()
+        test = _one_of(text, outside, negated=True) if outside else exp.Not(this=_is_null(value))
     else:
         test = _one_of(text, inside, negated=False) if inside else exp.false()
     if not null:
         return test
     if unknown and not outside:
         return exp.true()
-    return paren(exp.or_(test, value.copy().is_(exp.null())))
+    return paren(exp.Or(this=test, expression=_is_null(value)))
+
+
+def _is_null(value: exp.Expr) -> exp.Expr:
+    return exp.Is(this=value.copy(), expression=exp.Null())
 
 
 def _one_of(text: exp.Expr, values: Sequence[str], *, negated: bool) -> exp.Expr:
     literals = [exp.Literal.string(value) for value in values]
     if len(literals) == 1:
-        return exp.NEQ(this=text, expression=literals[0]) if negated else text.eq(literals[0])
+        return (exp.NEQ if negated else exp.EQ)(this=text, expression=literals[0])
     test = exp.In(this=text, expressions=literals)
-    return exp.not_(test) if negated else test
+    return exp.Not(this=test) if negated else test
 
 
 def _runs(cells: Flags) -> list[tuple[int, int]]:

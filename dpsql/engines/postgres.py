@@ -40,6 +40,7 @@ SETTINGS = {
     "search_path": "pg_catalog, pg_temp",
     "synchronous_commit": "on",
     "datestyle": "ISO, YMD",
+    "enable_sort": "off",
     "extra_float_digits": "1",
     "standard_conforming_strings": "on",
     "row_security": "off",

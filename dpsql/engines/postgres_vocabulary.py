@@ -117,8 +117,9 @@ class PostgresVocabulary:
         return exp.Least(this=floored, expressions=[_double(upper)], ignore_nulls=True)
 
     def at_least(self, number: exp.Expr, edge: float) -> exp.Expr:
-        """Return `number BETWEEN edge AND 'Infinity'`: NaN is above that."""
-        return exp.Between(this=number, low=exp.Literal.number(repr(edge)), high=exp.Literal.string("Infinity"))
+        """Return `-number <= -edge`: NaN is above all, and stays NaN."""
+        bound = exp.Literal(this=repr(abs(edge)), is_string=False)
+        return exp.LTE(this=exp.Neg(this=number), expression=exp.Neg(this=bound) if edge > 0 else bound)
 
     def bucket(self, number: exp.Expr, edges: Sequence[float]) -> exp.Expr:
         """Return `WIDTH_BUCKET(number, edges)`: a search among doubles, NaN above all."""
