@@ -134,6 +134,15 @@ def _spark_home() -> Path:
     return Path(pyspark.__file__).parent
 
 
+def spark_connect() -> None:
+    """Skip, or fail where Spark is required, unless a session can be a client of a Spark Connect server."""
+    _spark_home()
+    try:
+        import pyspark.sql.connect.session  # noqa: F401
+    except ImportError:
+        absent("spark", "what Spark Connect needs (pyspark[connect]) is not installed")
+
+
 @cache
 def spark() -> Any:
     """Start Spark inside this process, on two cores, and return its session: one for all tests of a process.

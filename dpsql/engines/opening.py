@@ -15,7 +15,7 @@ from dpsql.errors import DatabaseError, DatabaseReadOnly, ParameterError, UsageE
 
 _SERVERS = ("postgresql://", "postgres://")
 _CLUSTER = "spark://"
-_ALLOWED = "a path, a postgresql:// or spark:// URL, or a connection of DuckDB, psycopg or Spark"
+_ALLOWED = "a path, a postgresql:// or spark:// URL, or a connection of DuckDB, psycopg, Ibis or Spark"
 _EXTRAS = {"postgres": ("PostgreSQL", "psycopg"), "spark": ("Spark", "pyspark and pyarrow")}
 
 
@@ -29,6 +29,8 @@ def open_engine(
 ) -> Engine:
     """Open what a target names, or wrap a connection. `ledger` says where the ledger of files or of Spark lies."""
     driver = str(type(target).__module__).split(".")[0]
+    if driver == "ibis":
+        target, driver = _behind(target)
     if driver == "pyspark" or (isinstance(target, str) and target.startswith(_CLUSTER)):
         return _open_spark(target, read_only=read_only, wait=wait, ledger=ledger)
     if driver == "psycopg":
@@ -44,6 +46,20 @@ def open_engine(
     if str(target) != ":memory:" and is_files(Path(target)):
         return _open_files(Path(target), read_only=read_only, wait=wait, ledger=ledger)
     return _own_ledger(ledger) or duckdb.open_file(target, create=create, read_only=read_only, wait=wait)
+
+
+def _behind(backend: Any) -> tuple[Any, str]:
+    """Return the connection of an Ibis backend, and its driver; Ibis shows those of DuckDB and PostgreSQL as `con`."""
+    found = getattr(backend, "con", None)
+    driver = str(type(found).__module__).split(".")[0]
+    if driver != "psycopg" and not isinstance(found, duckdb.Connection):
+        raise ParameterError(
+            "db",
+            allowed="an Ibis connection to DuckDB or PostgreSQL",
+            given=getattr(backend, "name", type(backend)),
+            hint="for Spark pass the SparkSession itself, and ledger=…",
+        )
+    return found, driver
 
 
 def _own_ledger(ledger: str | Path | None) -> Any:

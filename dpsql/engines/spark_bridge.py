@@ -1,14 +1,14 @@
 """What pyspark has no public call for: four reaches into Java, here and nowhere else.
 
-A Spark Connect session has no Java on this side. It has a public `cloneSession` and lets rows go by itself; a plan is
-not to be had there.
+A Spark Connect session has no Java on this side. It has a public `cloneSession`; a plan is not to be had there, and a
+clone's checkpoints are not found again.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from pyspark import SparkContext
+from pyspark import SparkContext, StorageLevel
 from pyspark.sql import SparkSession
 
 
@@ -29,7 +29,24 @@ def plan(frame: Any) -> Any | None:
     return frame._jdf.queryExecution().analyzed() if hasattr(frame, "_jdf") else None
 
 
+def stored(frame: Any) -> Any:
+    """Return the frame after all its rows were worked out and stored, in memory as far as they fit."""
+    frame.persist(StorageLevel.MEMORY_AND_DISK)
+    frame.write.format("noop").mode("overwrite").save()
+    return frame
+
+
+def fixed(frame: Any) -> Any:
+    """Return a frame of these rows that are never worked out again: a worker lost with them ends the statement.
+
+    On a Spark Connect server they are worked out again, from the same parts of the same files.
+    """
+    return frame.localCheckpoint() if hasattr(frame, "_jdf") else stored(frame)
+
+
 def forget(frame: Any) -> None:
-    """Let a checkpoint's rows go, before anything else happens; `unpersist` does not find them."""
+    """Let the rows of a fixed frame go, before anything else happens; `unpersist` does not find a checkpoint's."""
     if hasattr(frame, "_jdf"):
         frame._jdf.logicalPlan().rdd().unpersist(True)
+    else:
+        frame.unpersist(blocking=True)

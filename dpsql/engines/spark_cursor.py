@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
+import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,8 +14,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as arrow
 from py4j.protocol import Py4JError
-from pyspark import StorageLevel
 from pyspark.errors import AnalysisException, PySparkException
+from pyspark.logger import PySparkLogger
 from pyspark.sql.functions import broadcast
 from sqlglot import exp
 
@@ -22,6 +25,12 @@ from dpsql.engines.spark_vocabulary import DIALECT
 from dpsql.errors import QueryFailed
 
 _Result = TypeVar("_Result")
+try:
+    from grpc import RpcError  # a Spark Connect server that cannot be reached
+except ImportError:
+    _ERRORS: tuple[type[Exception], ...] = (PySparkException, Py4JError, OSError)
+else:
+    _ERRORS = (PySparkException, Py4JError, OSError, RpcError)
 #: The one thing done on private rows: not even the kind of its failure is told.
 COUNTING = "count the rows"
 Tables = Mapping[str, Any]
@@ -33,14 +42,39 @@ SESSION = "(session)"
 OWN = "dpsql"
 
 
+class _Withheld(logging.Filter):
+    """Keeps pyspark from printing an error that happens in our own calls: it prints the text, which can quote cells."""
+
+    _own = threading.local()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let errors of other calls through."""
+        return not getattr(self._own, "calls", 0)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold back what this thread logs meanwhile."""
+        self._own.calls = getattr(self._own, "calls", 0) + 1
+        try:
+            yield
+        finally:
+            self._own.calls -= 1
+
+
+_WITHHELD = _Withheld()
+for _name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+    PySparkLogger.getLogger(_name).addFilter(_WITHHELD)
+
+
 def guarded(doing: str, act: Callable[[], _Result]) -> _Result:
     """Do something in Spark; replace its errors, whose texts can quote cells, by our own.
 
     The new error is raised outside the except block, so that not even its context holds the old text.
     """
     try:
-        return act()
-    except (PySparkException, Py4JError, OSError) as error:
+        with _WITHHELD.held():
+            return act()
+    except _ERRORS as error:
         kind = "why is withheld too" if doing == COUNTING else type(error).__name__
         hint = None if isinstance(error, AnalysisException) else "check that the cluster and its workers are up"
     raise QueryFailed(doing, kind, hint=hint)
@@ -107,7 +141,7 @@ class SparkWorkspace:
 
     def keep(self, name: str, query: exp.Expr, tables: Tables) -> None:
         """Keep the rows of a checked query; rows of a lost worker are worked out again, and are the same again."""
-        held = self.run(COUNTING, query, tables, _stored, nested=True)
+        held = self.run(COUNTING, query, tables, spark_bridge.stored, nested=True)
         self._show(name, held)
         before, self._kept[name] = self._kept.get(name), held
         if before is not None:
@@ -173,8 +207,7 @@ class SparkWorkspace:
     def _worked_out(self, doing: str, query: exp.Expr, once: list[Any]) -> exp.Expr:
         """Return a query whose MATERIALIZED parts, which Spark has no word for, are views of rows worked out before.
 
-        Numbers given to rows must not change while they are used: these rows are never worked out again, and a worker
-        that is lost with them ends the statement.
+        Numbers given to rows must not change while they are used.
         """
         for part in list(_materialized(query)):
             above = part.parent
@@ -185,7 +218,7 @@ class SparkWorkspace:
             for one in body.args["with_"].expressions:
                 one.set("materialized", None)
             text = _rendered(body)
-            frame = guarded(doing, lambda text=text: self._session.sql(text).localCheckpoint())  # type: ignore[misc]
+            frame = guarded(doing, lambda text=text: spark_bridge.fixed(self._session.sql(text)))  # type: ignore[misc]
             once.append(frame)
             self._show("once", frame)
             part.set("this", exp.select("*").from_(exp.to_identifier(self._views["once"])))
@@ -236,10 +269,3 @@ def _nested(query: exp.Expr) -> exp.Expr:
     for part in parts.expressions if parts else ():
         bodies[part.alias] = put(part.this)
     return put(query)
-
-
-def _stored(frame: Any) -> Any:
-    """Return the frame after all its rows were worked out and stored, in memory as far as they fit."""
-    frame.persist(StorageLevel.MEMORY_AND_DISK)
-    frame.write.format("noop").mode("overwrite").save()
-    return frame

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import sqlglot
+from pyspark.errors import AnalysisException
+from pyspark.logger import PySparkLogger
 
 import dpsql
 from dpsql import census
@@ -207,6 +210,24 @@ def test_an_error_of_spark_is_not_quoted(engine: Any) -> None:
         engine.frame(sqlglot.parse_one("SELECT RAISE_ERROR('a secret') AS n"))
     assert "secret" not in str(caught.value)
     assert caught.value.__context__ is None
+
+
+def test_pyspark_logs_no_error_of_ours(session: Any, engine: Any) -> None:
+    """It logs the text of an error, to the terminal, unless it happens in one of our calls."""
+    logged: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: logged.append(record.getMessage())  # type: ignore[method-assign]
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
+    logger.addHandler(handler)
+    try:
+        with pytest.raises(QueryFailed):
+            engine.frame(sqlglot.parse_one("SELECT a_secret AS n"))
+        assert logged == []
+        with pytest.raises(AnalysisException):
+            session.sql("SELECT a_secret AS n")
+        assert "a_secret" in logged[0]
+    finally:
+        logger.removeHandler(handler)
 
 
 # Tickets.
