@@ -24,6 +24,7 @@ from dpsql.compile.source import table as reference
 from dpsql.engines.base import Engine
 from dpsql.engines.duckdb import open_file
 from dpsql.engines.opening import open_engine
+from dpsql.errors import ParameterError
 from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.session import Session
 from dpsql.ledger.amount import NANO
@@ -33,9 +34,26 @@ from dpsql.trees.grow import random_forest
 
 TREES, DEPTH = 10, 8
 NAME = "dpsql_bench"
-#: The table of `bench/table.py`, as a server makes it.
-CREATE = {
-    "postgres": """
+
+
+@dataclass(frozen=True)
+class Server:
+    """How a server is measured.
+
+    `query` makes the rows of `bench/table.py`; `processes` finds the server's processes that work for dpsql, where they
+    can be found; `before` and `after` are run on the table when it is made, and at the end.
+    """
+
+    query: str
+    processes: str | None = None
+    before: str | None = None
+    after: str | None = None
+
+
+SERVERS = {
+    "duckdb": Server(""),  # this process itself
+    "postgres": Server(
+        """
 SELECT
     random() AS number_0, random() AS number_1, random() AS number_2, random() AS number_3, random() AS number_4,
     random() AS number_5, random() AS number_6, random() AS number_7, random() AS number_8, random() AS number_9,
@@ -46,7 +64,13 @@ SELECT
     CASE WHEN random() < 0.3 THEN 'yes' ELSE 'no' END AS label
 FROM generate_series(1, {rows})
 """,
-    "spark": """
+        "SELECT pid FROM pg_stat_activity WHERE application_name = 'dpsql' AND datname = current_database()",
+        # One process does the work, so that its clock tells all of it.
+        f"ALTER TABLE public.{NAME} SET (parallel_workers = 0)",
+        f"DROP TABLE public.{NAME}",
+    ),
+    "spark": Server(
+        """
 SELECT
     rand() AS number_0, rand() AS number_1, rand() AS number_2, rand() AS number_3, rand() AS number_4,
     rand() AS number_5, rand() AS number_6, rand() AS number_7, rand() AS number_8, rand() AS number_9,
@@ -56,13 +80,8 @@ SELECT
     concat('value ', CAST(floor(40 * rand()) AS STRING)) AS text_3,
     if(rand() < 0.3, 'yes', 'no') AS label
 FROM range({rows})
-""",
-}
-
-
-#: The server's processes that work for dpsql.
-PROCESSES = {
-    "postgres": "SELECT pid FROM pg_stat_activity WHERE application_name = 'dpsql' AND datname = current_database()",
+"""
+    ),
 }
 
 
@@ -93,6 +112,8 @@ class Cost:
 
 def measure(target: str, sizes: Sequence[int], *, repeat: int) -> dict[str, object]:
     """Return the figures of a server and of DuckDB on tables of these sizes, as plain values."""
+    if not target.startswith(("postgresql://", "postgres://", "spark://")):
+        raise ParameterError("db", allowed="a server: postgresql://… or spark://…", given=target)
     costs = [_measured(target, rows, repeat) for rows in sizes]
     figures = [{**asdict(cost), "cpu_ratio": cost.cpu_ratio, "wall_ratio": cost.wall_ratio} for cost in costs]
     return {"trees": TREES, "depth": DEPTH, "repeat": repeat, "sizes": figures}
@@ -130,12 +151,13 @@ def _counted(engine: Engine, source: Source, forest: Forest) -> tuple[float | No
 
 def _cpu(engine: Engine) -> float | None:
     """Return the CPU time so far of this process and of the server's that work for it; None where it is elsewhere."""
-    if engine.dialect == "duckdb":
+    server = SERVERS[engine.dialect]
+    if not server.query:
         return time.process_time()
-    if engine.dialect not in PROCESSES:
+    if server.processes is None:
         return None
     with engine.transaction() as transaction:
-        places = [Path(f"/proc/{row['pid']}/stat") for row in transaction.rows(PROCESSES[engine.dialect])]
+        places = [Path(f"/proc/{row['pid']}/stat") for row in transaction.rows(server.processes)]
     if not all(place.exists() for place in places):
         return None
     fields = [place.read_text().rsplit(")", 1)[1].split() for place in places]
@@ -156,19 +178,21 @@ def _duckdb(rows: int) -> Iterator[tuple[Engine, Source]]:
 @contextmanager
 def _server(target: str, rows: int) -> Iterator[tuple[Engine, Source]]:
     with _opened(target) as engine:
-        query = sqlglot.parse_one(CREATE[engine.dialect].format(rows=rows), dialect=engine.dialect)
-        engine.create(NAME, query)
+        server = SERVERS[engine.dialect]
+        engine.create(NAME, sqlglot.parse_one(server.query.format(rows=rows), dialect=engine.dialect))
         try:
+            _run(engine, server.before)
             info = engine.table(NAME)
             assert info is not None
-            if engine.dialect == "postgres":  # one process does the work, so that its clock tells all of it
-                with engine.transaction() as transaction:
-                    transaction.run(f"ALTER TABLE public.{NAME} SET (parallel_workers = 0)")
             yield engine, Source(table.schema(), reference(info.table, info.schema), {})
         finally:
-            if engine.dialect == "postgres":
-                with engine.transaction() as transaction:
-                    transaction.run(f"DROP TABLE public.{NAME}")
+            _run(engine, server.after)
+
+
+def _run(engine: Engine, statement: str | None) -> None:
+    if statement is not None:
+        with engine.transaction() as transaction:
+            transaction.run(statement)
 
 
 @contextmanager

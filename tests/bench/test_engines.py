@@ -7,6 +7,7 @@ import pytest
 from dpsql.bench import engines
 from dpsql.bench.engine_commands import engines_table
 from dpsql.engines.opening import open_engine
+from dpsql.errors import ParameterError
 from tests.servers import fresh_database, spark
 
 
@@ -43,3 +44,9 @@ def test_spark_is_measured_beside_duckdb() -> None:
     assert one["cpu"] is None
     assert one["first"] >= one["wall"] > 0
     assert spark().range(2).count() == 2
+
+
+def test_a_file_is_no_server() -> None:
+    """It would be DuckDB beside DuckDB."""
+    with pytest.raises(ParameterError, match="a server"):
+        engines.measure("people.duckdb", [500], repeat=1)
