@@ -53,9 +53,9 @@ SETTINGS = {
 _HOME = "public"
 
 
-def open_server(target: str, *, wait: float = 2.0, timeout: float | None = None) -> PostgresEngine:
-    """Connect to a server by its URL; wait so many seconds for locks, and for one statement (None: no limit)."""
-    engine = PostgresEngine(target, wait=wait, timeout=timeout)
+def open_server(target: str, *, wait: float = 2.0) -> PostgresEngine:
+    """Connect to a server by its URL; wait so many seconds for locks. How long statements may take, the URL can say."""
+    engine = PostgresEngine(target, wait=wait)
     with engine._connection("connect"):
         return engine
 
@@ -73,11 +73,9 @@ class PostgresEngine:
     home = _HOME
     path: Path | None = None
 
-    def __init__(self, conninfo: str, *, wait: float, timeout: float | None) -> None:
+    def __init__(self, conninfo: str, *, wait: float) -> None:
         self._conninfo = conninfo
         self._limits = {"lock_timeout": f"{max(1, round(wait * 1000))}ms"}
-        if timeout is not None:
-            self._limits["statement_timeout"] = f"{max(1, round(timeout * 1000))}ms"
         self.vocabulary = PostgresVocabulary()
         self._idle: list[Connection] = []
         self._lock = threading.Lock()

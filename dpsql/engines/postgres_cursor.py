@@ -54,7 +54,8 @@ def _in_our_words(doing: str, error: psycopg.Error) -> DpsqlError:
         return DatabaseLocked("another session holds a lock that this needs.", hint="try again, or --wait SECONDS")
     if isinstance(error, server.QueryCanceled):
         return DatabaseError(
-            f"the server stopped the attempt to {doing}: it took too long.", hint="raise the time limit"
+            f"the server stopped the attempt to {doing}: it took too long.",
+            hint="raise statement_timeout, of the role or in the URL: ?options=-c%20statement_timeout%3D1h",
         )
     if isinstance(error, server.InsufficientPrivilege):
         return DatabaseError(f"this role may not {doing}.", hint="dpsql doctor --db …, or ask the owner")

@@ -109,6 +109,20 @@ def test_a_unit_without_a_hash_is_refused(url: str) -> None:
         db.register("people", {**SCHEMA, "privacy_unit": {"column": "who", "max_rows": 1}}, cap=1)
 
 
+def test_a_statement_that_takes_too_long_is_a_clear_error(url: str) -> None:
+    """The URL says how long one may take; the run is charged once, and its model is not there."""
+    run(url, "CREATE TABLE people AS SELECT random() * 64 AS x, 'a' AS y FROM generate_series(1, 1000000)")
+    with connect(url) as db:
+        db.register("people", SCHEMA, cap=3)
+    with connect(f"{url}?options=-c%20statement_timeout%3D200ms") as db:
+        with pytest.raises(DatabaseError, match="took too long") as told:
+            db.train("people", method="rdt", trees=8, depth=5)
+        assert "statement_timeout" in str(told.value)
+        assert db.budget("people").spent_text == "1"
+        assert list(db.models()["name"]) == []
+        assert db.verify() == []
+
+
 def test_a_held_lock_is_a_clear_error(url: str) -> None:
     """Another session holds the ledger: after the wait the error says so, and nothing is charged."""
     run(url, "CREATE TABLE people (x DOUBLE PRECISION, y TEXT)")
