@@ -138,7 +138,7 @@ def spark_connect() -> None:
     """Skip, or fail where Spark is required, unless a session can be a client of a Spark Connect server."""
     _spark_home()
     try:
-        import pyspark.sql.connect.session  # noqa: F401
+        import grpc  # noqa: F401
     except ImportError:
         absent("spark", "what Spark Connect needs (pyspark[connect]) is not installed")
 

@@ -88,7 +88,6 @@ def test_registering_and_planning_read_no_row(database: Database) -> None:
         with_features(Boolean("c")),
         with_features(Boolean("person")),
         with_features(Categorical("x", ("1", "2"))),
-        with_features(Categorical("born", ("1", "2"))),
         with_features(Numeric("born", 0, 1)),
         with_features(Numeric("list", 0, 1)),
         with_features(Numeric("person", 0, 1), label="x"),
