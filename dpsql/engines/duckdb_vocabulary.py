@@ -56,7 +56,7 @@ class DuckDBVocabulary:
         """Return `CAST((plane >> cell) & 1 AS INT)`."""
         moved = exp.Paren(this=exp.BitwiseRightShift(this=plane, expression=cell))
         found = exp.BitwiseAnd(this=moved, expression=exp.Literal.number(1))
-        return exp.Cast(this=found, to=exp.DataType.build("INT"))
+        return exp.Cast(this=found, to=exp.DataType(this=exp.DataType.Type.INT))
 
     def number(self, value: exp.Expr, *, decimal: bool) -> exp.Expr:
         """Return the value cast to DOUBLE."""

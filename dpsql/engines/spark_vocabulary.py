@@ -63,14 +63,14 @@ class SparkVocabulary:
 
     def word(self, cell: exp.Expr) -> exp.Expr:
         """Return the cell as BIGINT: sixty bits of it are used."""
-        return exp.Cast(this=cell, to=exp.DataType.build("BIGINT"))
+        return exp.Cast(this=cell, to=exp.DataType(this=exp.DataType.Type.BIGINT))
 
     def bit(self, plane: exp.Expr, cell: exp.Expr) -> exp.Expr:
         """Return `CAST((plane >> CAST(cell AS INT)) & 1 AS INT)`: a shift takes an INT."""
-        places = exp.Cast(this=cell, to=exp.DataType.build("INT"))
+        places = exp.Cast(this=cell, to=exp.DataType(this=exp.DataType.Type.INT))
         moved = exp.Paren(this=exp.BitwiseRightShift(this=plane, expression=places))
         found = exp.BitwiseAnd(this=moved, expression=exp.Literal.number(1))
-        return exp.Cast(this=found, to=exp.DataType.build("INT"))
+        return exp.Cast(this=found, to=exp.DataType(this=exp.DataType.Type.INT))
 
     def number(self, value: exp.Expr, *, decimal: bool) -> exp.Expr:
         """Return the value cast to DOUBLE: every number of 38 digits fits."""
