@@ -53,6 +53,9 @@ _FUNCTIONS = frozenset(
         "array_position",
         "monotonically_increasing_id",
         "nanvl",
+        # ClickHouse's.
+        "siphash64keyed",
+        "indexof",
         "is_nan",
         "greatest",
         "least",
