@@ -56,6 +56,7 @@ _FUNCTIONS = frozenset(
         # ClickHouse's.
         "siphash64keyed",
         "indexof",
+        "transform",
         "is_nan",
         "greatest",
         "least",

@@ -32,31 +32,17 @@ PREFIX = "chdb://"
 #: The one thing done on private rows: not even the kind of its failure is told.
 _COUNTING = "count the rows"
 _READING = "read its catalog"
-_LOADING = "load a temporary table"
 #: The schema of dpsql's own tables, which are where the ledger is.
 _OWN = "dpsql"
 #: What a connection of ours is set to: what SQL means, that long statements are taken, and that no trace of them stays.
 SETTINGS = {
-    "prefer_column_name_to_alias": 1,
-    "join_use_nulls": 1,
-    "transform_null_in": 0,
-    "least_greatest_legacy_null_behavior": 0,
-    "aggregate_functions_null_for_empty": 1,
-    "asterisk_include_materialized_columns": 1,
-    "precise_float_parsing": 1,
-    "query_plan_remove_redundant_sorting": 0,
-    "short_circuit_function_evaluation": "enable",
-    "max_query_size": 2**30,
-    "max_ast_depth": 10**6,
-    "max_ast_elements": 10**9,
-    "max_expanded_ast_elements": 10**9,
-    "max_parser_depth": 10**5,
-    "max_parser_backtracks": 10**9,
-    "max_subquery_depth": 10**4,
-    "log_queries": 0,
-    "use_query_cache": 0,
-    "use_query_condition_cache": 0,
-}
+    "prefer_column_name_to_alias": 1, "join_use_nulls": 1, "transform_null_in": 0, "precise_float_parsing": 1,
+    "least_greatest_legacy_null_behavior": 0, "aggregate_functions_null_for_empty": 1,
+    "asterisk_include_materialized_columns": 1, "query_plan_remove_redundant_sorting": 0,
+    "max_query_size": 2**30, "max_ast_depth": 10**6, "max_ast_elements": 10**9, "max_expanded_ast_elements": 10**9,
+    "max_parser_depth": 10**5, "max_parser_backtracks": 10**9, "max_subquery_depth": 10**4,
+    "log_queries": 0, "use_query_cache": 0, "use_query_condition_cache": 0,
+}  # fmt: skip
 #: Table engines that hold rows as they were put in; others read elsewhere, or merge rows by themselves.
 _PLAIN = ("MergeTree", "Memory", "Log", "StripeLog", "TinyLog")
 _SYSTEM = ("system", "information_schema")
@@ -65,12 +51,9 @@ _OTHER = ("UUID", "IPv4", "IPv6", "DateTime", "DateTime64", "FixedString")
 #: Types that Arrow has no word for: shown as text.
 _SHOWN = re.compile(r"\b(Enum|U?Int128|U?Int256|UUID|IPv)")
 _BITS = {
-    exp.BitwiseAnd: "bitAnd",
-    exp.BitwiseOr: "bitOr",
-    exp.BitwiseXor: "bitXor",
-    exp.BitwiseLeftShift: "bitShiftLeft",
-    exp.BitwiseRightShift: "bitShiftRight",
-}
+    exp.BitwiseAnd: "bitAnd", exp.BitwiseOr: "bitOr", exp.BitwiseXor: "bitXor",
+    exp.BitwiseLeftShift: "bitShiftLeft", exp.BitwiseRightShift: "bitShiftRight",
+}  # fmt: skip
 
 
 def open_folder(target: str, ledger: Engine) -> ChdbEngine:
@@ -94,7 +77,7 @@ def adopt(session: Any, ledger: Engine) -> ChdbEngine:
 
 def _opened(path: str) -> Any:
     try:
-        return Session(path)
+        return Session(path)  # type: ignore[no-untyped-call]
     except RuntimeError:
         return None
 
@@ -167,17 +150,11 @@ class ChdbVocabulary:
         """Return the number as it is: past the largest double there is infinity."""
         return number
 
-    def at_least(self, number: exp.Expr, edge: float) -> exp.Expr:
-        """Refuse: trees are joins here, and nothing asks for it."""
+    def step(self, *_: object) -> exp.Expr:
+        """Refuse: cells are worked out in doubles, trees are joins, and nothing here asks for it."""
         raise NotImplementedError
 
-    def bucket(self, number: exp.Expr, edges: Sequence[float]) -> exp.Expr:
-        """Refuse: cells are worked out by arithmetic, and nothing here asks for a search."""
-        raise NotImplementedError
-
-    def step(self, number: exp.Expr, cells: int, missing: int) -> exp.Expr:
-        """Refuse: cells are worked out in doubles here."""
-        raise NotImplementedError
+    at_least = bucket = step
 
 
 def _unsigned(key: int | str) -> exp.Expr:
@@ -186,10 +163,9 @@ def _unsigned(key: int | str) -> exp.Expr:
 
 
 def _hashable(value: exp.Expr) -> exp.Expr:
-    text = exp.cast(value.copy(), exp.DataType.Type.TEXT)
-    zero = exp.If(this=exp.Literal.string("-0"), true=exp.Literal.string("0"))
-    found = exp.Coalesce(this=text, expressions=[exp.Literal.string("")])
-    return exp.Case(this=found, ifs=[zero], default=found.copy())
+    text = exp.Coalesce(this=exp.cast(value, exp.DataType.Type.TEXT), expressions=[exp.Literal.string("")])
+    zeros = [exp.Array(expressions=[exp.Literal.string(zero)]) for zero in ("-0", "0")]
+    return exp.Anonymous(this="transform", expressions=[text, *zeros])
 
 
 class ChdbEngine:
@@ -239,7 +215,8 @@ class ChdbEngine:
         if called is None:
             return None
         schema, table, engine = places[called]
-        found = self._asked(
+        found = _columns(
+            self.session,
             "SELECT name, type FROM system.columns WHERE database = {schema:String} AND table = {table:String} "
             "AND default_kind NOT IN ('ALIAS', 'EPHEMERAL') ORDER BY position",
             {"schema": schema, "table": table},
@@ -251,12 +228,12 @@ class ChdbEngine:
 
     def user_functions(self) -> list[str]:
         """Return the names of functions that users defined."""
-        (found,) = self._asked("SELECT DISTINCT lower(name) FROM system.functions WHERE origin != 'System'")
+        (found,) = _columns(self.session, "SELECT DISTINCT lower(name) FROM system.functions WHERE origin != 'System'")
         return sorted(found)
 
     def redefined(self) -> list[str]:
         """Return the built-in functions that a user's stands in for: one may be called FLOOR, though not floor."""
-        (found,) = self._asked("SELECT DISTINCT lower(name) FROM system.functions WHERE origin = 'System'")
+        (found,) = _columns(self.session, "SELECT DISTINCT lower(name) FROM system.functions WHERE origin = 'System'")
         return sorted(set(self.user_functions()) & set(found))
 
     def aggregate(self, query: exp.Expr, tables: _Tables) -> Arrays:
@@ -276,7 +253,7 @@ class ChdbEngine:
     def frame(self, query: exp.Expr, tables: _Tables | None = None) -> pd.DataFrame:
         """Run a query over public or released tables and return it as a DataFrame (predictions, never training)."""
         with self.workspace() as here:
-            return pd.DataFrame(here.run("read the table", query, tables or {}, here.shown))
+            return here.run("read the table", query, tables or {}, here.shown)
 
     def create(self, name: str, query: exp.Expr, tables: _Tables | None = None) -> None:
         """Create a table from a query over public or released tables; ClickHouse names it when it is whole."""
@@ -301,12 +278,11 @@ class ChdbEngine:
 
     def _places(self) -> dict[str, tuple[str, str, str]]:
         """Return database, name and engine of each table by what people call it."""
-        found = self._asked("SELECT database, name, engine FROM system.tables WHERE NOT is_temporary ORDER BY ALL")
+        found = _columns(
+            self.session, "SELECT database, name, engine FROM system.tables WHERE NOT is_temporary ORDER BY ALL"
+        )
         rows = [row for row in zip(*found, strict=True) if row[0].lower() not in _SYSTEM]
         return {(row[1] if row[0] == self.home else f"{row[0]}.{row[1]}"): row for row in rows}
-
-    def _asked(self, statement: str, parameters: Mapping[str, str] | None = None) -> list[list[Any]]:
-        return _columns(self.session, statement, parameters)
 
     def _beside(self) -> Any:
         """Return a connection with settings and temporary tables of its own; it is told the path that chDB was told."""
@@ -336,7 +312,7 @@ class ChdbWorkspace:
 
     def aggregate(self, query: exp.Expr, tables: _Tables) -> Arrays:
         """Run one checked aggregate over private or kept rows; its groups alone are fetched."""
-        return self.run(_COUNTING, query, tables, lambda one: _arrays(self._fetched(one)))
+        return self.run(_COUNTING, query, tables, self._groups)
 
     def run(self, doing: str, query: exp.Expr, tables: _Tables, act: Callable[[exp.Expr], _Result]) -> _Result:
         """Do something with a query, with `tables` loaded for it and its MATERIALIZED parts worked out before."""
@@ -350,7 +326,7 @@ class ChdbWorkspace:
             for table in [*once, *(self._names.pop(name) for name in tables)]:
                 self._drop(table)
 
-    def shown(self, query: exp.Expr) -> Arrays:
+    def shown(self, query: exp.Expr) -> pd.DataFrame:
         """Return a query's rows, with types that Arrow has no word for as text."""
         described = exp.Describe(this=exp.Subquery(this=query))
         kinds = {row["name"]: row["type"] for row in self._fetched(described).to_pylist()}
@@ -358,7 +334,7 @@ class ChdbWorkspace:
         if odd:
             texts = [exp.alias_(exp.cast(one, exp.DataType.Type.TEXT), one.name, quoted=True) for one in odd]
             query = exp.select(exp.Star(replace=texts)).from_(exp.Subquery(this=query))
-        return _arrays(self._fetched(query))
+        return self._fetched(query).to_pandas(integer_object_nulls=True)
 
     def make(self, place: exp.Table, query: exp.Expr, properties: Sequence[exp.Expr]) -> None:
         """Create a table of a query's rows."""
@@ -368,6 +344,10 @@ class ChdbWorkspace:
     def close(self) -> None:
         """Let the connection go, and all temporary tables with it."""
         guarded(_COUNTING, self._session.close)
+
+    def _groups(self, query: exp.Expr) -> Arrays:
+        found = self._fetched(query)
+        return {name: np.asarray(found.column(name).to_numpy()) for name in found.column_names}
 
     def _fetched(self, query: exp.Expr) -> arrow.Table:
         return self._session.query(_rendered(query), "ArrowTable")
@@ -379,8 +359,8 @@ class ChdbWorkspace:
             """Store an Arrow table, which chDB finds by the argument's name."""
             self._store(name, exp.select("*").from_(exp.Table(this=table)))
 
-        made = arrow.table({str(one): _as_arrow(np.asarray(values)) for one, values in columns.items()})
-        guarded(_LOADING, lambda: store(made))
+        made = {str(one): _as_arrow(np.asarray(values)) for one, values in columns.items()}
+        guarded("load a temporary table", lambda: store(arrow.table(made)))
 
     def _store(self, name: str, query: exp.Expr) -> None:
         """Store a query's rows, and let queries find them by a name."""
@@ -441,9 +421,8 @@ def _materialized(node: exp.Expr) -> Iterator[exp.CTE]:
 def _rendered(query: exp.Expr) -> str:
     """Return a query's text; bits, and casts that must not fail, are functions in ClickHouse.
 
-    A column keeps its name: ClickHouse would call it `roots.node` where another table of a join has a `node` too.
+    The query is changed. A column keeps its name, which would be `roots.node` where a join has another `node`.
     """
-    query = query.copy()
     for node in reversed(list(query.walk())):
         if isinstance(node, exp.Column) and node.table and node.arg_key == "expressions" and not node.is_star:
             if isinstance(node.parent, exp.Select):
@@ -488,23 +467,6 @@ def _as_arrow(values: np.ndarray[Any, Any]) -> arrow.Array:
     """Return a column in a type that ClickHouse has; values of several types are texts."""
     if values.dtype.kind in "uifbM":
         return arrow.array(values)
-    missing = pd.isna(values)
-    held = {type(value) for value in values[~missing]}
-    cells = [None if gone else value for gone, value in zip(missing, values, strict=True)]
-    if len(held) == 1 and held <= {int, float, bool, str}:
-        return arrow.array(cells)
-    return arrow.array([None if value is None else str(value) for value in cells], arrow.string())
-
-
-def _arrays(found: arrow.Table) -> Arrays:
-    """Return a result as one array for each column."""
-    return {name: _array(found.column(place)) for place, name in enumerate(found.column_names)}
-
-
-def _array(column: arrow.ChunkedArray) -> np.ndarray[Any, Any]:
-    kind = column.type
-    if arrow.types.is_decimal(kind):
-        return np.array([np.nan if value is None else float(value) for value in column.to_pylist()], np.float64)
-    if arrow.types.is_floating(kind) or (column.null_count == 0 and arrow.types.is_integer(kind)):
-        return np.asarray(column.to_numpy())
-    return np.array([*column.to_pylist(), None], object)[:-1]
+    cells = [None if gone else value for gone, value in zip(pd.isna(values), values, strict=True)]
+    mixed = len({type(cell) for cell in cells} - {type(None)}) > 1
+    return arrow.array([cell if cell is None or not mixed else str(cell) for cell in cells])
