@@ -39,6 +39,7 @@ SETTINGS = {
     "prefer_column_name_to_alias": 1, "join_use_nulls": 1, "transform_null_in": 0, "precise_float_parsing": 1,
     "least_greatest_legacy_null_behavior": 0, "aggregate_functions_null_for_empty": 1,
     "asterisk_include_materialized_columns": 1, "query_plan_remove_redundant_sorting": 0,
+    "use_variant_as_common_type": 0,
     "max_query_size": 2**30, "max_ast_depth": 10**6, "max_ast_elements": 10**9, "max_expanded_ast_elements": 10**9,
     "max_parser_depth": 10**5, "max_parser_backtracks": 10**9, "max_subquery_depth": 10**4,
     "log_queries": 0, "use_query_cache": 0, "use_query_condition_cache": 0,
@@ -215,12 +216,10 @@ class ChdbEngine:
         if called is None:
             return None
         schema, table, engine = places[called]
-        found = _columns(
-            self.session,
-            "SELECT name, type FROM system.columns WHERE database = {schema:String} AND table = {table:String} "
-            "AND default_kind NOT IN ('ALIAS', 'EPHEMERAL') ORDER BY position",
-            {"schema": schema, "table": table},
-        )
+        asked = exp.select("name", "type").from_("system.columns").order_by("position")
+        own = [exp.column(one).eq(value) for one, value in (("database", schema), ("table", table))]
+        asked = asked.where(*own, "default_kind NOT IN ('ALIAS', 'EPHEMERAL')")
+        found = _columns(self.session, asked.sql(DIALECT))
         columns = tuple(_column(*one) for one in zip(*found, strict=True))
         plain = engine in _PLAIN
         definition = "" if plain else f"a table of engine {engine}, whose rows may be those of others"
@@ -419,7 +418,7 @@ def _materialized(node: exp.Expr) -> Iterator[exp.CTE]:
 
 
 def _rendered(query: exp.Expr) -> str:
-    """Return a query's text; bits, and casts that must not fail, are functions in ClickHouse.
+    """Return a query's text; bits, and casts that must not fail, are functions there; counts are unsigned there.
 
     The query is changed. A column keeps its name, which would be `roots.node` where a join has another `node`.
     """
@@ -430,6 +429,8 @@ def _rendered(query: exp.Expr) -> str:
         elif isinstance(node, exp.Binary) and type(node) in _BITS:
             parts = [node.this.unnest(), node.expression.unnest()]
             node.replace(exp.Anonymous(this=_BITS[type(node)], expressions=parts))
+        elif isinstance(node, exp.Count) and not isinstance(node.parent, exp.Cast):
+            node.replace(exp.cast(node.copy(), exp.DataType.Type.BIGINT))
         elif isinstance(node, exp.TryCast):
             kind = exp.Literal.string(node.to.sql(DIALECT))
             node.replace(exp.Anonymous(this="accurateCastOrNull", expressions=[node.this, kind]))
@@ -440,8 +441,8 @@ def _engine(name: str) -> exp.Expr:
     return exp.EngineProperty(this=exp.to_identifier(name))
 
 
-def _columns(session: Any, statement: str, parameters: Mapping[str, str] | None = None) -> list[list[Any]]:
-    found = guarded(_READING, lambda: session.query(statement, "ArrowTable", params=parameters))
+def _columns(session: Any, statement: str) -> list[list[Any]]:
+    found = guarded(_READING, lambda: session.query(statement, "ArrowTable"))
     return [column.to_pylist() for column in found.columns]
 
 
