@@ -194,8 +194,9 @@ class ChdbEngine:
         return [Health("driver", True, f"chdb {_version}"), *ledger]
 
     def weaknesses(self) -> list[str]:
-        """Return one sentence for each protection that the ledger's database lacks."""
-        return self.ledger.weaknesses()
+        """Return one sentence for each protection that the caller's session or the ledger's database lacks."""
+        kept = "system.errors of this process keeps the last text of each error, which can quote a cell."
+        return [*([] if self.owned else [kept]), *self.ledger.weaknesses()]
 
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Open a write transaction in the database that holds the ledger."""

@@ -106,6 +106,11 @@ def test_the_callers_session_stays_as_it_was(session: Any) -> None:
         session.query("SET max_query_size = 262144")
 
 
+def test_what_a_session_leaves_open_is_told(engine: Any) -> None:
+    """One that dpsql did not open is read by others too."""
+    assert any("system.errors" in one for one in engine.weaknesses())
+
+
 # The catalog.
 
 
