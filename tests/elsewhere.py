@@ -189,6 +189,7 @@ class Clickhouse:
         """Leave the session to the other tests of this process, without the model's tables."""
         for kind, name in MADE:
             self.session.query(f"DROP {kind} IF EXISTS {NAME}_{name}")
+        self.session.query("DROP TABLE IF EXISTS new_rows")
 
     @staticmethod
     def _cell(cell: Any) -> str:

@@ -168,7 +168,7 @@ def chdb() -> Any:
     try:
         from chdb.session import Session
     except ImportError:
-        absent("chdb", "chdb is not installed")
+        absent("clickhouse", "chdb is not installed")
     session = Session(":memory:")
     atexit.register(session.close)
     return session

@@ -65,6 +65,11 @@ def left(session: Any) -> str:
     return "".join(str(session.query(text)) for text in (f"{_TABLES} ORDER BY ALL", "SHOW DATABASES"))
 
 
+def own(engine: Any) -> list[str]:
+    """Return the tables of the test's own database: others leave theirs in the one session of a process."""
+    return [name for name in engine.tables() if "." not in name]
+
+
 # Opening.
 
 
@@ -125,7 +130,7 @@ def test_types_have_our_words(session: Any, engine: Any) -> None:
     words = ["text", "integer", "text", "real", "opaque", "date", "boolean", "other"]
     assert found == dict(zip("abcdefgh", words, strict=True))
     assert info.column("c").values == ("z", "x'y")
-    assert (info.kind, info.schema, engine.tables()) == ("table", "shop", ["t"])
+    assert (info.kind, info.schema, own(engine)) == ("table", "shop", ["t"])
 
 
 def test_views_and_tables_of_others_are_refused(session: Any, engine: Any) -> None:
@@ -197,11 +202,11 @@ def test_columns_named_as_our_own_keep_their_names(session: Any) -> None:
         db.register("people", SCHEMA, cap=1)
         model = db.train("people", method="rdt", trees=2, depth=2)
         found = model.predict_proba("fresh")
-        own = ["y", "best", "score", "total", "class", "node", "prediction"]
-        assert list(found)[:7] == own
+        names = ["y", "best", "score", "total", "class", "node", "prediction"]
+        assert list(found)[:7] == names
         assert found["best"].tolist() == [1] * 9
         model.predict("fresh", into="scored")
-        assert [column.name for column in db.engine.table("scored").columns] == ["x", "c", *own]
+        assert [column.name for column in db.engine.table("scored").columns] == ["x", "c", *names]
 
 
 def test_texts_and_wide_numbers_come_back_whole(session: Any, engine: Any) -> None:
@@ -303,7 +308,7 @@ def test_the_whole_path(session: Any, tmp_path: Path, method: str) -> None:
             model.predict("adult")
         assert left(session) == before
         model.predict("fresh", into="scored")
-        assert db.engine.tables() == ["adult", "fresh", "scored"]
+        assert own(db.engine) == ["adult", "fresh", "scored"]
         assert db.verify() == []
 
 
@@ -353,7 +358,7 @@ def test_a_table_that_cannot_be_made_is_not_there(session: Any, engine: Any) -> 
     text = "SELECT throwIf(number = 900000) AS x FROM numbers(1000000)"
     with pytest.raises(QueryFailed, match="create the table"):
         engine.create("made", sqlglot.parse_one(text, dialect="clickhouse"))
-    assert engine.tables() == []
+    assert own(engine) == []
 
 
 def test_two_runs_at_once_do_not_mix(session: Any) -> None:
@@ -373,4 +378,4 @@ def test_two_runs_at_once_do_not_mix(session: Any) -> None:
             one.join()
         assert sorted(model.released.forest.depth for model in done) == [2, 3]
         assert db.budget("people").spent_text == "2"
-        assert db.engine.tables() == ["people"]
+        assert own(db.engine) == ["people"]
