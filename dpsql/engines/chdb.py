@@ -90,7 +90,7 @@ def guarded(doing: str, act: Callable[[], _Result]) -> _Result:
     """
     try:
         return act()
-    except (RuntimeError, arrow.ArrowException) as error:
+    except (RuntimeError, UnicodeError, arrow.ArrowException) as error:
         kind = "why is withheld too" if doing == _COUNTING else type(error).__name__
     raise QueryFailed(doing, kind)
 
@@ -182,7 +182,8 @@ class ChdbEngine:
         self.path = ledger.path
         self.own_dialect = ledger.own_dialect
         told = "SELECT currentDatabase() AS home, path FROM system.disks WHERE name = 'default'"
-        (self.home,), (folder,) = _columns(session, told)
+        told_so = guarded(_READING, lambda: session.query(told, "ArrowTable").to_pylist()[0])
+        self.home, folder = told_so["home"], told_so["path"]
         self._paths = (":memory:", folder, folder.rstrip("/"))
 
     def __repr__(self) -> str:
@@ -220,21 +221,18 @@ class ChdbEngine:
         asked = exp.select("name", "type").from_("system.columns").order_by("position")
         own = [exp.column(one).eq(value) for one, value in (("database", schema), ("table", table))]
         asked = asked.where(*own, "default_kind NOT IN ('ALIAS', 'EPHEMERAL')")
-        found = _columns(self.session, asked.sql(DIALECT))
-        columns = tuple(_column(*one) for one in zip(*found, strict=True))
+        columns = tuple(_column(*row) for row in self._asked(asked.sql(DIALECT)))
         plain = engine in _PLAIN
         definition = "" if plain else f"a table of engine {engine}, whose rows may be those of others"
         return TableInfo(called, schema, table, columns, "table" if plain else "view", definition)
 
     def user_functions(self) -> list[str]:
         """Return the names of functions that users defined."""
-        (found,) = _columns(self.session, "SELECT DISTINCT lower(name) FROM system.functions WHERE origin != 'System'")
-        return sorted(found)
+        return self._functions("!=")
 
     def redefined(self) -> list[str]:
         """Return the built-in functions that a user's stands in for: one may be called FLOOR, though not floor."""
-        (found,) = _columns(self.session, "SELECT DISTINCT lower(name) FROM system.functions WHERE origin = 'System'")
-        return sorted(set(self.user_functions()) & set(found))
+        return sorted({*self._functions("!=")} & {*self._functions("=")})
 
     def aggregate(self, query: exp.Expr, tables: _Tables) -> Arrays:
         """Run one checked aggregate over private rows, with `tables` loaded as temporary tables for it."""
@@ -276,13 +274,20 @@ class ChdbEngine:
         if self.owned:
             guarded("close", self.session.close)
 
-    def _places(self) -> dict[str, tuple[str, str, str]]:
+    def _places(self) -> dict[str, tuple[str, ...]]:
         """Return database, name and engine of each table by what people call it."""
-        found = _columns(
-            self.session, "SELECT database, name, engine FROM system.tables WHERE NOT is_temporary ORDER BY ALL"
-        )
-        rows = [row for row in zip(*found, strict=True) if row[0].lower() not in _SYSTEM]
+        found = self._asked("SELECT database, name, engine FROM system.tables WHERE NOT is_temporary ORDER BY ALL")
+        rows = [row for row in found if row[0].lower() not in _SYSTEM]
         return {(row[1] if row[0] == self.home else f"{row[0]}.{row[1]}"): row for row in rows}
+
+    def _functions(self, origin: str) -> list[str]:
+        found = self._asked(f"SELECT DISTINCT lower(name) FROM system.functions WHERE origin {origin} 'System'")
+        return sorted(row[0] for row in found)
+
+    def _asked(self, statement: str) -> list[tuple[str, ...]]:
+        """Return the rows of a question to the catalog; settings of the caller's session have no say in them."""
+        with self.workspace() as here:
+            return here.asked(statement)
 
     def _beside(self) -> Any:
         """Return a connection with settings and temporary tables of its own; it is told the path that chDB was told."""
@@ -312,7 +317,8 @@ class ChdbWorkspace:
 
     def aggregate(self, query: exp.Expr, tables: _Tables) -> Arrays:
         """Run one checked aggregate over private or kept rows; its groups alone are fetched."""
-        return self.run(_COUNTING, query, tables, self._groups)
+        found = self.run(_COUNTING, query, tables, self._fetched)
+        return {name: np.asarray(found.column(name).to_numpy()) for name in found.column_names}
 
     def run(self, doing: str, query: exp.Expr, tables: _Tables, act: Callable[[exp.Expr], _Result]) -> _Result:
         """Do something with a query, with `tables` loaded for it and its MATERIALIZED parts worked out before."""
@@ -325,6 +331,11 @@ class ChdbWorkspace:
         finally:
             for table in [*once, *(self._names.pop(name) for name in tables)]:
                 self._drop(table)
+
+    def asked(self, statement: str) -> list[tuple[str, ...]]:
+        """Return the rows of a question to the catalog."""
+        found = guarded(_READING, lambda: self._session.query(statement, "ArrowTable"))
+        return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
     def shown(self, query: exp.Expr) -> pd.DataFrame:
         """Return a query's rows, with types that Arrow has no word for as text."""
@@ -344,10 +355,6 @@ class ChdbWorkspace:
     def close(self) -> None:
         """Let the connection go, and all temporary tables with it."""
         guarded(_COUNTING, self._session.close)
-
-    def _groups(self, query: exp.Expr) -> Arrays:
-        found = self._fetched(query)
-        return {name: np.asarray(found.column(name).to_numpy()) for name in found.column_names}
 
     def _fetched(self, query: exp.Expr) -> arrow.Table:
         return self._session.query(_rendered(query), "ArrowTable")
@@ -440,11 +447,6 @@ def _rendered(query: exp.Expr) -> str:
 
 def _engine(name: str) -> exp.Expr:
     return exp.EngineProperty(this=exp.to_identifier(name))
-
-
-def _columns(session: Any, statement: str) -> list[list[Any]]:
-    found = guarded(_READING, lambda: session.query(statement, "ArrowTable"))
-    return [column.to_pylist() for column in found.columns]
 
 
 def _column(name: str, kind: str) -> Column:

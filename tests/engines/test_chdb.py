@@ -174,6 +174,19 @@ def test_a_replaced_function_stops_a_run_before_it_is_charged(session: Any, name
         session.query(f"DROP FUNCTION {name}")
 
 
+def test_the_callers_settings_hide_no_function(session: Any, engine: Any) -> None:
+    """A limit of the session's would cut the list short."""
+    session.query("CREATE FUNCTION AAA AS (x) -> 1")
+    session.query("CREATE FUNCTION FLOOR AS (x) -> 1")
+    session.query("SET limit = 1")
+    try:
+        assert (engine.user_functions(), engine.redefined()) == (["aaa", "floor"], ["floor"])
+    finally:
+        session.query("SET limit = 0")
+        session.query("DROP FUNCTION AAA")
+        session.query("DROP FUNCTION FLOOR")
+
+
 def test_an_error_of_clickhouse_is_not_quoted(engine: Any) -> None:
     """Neither in the message nor in what is behind it; of private rows not even its kind."""
     failing = sqlglot.parse_one("SELECT throwIf(1, 'a secret') AS n", dialect="clickhouse")
