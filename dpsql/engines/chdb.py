@@ -181,9 +181,9 @@ class ChdbEngine:
         self.vocabulary = ChdbVocabulary()
         self.path = ledger.path
         self.own_dialect = ledger.own_dialect
-        told = "SELECT currentDatabase() AS home, path FROM system.disks WHERE name = 'default'"
-        told_so = guarded(_READING, lambda: session.query(told, "ArrowTable").to_pylist()[0])
-        self.home, folder = told_so["home"], told_so["path"]
+        where = "SELECT currentDatabase() AS home, path FROM system.disks WHERE name = 'default' LIMIT 1"
+        found = guarded(_READING, lambda: session.query(where, "ArrowTable").to_pylist()[0])
+        self.home, folder = found["home"], found["path"]
         self._paths = (":memory:", folder, folder.rstrip("/"))
 
     def __repr__(self) -> str:
@@ -221,18 +221,18 @@ class ChdbEngine:
         asked = exp.select("name", "type").from_("system.columns").order_by("position")
         own = [exp.column(one).eq(value) for one, value in (("database", schema), ("table", table))]
         asked = asked.where(*own, "default_kind NOT IN ('ALIAS', 'EPHEMERAL')")
-        columns = tuple(_column(*row) for row in self._asked(asked.sql(DIALECT)))
+        columns = tuple(_column(row["name"], row["type"]) for row in self._asked(asked))
         plain = engine in _PLAIN
         definition = "" if plain else f"a table of engine {engine}, whose rows may be those of others"
         return TableInfo(called, schema, table, columns, "table" if plain else "view", definition)
 
     def user_functions(self) -> list[str]:
         """Return the names of functions that users defined."""
-        return self._functions("!=")
+        return sorted(self._functions(system=False))
 
     def redefined(self) -> list[str]:
         """Return the built-in functions that a user's stands in for: one may be called FLOOR, though not floor."""
-        return sorted({*self._functions("!=")} & {*self._functions("=")})
+        return sorted(self._functions(system=False) & self._functions(system=True))
 
     def aggregate(self, query: exp.Expr, tables: _Tables) -> Arrays:
         """Run one checked aggregate over private rows, with `tables` loaded as temporary tables for it."""
@@ -274,20 +274,22 @@ class ChdbEngine:
         if self.owned:
             guarded("close", self.session.close)
 
-    def _places(self) -> dict[str, tuple[str, ...]]:
+    def _places(self) -> dict[str, tuple[str, str, str]]:
         """Return database, name and engine of each table by what people call it."""
-        found = self._asked("SELECT database, name, engine FROM system.tables WHERE NOT is_temporary ORDER BY ALL")
-        rows = [row for row in found if row[0].lower() not in _SYSTEM]
-        return {(row[1] if row[0] == self.home else f"{row[0]}.{row[1]}"): row for row in rows}
+        found = self._asked(exp.select("database", "name", "engine").from_("system.tables").where("NOT is_temporary"))
+        rows = [(row["database"], row["name"], row["engine"]) for row in found]
+        named = {(row[1] if row[0] == self.home else f"{row[0]}.{row[1]}"): row for row in sorted(rows)}
+        return {called: row for called, row in named.items() if row[0].lower() not in _SYSTEM}
 
-    def _functions(self, origin: str) -> list[str]:
-        found = self._asked(f"SELECT DISTINCT lower(name) FROM system.functions WHERE origin {origin} 'System'")
-        return sorted(row[0] for row in found)
+    def _functions(self, *, system: bool) -> set[str]:
+        origin = exp.column("origin").eq("System")
+        asked = exp.select("name").from_("system.functions").where(origin if system else exp.not_(origin))
+        return {row["name"].lower() for row in self._asked(asked)}
 
-    def _asked(self, statement: str) -> list[tuple[str, ...]]:
+    def _asked(self, query: exp.Select) -> list[dict[str, str]]:
         """Return the rows of a question to the catalog; settings of the caller's session have no say in them."""
         with self.workspace() as here:
-            return here.asked(statement)
+            return here.run(_READING, query, {}, here.fetched).to_pylist()
 
     def _beside(self) -> Any:
         """Return a connection with settings and temporary tables of its own; it is told the path that chDB was told."""
@@ -317,7 +319,7 @@ class ChdbWorkspace:
 
     def aggregate(self, query: exp.Expr, tables: _Tables) -> Arrays:
         """Run one checked aggregate over private or kept rows; its groups alone are fetched."""
-        found = self.run(_COUNTING, query, tables, self._fetched)
+        found = self.run(_COUNTING, query, tables, self.fetched)
         return {name: np.asarray(found.column(name).to_numpy()) for name in found.column_names}
 
     def run(self, doing: str, query: exp.Expr, tables: _Tables, act: Callable[[exp.Expr], _Result]) -> _Result:
@@ -332,20 +334,19 @@ class ChdbWorkspace:
             for table in [*once, *(self._names.pop(name) for name in tables)]:
                 self._drop(table)
 
-    def asked(self, statement: str) -> list[tuple[str, ...]]:
-        """Return the rows of a question to the catalog."""
-        found = guarded(_READING, lambda: self._session.query(statement, "ArrowTable"))
-        return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
+    def fetched(self, query: exp.Expr) -> arrow.Table:
+        """Return a query's rows."""
+        return self._session.query(_rendered(query), "ArrowTable")
 
     def shown(self, query: exp.Expr) -> pd.DataFrame:
         """Return a query's rows, with types that Arrow has no word for as text."""
         described = exp.Describe(this=exp.Subquery(this=query))
-        kinds = {row["name"]: row["type"] for row in self._fetched(described).to_pylist()}
+        kinds = {row["name"]: row["type"] for row in self.fetched(described).to_pylist()}
         odd = [exp.column(name, quoted=True) for name, kind in kinds.items() if _SHOWN.search(kind)]
         if odd:
             texts = [exp.alias_(exp.cast(one, exp.DataType.Type.TEXT), one.name, quoted=True) for one in odd]
             query = exp.select(exp.Star(replace=texts)).from_(exp.Subquery(this=query))
-        return self._fetched(query).to_pandas(integer_object_nulls=True)
+        return self.fetched(query).to_pandas(integer_object_nulls=True)
 
     def make(self, place: exp.Table, query: exp.Expr, properties: Sequence[exp.Expr]) -> None:
         """Create a table of a query's rows."""
@@ -355,9 +356,6 @@ class ChdbWorkspace:
     def close(self) -> None:
         """Let the connection go, and all temporary tables with it."""
         guarded(_COUNTING, self._session.close)
-
-    def _fetched(self, query: exp.Expr) -> arrow.Table:
-        return self._session.query(_rendered(query), "ArrowTable")
 
     def _load(self, name: str, columns: Any) -> None:
         table = exp.Anonymous(this="Python", expressions=[exp.column("given")])
@@ -401,7 +399,8 @@ class ChdbWorkspace:
 
         ClickHouse works a part out wherever it is named; numbers given to rows must not change while they are used.
         """
-        for part in list(_materialized(query)):
+        inner_first = sorted(query.find_all(exp.CTE), key=lambda one: -one.depth)
+        for part in [one for one in inner_first if one.args.get("materialized")]:
             above = part.parent
             assert isinstance(above, exp.With)
             earlier = above.expressions[: above.expressions.index(part)]
@@ -417,16 +416,8 @@ class ChdbWorkspace:
         return query
 
 
-def _materialized(node: exp.Expr) -> Iterator[exp.CTE]:
-    """Yield the MATERIALIZED parts of a query, those inside others and those before others first."""
-    for inner in node.iter_expressions():
-        yield from _materialized(inner)
-    if isinstance(node, exp.CTE) and node.args.get("materialized"):
-        yield node
-
-
 def _rendered(query: exp.Expr) -> str:
-    """Return a query's text; bits, and casts that must not fail, are functions there; counts are unsigned there.
+    """Return a query's text; in ClickHouse bits, and casts that must not fail, are functions, and counts unsigned.
 
     The query is changed. A column keeps its name, which would be `roots.node` where a join has another `node`.
     """
@@ -472,5 +463,6 @@ def _as_arrow(values: np.ndarray[Any, Any]) -> arrow.Array:
     if values.dtype.kind in "uifbM":
         return arrow.array(values)
     cells = [None if gone else value for gone, value in zip(pd.isna(values), values, strict=True)]
-    mixed = len({type(cell) for cell in cells} - {type(None)}) > 1
-    return arrow.array([cell if cell is None or not mixed else str(cell) for cell in cells])
+    if len({type(cell) for cell in cells if cell is not None}) == 1:
+        return arrow.array(cells)
+    return arrow.array([None if cell is None else str(cell) for cell in cells], arrow.string())
