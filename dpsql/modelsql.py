@@ -66,7 +66,7 @@ def render(model: Model, form: str, *, table: str, name: str | None = None, prob
     if engine.own_dialect != engine.dialect:
         raise UsageError(
             f'model "{model.name}" lies with the ledger, where SQL of {engine!r} cannot read it.',
-            hint="dpsql predict --into TABLE, or dpsql export --dialect spark",
+            hint=f"dpsql predict --into TABLE, or dpsql export --dialect {engine.dialect}",
         )
     vocabulary = engine.vocabulary
     if form == "table_macro" and not vocabulary.macros:

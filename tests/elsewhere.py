@@ -25,7 +25,7 @@ import pytest
 
 from dpsql.exportsql import script, statements
 from dpsql.model import Model
-from tests.servers import fresh_database, spark
+from tests.servers import chdb, fresh_database, spark
 
 KEY = "which_row"
 NAME = "moved"
@@ -164,12 +164,7 @@ class Clickhouse:
     }
 
     def __init__(self) -> None:
-        try:
-            from chdb.session import Session
-        except ImportError:
-            absent("clickhouse", "chdb is not installed")
-        self.folder = tempfile.mkdtemp()
-        self.session = Session(self.folder)
+        self.session = chdb()
 
     def fill(self, types: dict[str, str], rows: Rows) -> None:
         """Create the table, numbers and texts in hexadecimal."""
@@ -191,9 +186,10 @@ class Clickhouse:
         return [tuple(json.loads(line)) for line in str(found).split("\n") if line]
 
     def close(self) -> None:
-        """End the session."""
-        self.session.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Leave the session to the other tests of this process, without the model's tables."""
+        for kind, name in MADE:
+            self.session.query(f"DROP {kind} IF EXISTS {NAME}_{name}")
+        self.session.query("DROP TABLE IF EXISTS new_rows")
 
     @staticmethod
     def _cell(cell: Any) -> str:

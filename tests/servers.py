@@ -162,6 +162,18 @@ def spark() -> Any:
     return session
 
 
+@cache
+def chdb() -> Any:
+    """Start chDB inside this process, in memory, and return its session: a process has one, for all of its tests."""
+    try:
+        from chdb.session import Session
+    except ImportError:
+        absent("clickhouse", "chdb is not installed")
+    session = Session(":memory:")
+    atexit.register(session.close)
+    return session
+
+
 def _stop_postgres(command: list[str], folder: Path) -> None:
     subprocess.run(command, check=False, capture_output=True, timeout=60)
     shutil.rmtree(folder, ignore_errors=True)

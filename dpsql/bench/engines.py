@@ -3,7 +3,7 @@
 10 trees of depth 8, each row in one tree, through the kernel's own counting: statement, transfer and layout on the
 grid. CPU time is this process's and, where the server is on this machine, its own process's too; Spark's is not known.
 The first round is told apart: Spark compiles what it runs. The scratch table is made on the server from random numbers
-(for Spark: Parquet in a folder of its own) and dropped at the end.
+(for Spark and chDB in a folder of its own) and dropped at the end.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from dpsql.trees.grid import axes
 from dpsql.trees.grow import random_forest
 
 TREES, DEPTH = 10, 8
+_FOLDERS = ("spark://", "chdb://")
 NAME = "dpsql_bench"
 
 
@@ -40,18 +41,36 @@ NAME = "dpsql_bench"
 class Server:
     """How a server is measured.
 
-    `query` makes the rows of `bench/table.py`; `processes` finds the server's processes that work for dpsql, where they
-    can be found; `before` and `after` are run on the table when it is made, and at the end.
+    `query` makes the rows of `bench/table.py`; `inside`: it is a part of this process; `processes` finds the server's
+    processes that work for dpsql, where they can be found; `before` and `after` are run on the table when it is made,
+    and at the end.
     """
 
     query: str
+    inside: bool = False
     processes: str | None = None
     before: str | None = None
     after: str | None = None
 
 
 SERVERS = {
-    "duckdb": Server(""),  # this process itself
+    "duckdb": Server("", inside=True),
+    "clickhouse": Server(
+        """
+SELECT
+    randCanonical(0) AS number_0, randCanonical(1) AS number_1, randCanonical(2) AS number_2,
+    randCanonical(3) AS number_3, randCanonical(4) AS number_4, randCanonical(5) AS number_5,
+    randCanonical(6) AS number_6, randCanonical(7) AS number_7, randCanonical(8) AS number_8,
+    randCanonical(9) AS number_9,
+    concat('value ', toString(rand(10) % 5)) AS text_0,
+    concat('value ', toString(rand(11) % 8)) AS text_1,
+    concat('value ', toString(rand(12) % 16)) AS text_2,
+    concat('value ', toString(rand(13) % 40)) AS text_3,
+    if(randCanonical(14) < 0.3, 'yes', 'no') AS label
+FROM numbers({rows})
+""",
+        inside=True,
+    ),
     "postgres": Server(
         """
 SELECT
@@ -64,10 +83,10 @@ SELECT
     CASE WHEN random() < 0.3 THEN 'yes' ELSE 'no' END AS label
 FROM generate_series(1, {rows})
 """,
-        "SELECT pid FROM pg_stat_activity WHERE application_name = 'dpsql' AND datname = current_database()",
+        processes="SELECT pid FROM pg_stat_activity WHERE application_name = 'dpsql' AND datname = current_database()",
         # One process does the work, so that its clock tells all of it.
-        f"ALTER TABLE public.{NAME} SET (parallel_workers = 0)",
-        f"DROP TABLE public.{NAME}",
+        before=f"ALTER TABLE public.{NAME} SET (parallel_workers = 0)",
+        after=f"DROP TABLE public.{NAME}",
     ),
     "spark": Server(
         """
@@ -112,8 +131,8 @@ class Cost:
 
 def measure(target: str, sizes: Sequence[int], *, repeat: int) -> dict[str, object]:
     """Return the figures of a server and of DuckDB on tables of these sizes, as plain values."""
-    if not target.startswith(("postgresql://", "postgres://", "spark://")):
-        raise ParameterError("db", allowed="a server: postgresql://… or spark://…", given=target)
+    if not target.startswith(("postgresql://", "postgres://", *_FOLDERS)):
+        raise ParameterError("db", allowed="a server: postgresql://…, spark://… or chdb://", given=target)
     costs = [_measured(target, rows, repeat) for rows in sizes]
     figures = [{**asdict(cost), "cpu_ratio": cost.cpu_ratio, "wall_ratio": cost.wall_ratio} for cost in costs]
     return {"trees": TREES, "depth": DEPTH, "repeat": repeat, "sizes": figures}
@@ -152,7 +171,7 @@ def _counted(engine: Engine, source: Source, forest: Forest) -> tuple[float | No
 def _cpu(engine: Engine) -> float | None:
     """Return the CPU time so far of this process and of the server's that work for it; None where it is elsewhere."""
     server = SERVERS[engine.dialect]
-    if not server.query:
+    if server.inside:
         return time.process_time()
     if server.processes is None:
         return None
@@ -197,13 +216,14 @@ def _run(engine: Engine, statement: str | None) -> None:
 
 @contextmanager
 def _opened(target: str) -> Iterator[Engine]:
-    """Open a server; for Spark with a folder that goes at the end, inside the one that the target names if any."""
+    """Open a server; Spark or chDB with a folder that goes at the end, inside the one that the target names if any."""
     with ExitStack() as stack:
         ledger = None
-        if target.startswith("spark://"):
-            master, slash, folder = target.removeprefix("spark://").partition("/")
+        if target.startswith(_FOLDERS):
+            kind, _, rest = target.partition("://")
+            master, slash, folder = rest.partition("/")
             place = stack.enter_context(tempfile.TemporaryDirectory(dir=slash + folder or None))
-            target, ledger = f"spark://{master}{place}", ":memory:"
+            target, ledger = f"{kind}://{master}{place}", ":memory:"
         engine = open_engine(target, ledger=ledger)
         stack.callback(engine.close)
         yield engine

@@ -53,6 +53,10 @@ _FUNCTIONS = frozenset(
         "array_position",
         "monotonically_increasing_id",
         "nanvl",
+        # ClickHouse's.
+        "siphash64keyed",
+        "indexof",
+        "transform",
         "is_nan",
         "greatest",
         "least",

@@ -1,8 +1,9 @@
-"""Which engine a target means: a DuckDB file, files of Parquet and CSV, a server, or Spark with a ledger elsewhere."""
+"""Which engine a target means: a DuckDB file, files, a server, or Spark or chDB with a ledger elsewhere."""
 
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,13 @@ from dpsql.errors import DatabaseError, DatabaseReadOnly, ParameterError, UsageE
 
 _SERVERS = ("postgresql://", "postgres://")
 _CLUSTER = "spark://"
-_ALLOWED = "a path, a postgresql:// or spark:// URL, or a connection of DuckDB, psycopg, Ibis or Spark"
-_EXTRAS = {"postgres": ("PostgreSQL", "psycopg"), "spark": ("Spark", "pyspark and pyarrow")}
+_FOLDER = "chdb://"
+_ALLOWED = "a path, a postgresql://, spark:// or chdb:// URL, or a connection of DuckDB, psycopg, Ibis, Spark or chDB"
+_EXTRAS = {
+    "postgres": ("PostgreSQL", "psycopg"),
+    "spark": ("Spark", "pyspark and pyarrow"),
+    "chdb": ("chDB", "chdb and pyarrow"),
+}
 
 
 def open_engine(
@@ -27,12 +33,14 @@ def open_engine(
     wait: float = 2.0,
     ledger: str | Path | None = None,
 ) -> Engine:
-    """Open what a target names, or wrap a connection. `ledger` says where the ledger of files or of Spark lies."""
+    """Open what a target names, or wrap a connection. `ledger` says where the ledger of files, Spark or chDB lies."""
     driver = str(type(target).__module__).split(".")[0]
     if driver == "ibis":
         target, driver = _behind(target)
     if driver == "pyspark" or (isinstance(target, str) and target.startswith(_CLUSTER)):
         return _open_spark(target, read_only=read_only, wait=wait, ledger=ledger)
+    if driver == "chdb" or (isinstance(target, str) and target.startswith(_FOLDER)):
+        return _open_chdb(target, read_only=read_only, wait=wait, ledger=ledger)
     if driver == "psycopg":
         return _own_ledger(ledger) or _extra("postgres").adopt(target)
     if isinstance(target, duckdb.Connection):
@@ -67,7 +75,7 @@ def _own_ledger(ledger: str | Path | None) -> Any:
     if ledger is not None:
         raise ParameterError(
             "ledger",
-            allowed="given only for files and Spark, which cannot keep one themselves",
+            allowed="given only for files, Spark and chDB, which cannot keep one themselves",
             given=str(ledger),
             hint="leave it out: a database has its own ledger",
         )
@@ -88,23 +96,35 @@ def _open_files(target: Path, *, read_only: bool, wait: float, ledger: str | Pat
 
 def _open_spark(target: Any, *, read_only: bool, wait: float, ledger: str | Path | None) -> Engine:
     """Open the ledger first: where it cannot be reached, Spark is not started."""
+    book, spark = _book("Spark", "spark", read_only=read_only, wait=wait, ledger=ledger)
+    with ExitStack() as undo:
+        undo.callback(book.close)
+        opened = spark.open_cluster(target, book, wait=wait) if isinstance(target, str) else spark.adopt(target, book)
+        undo.pop_all()
+    return opened
+
+
+def _open_chdb(target: Any, *, read_only: bool, wait: float, ledger: str | Path | None) -> Engine:
+    """Open the ledger first: where it cannot be reached, chDB is not started."""
+    book, chdb = _book("chDB", "chdb", read_only=read_only, wait=wait, ledger=ledger)
+    with ExitStack() as undo:
+        undo.callback(book.close)
+        opened = chdb.open_folder(target, book) if isinstance(target, str) else chdb.adopt(target, book)
+        undo.pop_all()
+    return opened
+
+
+def _book(what: str, extra: str, *, read_only: bool, wait: float, ledger: str | Path | None) -> tuple[Engine, Any]:
+    """Return the database that keeps the ledger of one without transactions, and the module of that one."""
     if ledger is None:
         raise UsageError(
-            "Spark has no transactions, so its ledger and models must be kept elsewhere.",
+            f"{what} has no transactions, so its ledger and models must be kept elsewhere.",
             hint="--ledger FILE.duckdb, or --ledger postgresql://… (ledger=… in Python)",
         )
-    if str(ledger).startswith(_CLUSTER):
+    if str(ledger).startswith((_CLUSTER, _FOLDER)):
         raise ParameterError("ledger", allowed="a DuckDB file or a postgresql:// URL", given=str(ledger))
-    spark = _extra("spark")
-    book = open_engine(ledger, create=not read_only, read_only=read_only, wait=wait)
-    done = False
-    try:
-        opened = spark.open_cluster(target, book, wait=wait) if isinstance(target, str) else spark.adopt(target, book)
-        done = True
-    finally:
-        if not done:
-            book.close()
-    return opened
+    module = _extra(extra)
+    return open_engine(ledger, create=not read_only, read_only=read_only, wait=wait), module
 
 
 def _extra(name: str) -> Any:

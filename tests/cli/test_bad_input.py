@@ -125,8 +125,8 @@ def test_bad_input_has_its_own_message(cli: Cli, path: Path, words: tuple[str, .
         ("none/missing.duckdb", 4, "there is no database file"),
         (".", 4, "there is no Parquet or CSV file"),
         ("notes.txt", 4, "cannot be opened as a DuckDB database"),
-        ("", 2, "db must be a path, a postgresql:// or spark:// URL"),
-        ("n" * 300, 2, "db must be a path, a postgresql:// or spark:// URL"),
+        ("", 2, "db must be a path, a postgresql://, spark:// or chdb:// URL"),
+        ("n" * 300, 2, "db must be a path, a postgresql://, spark:// or chdb:// URL"),
     ],
 )
 def test_a_file_that_is_no_database(cli: Cli, db: str, code: int, message: str) -> None:

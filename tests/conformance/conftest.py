@@ -9,10 +9,11 @@ import pytest
 from dpsql.engines.base import Engine
 from dpsql.engines.duckdb import open_file
 from dpsql.engines.opening import open_engine
-from tests.servers import fresh_database, spark
+from tests.servers import chdb, fresh_database, spark
 
 #: How to open an empty database of each engine.
 OPEN: dict[str, Callable[[], Engine]] = {
+    "chdb": lambda: open_engine(chdb(), ledger=":memory:"),
     "duckdb": lambda: open_file(":memory:"),
     "postgres": lambda: open_engine(fresh_database()),
     "spark": lambda: open_engine(spark(), ledger=":memory:"),

@@ -26,6 +26,11 @@ NEAREST = {
         "INTEGER": "int", "BIGINT": "bigint", "HUGEINT": "decimal(38,0)", "FLOAT": "float", "DOUBLE": "double",
         "VARCHAR": "string", "BOOLEAN": "boolean", "DECIMAL(18,3)": "decimal(18,3)",
     },
+    "clickhouse": {
+        "TINYINT": "Int8", "SMALLINT": "Int16", "INTEGER": "Int32", "BIGINT": "Int64", "HUGEINT": "Int128",
+        "UTINYINT": "UInt8", "USMALLINT": "UInt16", "UINTEGER": "UInt32", "UBIGINT": "UInt64", "UHUGEINT": "UInt128",
+        "FLOAT": "Float32", "DOUBLE": "Float64", "VARCHAR": "String", "BOOLEAN": "Bool", "DATE": "Date32",
+    },
 }  # fmt: skip
 
 
@@ -50,6 +55,9 @@ def put(engine: Engine, name: str, made: Table) -> None:
     """Create a table with these rows; in Spark, where statements are slow, a temporary view of them."""
     if engine.dialect == "spark":
         _view(engine, name, made)
+        return
+    if engine.dialect == "clickhouse":
+        _clickhouse(engine, name, made)
         return
     kinds = {column: _enum(engine, kind) or own_type(kind, engine.dialect) for column, kind in made.types.items()}
     columns = ", ".join(f"{quote(column)} {kind}" for column, kind in kinds.items())
@@ -77,6 +85,41 @@ def _view(engine: Any, name: str, made: Table) -> None:
         columns.append([value if value is None or not exact else Decimal(value) for value in made.columns[column]])
     rows = list(zip(*columns, strict=True))
     engine.session.createDataFrame(rows, StructType(fields)).createOrReplaceTempView(name)
+
+
+def _clickhouse(engine: Any, name: str, made: Table) -> None:
+    """Create the table from Arrow; wide numbers and dates go in as texts, and stay so where they are out of range."""
+    import pyarrow
+
+    kinds, columns = {}, {}
+    for column, kind in made.types.items():
+        values = made.columns[column]
+        far = kind == "DATE" and any(day is not None and not 1900 <= day.year < 2300 for day in values)
+        own = "String" if far else _enum8(kind) or own_type(kind, "clickhouse")
+        kinds[column] = own if own.startswith("Nullable") else f"Nullable({own})"
+        plain = own in ("Float32", "Float64", "Bool", "String") and not far
+        cells = values if plain else [None if value is None else str(value) for value in values]
+        columns[column] = pyarrow.array(
+            cells, None if plain and any(c is not None for c in cells) else pyarrow.string()
+        )
+    whole = pyarrow.table(columns)
+    full = f"{quote(engine.home)}.{quote(name)}"
+    listed = ", ".join(f"{_escaped(column)} {kind}" for column, kind in kinds.items())
+    engine.session.query(f"DROP TABLE IF EXISTS {full}")
+    engine.session.query(f"CREATE TABLE {full} ({listed}) ENGINE = MergeTree ORDER BY tuple()")
+    assert whole.num_rows == len(made.rows)
+    engine.session.query(f"INSERT INTO {full} SELECT * FROM Python(whole)")
+
+
+def _escaped(column: str) -> str:
+    return quote(column).replace("\\", "\\\\")
+
+
+def _enum8(kind: str) -> str | None:
+    if not kind.startswith("ENUM"):
+        return None
+    labels = sqlglot.exp.DataType.build(kind, dialect="duckdb").expressions
+    return f"Enum16({', '.join(label.sql('clickhouse') for label in labels)})"
 
 
 def source_in(engine: Engine, schema: Schema, name: str) -> Source:
