@@ -141,7 +141,7 @@ class ChdbVocabulary:
         """Return `CAST(bitAnd(bitShiftRight(plane, cell), 1) AS Int32)`."""
         moved = exp.BitwiseRightShift(this=plane, expression=cell)
         found = exp.BitwiseAnd(this=exp.Paren(this=moved), expression=exp.Literal.number(1))
-        return exp.Cast(this=found, to=exp.DataType.build("INT"))
+        return exp.Cast(this=found, to=exp.DataType(this=exp.DataType.Type.INT))
 
     def number(self, value: exp.Expr, *, decimal: bool) -> exp.Expr:
         """Return the value cast to Float64: every number of 76 digits fits."""
