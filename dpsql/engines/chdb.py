@@ -23,6 +23,7 @@ from chdb.session import Session
 from sqlglot import exp
 
 from dpsql.engines.base import Arrays, Column, Engine, Health, TableInfo, Transaction
+from dpsql.engines.materialized import worked_out
 from dpsql.errors import DatabaseError, QueryFailed
 
 _Result = TypeVar("_Result")
@@ -328,7 +329,7 @@ class ChdbWorkspace:
             self._load(name, columns)
         once: list[str] = []
         try:
-            ready = self._worked_out(doing, self._placed(query.copy()), once)
+            ready = worked_out(self._placed(query.copy()), lambda part: self._once(doing, part, once))
             return guarded(doing, lambda: act(ready))
         finally:
             for table in [*once, *(self._names.pop(name) for name in tables)]:
@@ -394,26 +395,11 @@ class ChdbWorkspace:
                 table.replace(exp.alias_(found, table.alias_or_name, table=True, quoted=True))
         return query
 
-    def _worked_out(self, doing: str, query: exp.Expr, once: list[str]) -> exp.Expr:
-        """Return a query whose MATERIALIZED parts are tables of rows worked out before.
-
-        ClickHouse works a part out wherever it is named; numbers given to rows must not change while they are used.
-        """
-        inner_first = sorted(query.find_all(exp.CTE), key=lambda one: -one.depth)
-        for part in [one for one in inner_first if one.args.get("materialized")]:
-            above = part.parent
-            assert isinstance(above, exp.With)
-            earlier = above.expressions[: above.expressions.index(part)]
-            body = exp.select("*").from_(exp.to_identifier(part.alias))
-            body.set("with_", exp.With(expressions=[one.copy() for one in (*earlier, part)]))
-            for one in body.args["with_"].expressions:
-                one.set("materialized", None)
-            guarded(doing, lambda body=body: self._store("once", body))  # type: ignore[misc]
-            once.append(self._names.pop("once"))
-            part.set("this", exp.select("*").from_(exp.table_(once[-1], quoted=True)))
-            part.set("materialized", None)
-            part.args["alias"].set("columns", None)
-        return query
+    def _once(self, doing: str, query: exp.Select, once: list[str]) -> exp.Select:
+        """Work a query out now, and return the one that reads its rows."""
+        guarded(doing, lambda: self._store("once", query))
+        once.append(self._names.pop("once"))
+        return exp.select("*").from_(exp.table_(once[-1], quoted=True))
 
 
 def _rendered(query: exp.Expr) -> str:

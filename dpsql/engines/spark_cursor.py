@@ -21,6 +21,7 @@ from sqlglot import exp
 
 from dpsql.engines import spark_bridge
 from dpsql.engines.base import Arrays, Engine
+from dpsql.engines.materialized import worked_out
 from dpsql.engines.spark_vocabulary import DIALECT
 from dpsql.errors import QueryFailed
 
@@ -159,7 +160,8 @@ class SparkWorkspace:
             self._load(name, columns)
         once: list[Any] = []
         try:
-            text = _rendered(self._worked_out(doing, self._placed(query.copy()), once), nested=nested)
+            ready = worked_out(self._placed(query.copy()), lambda part: self._stored(doing, part, once))
+            text = _rendered(ready, nested=nested)
             return guarded(doing, lambda: act(self._session.sql(text)))
         finally:
             for frame in once:
@@ -204,35 +206,13 @@ class SparkWorkspace:
             table.replace(exp.alias_(exp.to_table(self._views[name]), table.alias_or_name, table=True, quoted=True))
         return query
 
-    def _worked_out(self, doing: str, query: exp.Expr, once: list[Any]) -> exp.Expr:
-        """Return a query whose MATERIALIZED parts, which Spark has no word for, are views of rows worked out before.
-
-        Numbers given to rows must not change while they are used.
-        """
-        for part in list(_materialized(query)):
-            above = part.parent
-            assert isinstance(above, exp.With)
-            earlier = above.expressions[: above.expressions.index(part)]
-            body = exp.select("*").from_(exp.to_identifier(part.alias))
-            body.set("with_", exp.With(expressions=[one.copy() for one in (*earlier, part)]))
-            for one in body.args["with_"].expressions:
-                one.set("materialized", None)
-            text = _rendered(body)
-            frame = guarded(doing, lambda text=text: spark_bridge.fixed(self._session.sql(text)))  # type: ignore[misc]
-            once.append(frame)
-            self._show("once", frame)
-            part.set("this", exp.select("*").from_(exp.to_identifier(self._views["once"])))
-            part.set("materialized", None)
-            part.args["alias"].set("columns", None)
-        return query
-
-
-def _materialized(node: exp.Expr) -> Iterator[exp.CTE]:
-    """Yield the MATERIALIZED parts of a query, those inside others and those before others first."""
-    for inner in node.iter_expressions():
-        yield from _materialized(inner)
-    if isinstance(node, exp.CTE) and node.args.get("materialized"):
-        yield node
+    def _stored(self, doing: str, query: exp.Select, once: list[Any]) -> exp.Select:
+        """Work a query out now, and return the one that reads its rows."""
+        text = _rendered(query)
+        frame = guarded(doing, lambda: spark_bridge.fixed(self._session.sql(text)))
+        once.append(frame)
+        self._show("once", frame)
+        return exp.select("*").from_(exp.to_identifier(self._views["once"]))
 
 
 def _rendered(query: exp.Expr, *, nested: bool = False) -> str:
