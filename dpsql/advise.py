@@ -160,8 +160,8 @@ def advise_table(
     """Return advice for a registered table. Free, unless `buy` is an epsilon for its size, which is charged first."""
     if rows is not None and buy is not None:
         raise UsageError("a size is guessed or bought, not both.", hint="leave out rows or buy")
-    if request_id is not None and (buy is None or request_id == ""):
-        raise ParameterError("request_id", allowed="text, not empty, and only with buy", given=request_id)
+    if request_id is not None and buy is None:
+        raise ParameterError("request_id", allowed="given only with buy", given=request_id)
     dataset = find(engine, ledger, table)
     free = advise(dataset.schema, epsilon=epsilon, rows=rows, majority=majority)
     bought = None

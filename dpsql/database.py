@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpsql import methods, party, shelf
+from dpsql import books, methods, party, shelf
 from dpsql import predict_private as batching
 from dpsql import register as registering
 from dpsql import train as training
@@ -21,16 +21,15 @@ from dpsql.doctor import examine
 from dpsql.draft import draft
 from dpsql.engines.base import Engine, Health
 from dpsql.engines.opening import open_engine
-from dpsql.errors import NotPrivate, ParameterError, UsageError
+from dpsql.errors import ParameterError
 from dpsql.evaluate import evaluate
-from dpsql.evaluate_private import evaluate_private, plan_evaluation
+from dpsql.evaluate_private import charged_table, evaluate_private, plan_evaluation
 from dpsql.explain import Explanation, explain
 from dpsql.init import Prepared, init
-from dpsql.kernel.dataset import Dataset, exposed, find, registered, scope
+from dpsql.kernel.dataset import Dataset, find
 from dpsql.kernel.ids import add_row_ids
-from dpsql.kernel.noise import approximate
 from dpsql.kernel.plan import Plan
-from dpsql.ledger import Budget, Ledger, format_delta, format_epsilon, parse_delta, parse_epsilon
+from dpsql.ledger import Budget, Ledger
 from dpsql.methods.batches import BATCH
 from dpsql.model import Model
 from dpsql.predict_private import Structure
@@ -156,23 +155,9 @@ class Database:
         Kind "label" is a budget of its own, for methods that protect labels alone, where features are public. So is
         kind "approximate", for runs with a delta: all of them together are then (cap, delta)-private.
         """
-        dataset = find(self.engine, self.book, table)
-        if kind == "label" and not dataset.schema.public_features:
-            raise NotPrivate(
-                f'the features of "{dataset.table}" are private, so protecting labels alone is not enough.',
-                hint="declare public_features: true in its schema, if they are public",
-            )
-        if (kind == "approximate" and cap is not None) != (delta is not None):
-            allowed = "given for kind approximate, and for no other"
-            raise ParameterError("delta", allowed=allowed, given=delta, hint="--kind approximate --delta 1e-6")
-        nano = None if cap is None else parse_epsilon(cap, "cap")
-        details: dict[str, str] = {}
-        if nano is not None and delta is not None:
-            allowance = approximate(nano, parse_delta(delta))
-            details = {"epsilon": format_epsilon(nano), "delta": format_delta(allowance.delta)}
-            nano = allowance.nano_rho
-        self.book.set_cap(dataset.id, nano, self.who, analyst=analyst, kind=kind, details=details)
-        return self.book.budget(dataset.id, kind)
+        return registering.set_cap(
+            self.engine, self.book, table, cap, who=self.who, analyst=analyst, kind=kind, delta=delta
+        )
 
     def accept(self) -> None:
         """Take the ledger as it stands for the truth, after a restored backup or a lost receipt."""
@@ -209,11 +194,7 @@ class Database:
 
     def tune(self, table: str, method: str, *, epsilon: object = 1, rows: int | None = None) -> Tuned:
         """Return the noise on leaves and votes over a grid of settings, one of them picked. Free, and reads no row."""
-        schema = find(self.engine, self.book, table).schema
-        size = rows or schema.rows
-        if size is None:
-            raise UsageError("tuning weighs noise against rows, and nobody told how many there are.", hint="rows=N")
-        return tune(schema, method, epsilon=epsilon, rows=size)
+        return tune(find(self.engine, self.book, table).schema, method, epsilon=epsilon, rows=rows)
 
     def plan_advice(self, table: str, *, buy: object) -> Plan:
         """Return what buying a table's size for `advise` would ask and cost. Reads no row, charges nothing."""
@@ -259,8 +240,6 @@ class Database:
 
         With `delta` the run is (epsilon, delta)-private and pays from a budget of kind "approximate".
         """
-        if request_id == "":  # an unset variable in a script: its second run would charge again
-            raise ParameterError("request_id", allowed="text, not empty", given=request_id)
         model = training.train(
             self.engine,
             self.book,
@@ -328,9 +307,7 @@ class Database:
 
     def models(self) -> pd.DataFrame:
         """Return the stored models, one row each."""
-        columns = ["name", "method", "table_name", "trees", "depth", "leaves", "epsilon", "created_at", "digest"]
-        rows = [{name: row[name] for name in columns} for row in shelf.listed(self.engine)]
-        return pd.DataFrame(rows, columns=columns).rename(columns={"table_name": "table"})
+        return shelf.shown(self.engine)
 
     def model(self, name: str) -> Model:
         """Return a stored model by its name."""
@@ -359,9 +336,7 @@ class Database:
             if request_id is not None:
                 raise ParameterError("request_id", allowed="given only with epsilon", given=request_id)
             return evaluate(found, data)
-        if request_id == "":
-            raise ParameterError("request_id", allowed="text, not empty", given=request_id)
-        table = self._charged_table(data)
+        table = charged_table(self.engine, self.book, data)
         return evaluate_private(
             self.engine, self.book, found, table, epsilon=epsilon, who=self.who, request_id=request_id
         )
@@ -389,8 +364,6 @@ class Database:
         request_id: str | None = None,
     ) -> Model:
         """Label a batch of new rows under a charged budget; `predict` of the returned model reads them, for free."""
-        if request_id == "":
-            raise ParameterError("request_id", allowed="text, not empty", given=request_id)
         return batching.predict_private(
             self, structure, data, epsilon=epsilon, way=way, name=name, request_id=request_id
         )
@@ -398,77 +371,27 @@ class Database:
     def plan_evaluation(self, model: str | Model, table: str, *, epsilon: object) -> Plan:
         """Return what an evaluation on a private registered table would ask and cost. Reads no row, charges nothing."""
         found = self.model(model) if isinstance(model, str) else model.within(self)
-        return plan_evaluation(self.engine, self.book, found, self._charged_table(table), epsilon=epsilon)
-
-    def _charged_table(self, data: object) -> str:
-        """Return the name of a table that epsilon is asked for; a DataFrame or a public table needs none."""
-        if not isinstance(data, str):
-            raise ParameterError("epsilon", allowed="given only with a private registered table", given="a DataFrame")
-        info = self.engine.table(data)
-        if info is not None and exposed(self.engine, self.book, info) is None:
-            raise UsageError(f'"{info.name}" is not a registered private table.', hint="leave out epsilon: it is free")
-        return data
+        paying = charged_table(self.engine, self.book, table)
+        return plan_evaluation(self.engine, self.book, found, paying, epsilon=epsilon)
 
     # The ledger.
 
     def ledger(self, table: str | None = None) -> pd.DataFrame:
         """Return the ledger's entries, one row each, oldest first."""
-        dataset = find(self.engine, self.book, table).id if table is not None else None
-        return pd.DataFrame([_ledger_row(entry) for entry in self.book.entries(dataset)], columns=list(_LEDGER_COLUMNS))
+        return books.entries(self.engine, self.book, table)
 
     def budget(self, table: str, kind: str = "pure") -> Budget:
         """Return a table's cap, what is spent and what is left, of one kind."""
-        known = registered(self.book)
-        dataset = known.get(table.lower()) or find(self.engine, self.book, table)
-        if kind != "pure" and kind not in self.book.kinds(dataset.id):
-            return Budget(dataset.id, dataset.table, kind, cap=0, whole=0, spent=0)
-        return self.book.budget(dataset.id, kind)
+        return books.budget(self.engine, self.book, table, kind)
 
     def spent_on(self, table: str, batch: str | None = None, kind: str = "pure") -> int:
         """Return what the rows of a batch (or of the whole table) have lost so far, in nano-epsilon (or nano-rho)."""
-        budget, where = self.budget(table, kind), scope(find(self.engine, self.book, table), batch)
-        share = next((one.spent for one in budget.scopes if one.name == where), 0)
-        return budget.whole + share if where else budget.spent
+        return books.spent_on(self.engine, self.book, table, batch, kind)
 
     def budgets(self) -> list[Budget]:
         """Return the budgets of all registered tables, of every kind that was opened."""
-        return [
-            self.book.budget(dataset.id, kind)
-            for dataset in registered(self.book).values()
-            for kind in self.book.kinds(dataset.id)
-        ]
+        return books.budgets(self.book)
 
     def verify(self) -> list[str]:
         """Return one sentence for each thing in the ledger that does not hold; [] when it is sound."""
         return self.book.verify()
-
-
-_LEDGER_COLUMNS = (
-    "entry", "event", "state", "when", "who", "table", "method", "kind", "epsilon", "cap", "delta", "rho", "neighbours",
-    "request_id", "hash",
-)  # fmt: skip
-
-
-def _ledger_row(entry: Any) -> dict[str, Any]:
-    from dpsql.ledger.budget import amount_text
-
-    charged, capped = entry.event == "reserve", entry.event in ("register", "cap")
-    declared = (entry.plan if charged else entry.details) if entry.kind == "approximate" else {}
-    amount = entry.epsilon if charged else amount_text(entry.cap) if capped else ""
-    return {
-        "entry": entry.entry_id,
-        "event": entry.event,
-        "state": entry.state,
-        "when": entry.recorded_at,
-        "who": entry.who,
-        "table": entry.table,
-        "method": entry.method,
-        "kind": entry.kind,
-        "epsilon": declared.get("epsilon", entry.epsilon) if charged else "",
-        "cap": declared.get("epsilon", amount) if capped else "",
-        "delta": declared.get("delta", ""),
-        "rho": amount if entry.kind == "approximate" else "",
-        "neighbours": entry.neighbours,
-        "request_id": entry.request_id or "",
-        "hash": entry.hash,
-    }

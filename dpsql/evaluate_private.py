@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import secrets
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,10 +17,10 @@ from numpy.typing import NDArray
 
 from dpsql import sqlfiles
 from dpsql.engines.base import Engine, Transaction
-from dpsql.errors import DpsqlError, SchemaError, UsageError
+from dpsql.errors import DpsqlError, ParameterError, SchemaError, UsageError
 from dpsql.evaluate import Evaluation, known
 from dpsql.intervals import NoisyFigures, figures
-from dpsql.kernel.dataset import Dataset, find
+from dpsql.kernel.dataset import Dataset, exposed, find
 from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.run import charge_for, run
 from dpsql.kernel.session import Session
@@ -53,7 +52,7 @@ def evaluate_private(
 ) -> Evaluation:
     """Charge epsilon, count on the private rows, and return the figures with their intervals."""
     asked = _asked(engine, ledger, model, table, epsilon)
-    charge = charge_for(asked.dataset, asked.plan, who=who, request_id=request_id or secrets.token_hex(16))
+    charge = charge_for(asked.dataset, asked.plan, who=who, request_id=request_id)
     if ledger.find_request(charge.request_id) is not None:
         return _stored(engine, asked, ledger.reserve(charge))
     _install(engine, ledger)
@@ -177,3 +176,13 @@ def _install(engine: Engine, ledger: Ledger) -> None:
 
 
 _INSTALLED = "SELECT 1 FROM information_schema.tables WHERE table_schema = 'dpsql' AND table_name = 'evaluation'"
+
+
+def charged_table(engine: Engine, book: Ledger, data: object) -> str:
+    """Return the name of a table that epsilon is asked for; a DataFrame or a public table needs none."""
+    if not isinstance(data, str):
+        raise ParameterError("epsilon", allowed="given only with a private registered table", given="a DataFrame")
+    info = engine.table(data)
+    if info is not None and exposed(engine, book, info) is None:
+        raise UsageError(f'"{info.name}" is not a registered private table.', hint="leave out epsilon: it is free")
+    return data

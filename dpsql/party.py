@@ -12,7 +12,6 @@ every person is in all tables, the epsilons **add up**, and the certificate says
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -84,7 +83,7 @@ def contribute(
     if _shared(dataset.schema) != schema:
         raise SchemaError(f'the structure was made for another schema than that of "{dataset.table}".')
     plan = counting_plan(dataset.schema, forest, parse_epsilon(epsilon), {"structure": digest})
-    charge = charge_for(dataset, plan, who=who, request_id=request_id or secrets.token_hex(16))
+    charge = charge_for(dataset, plan, who=who, request_id=request_id)
     job = Job(dataset, plan, charge, name=name, base=dataset.table, notes={"structure": digest})
 
     def ask(session: Session) -> VotingForest:

@@ -8,7 +8,6 @@ what trees look like: the registered table and the parameters of the matrix rand
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,8 +108,7 @@ def predict_private(
 ) -> Model:
     """Charge epsilon for a batch, and return the stored model whose predictions for it were asked for."""
     dataset, prepared = _prepared(database, given, data, epsilon, way)
-    request = request_id or secrets.token_hex(16)
-    charge = charge_for(dataset, prepared.plan, who=database.who, request_id=request)
+    charge = charge_for(dataset, prepared.plan, who=database.who, request_id=request_id)
     notes = {"batch": {"rows": prepared.plan.parameters["batch_rows"], "data": str(data), "way": way}}
     job = Job(dataset, prepared.plan, charge, name=name, base=f"{dataset.table}_batch", notes=notes)
     return carry_out(database.engine, database.book, job, ask=prepared.ask).within(database)

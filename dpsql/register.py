@@ -1,4 +1,4 @@
-"""Registers a private table: its public schema and its cap become a dataset with a budget. The owner's act.
+"""Registers a private table: its public schema and its cap become a dataset with a budget; sets caps. The owner's acts.
 
 Registering looks at the catalog alone: the table and the columns exist and their types fit. It reads no row.
 """
@@ -12,9 +12,10 @@ from typing import Any
 
 from dpsql import schemafile
 from dpsql.engines.base import Engine
-from dpsql.errors import ParameterError, UsageError
-from dpsql.kernel.dataset import Dataset, columns_used, registered, resolve
-from dpsql.ledger import Ledger, parse_epsilon
+from dpsql.errors import NotPrivate, ParameterError, UsageError
+from dpsql.kernel.dataset import Dataset, columns_used, find, registered, resolve
+from dpsql.kernel.noise import approximate
+from dpsql.ledger import Budget, Ledger, format_delta, format_epsilon, parse_delta, parse_epsilon
 from dpsql.schema import Schema, Unit
 
 
@@ -64,3 +65,37 @@ def _earlier(ledger: Ledger, name: str, base: str, unit: Unit, *, replace: bool)
             hint="keep the privacy unit",
         )
     return earlier
+
+
+def set_cap(
+    engine: Engine,
+    book: Ledger,
+    table: str,
+    cap: object | None,
+    *,
+    who: str,
+    analyst: str | None = None,
+    kind: str = "pure",
+    delta: object | None = None,
+) -> Budget:
+    """Set a dataset's cap, or one analyst's cap under it, and return the budget.
+
+    A delta makes it a cap of kind "approximate", kept as the zero-concentrated allowance that both together give.
+    """
+    dataset = find(engine, book, table)
+    if kind == "label" and not dataset.schema.public_features:
+        raise NotPrivate(
+            f'the features of "{dataset.table}" are private, so protecting labels alone is not enough.',
+            hint="declare public_features: true in its schema, if they are public",
+        )
+    if (kind == "approximate" and cap is not None) != (delta is not None):
+        allowed = "given for kind approximate, and for no other"
+        raise ParameterError("delta", allowed=allowed, given=delta, hint="--kind approximate --delta 1e-6")
+    nano = None if cap is None else parse_epsilon(cap, "cap")
+    details: dict[str, str] = {}
+    if nano is not None and delta is not None:
+        allowance = approximate(nano, parse_delta(delta))
+        details = {"epsilon": format_epsilon(nano), "delta": format_delta(allowance.delta)}
+        nano = allowance.nano_rho
+    book.set_cap(dataset.id, nano, who, analyst=analyst, kind=kind, details=details)
+    return book.budget(dataset.id, kind)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from dpsql import sqlfiles
 from dpsql.engines.base import Conflict, Engine, Transaction
@@ -108,6 +109,13 @@ def listed(engine: Engine) -> list[dict[str, Any]]:
         return []
     with engine.transaction() as transaction:
         return transaction.rows(_LIST)
+
+
+def shown(engine: Engine) -> pd.DataFrame:
+    """Return the same as people read it."""
+    columns = ["name", "method", "table_name", "trees", "depth", "leaves", "epsilon", "created_at", "digest"]
+    rows = [{name: row[name] for name in columns} for row in listed(engine)]
+    return pd.DataFrame(rows, columns=columns).rename(columns={"table_name": "table"})
 
 
 def load(engine: Engine, name: str) -> Model:

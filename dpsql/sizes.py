@@ -7,7 +7,6 @@ nothing, and whoever asks for advice later has the last one for free.
 from __future__ import annotations
 
 import hashlib
-import secrets
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,7 +44,7 @@ def buy_size(
 ) -> BoughtSize:
     """Charge epsilon, count the rows with noise, keep the number, and return it."""
     plan = plan_size(dataset, epsilon=epsilon)
-    charge = charge_for(dataset, plan, who=who, request_id=request_id or secrets.token_hex(16))
+    charge = charge_for(dataset, plan, who=who, request_id=request_id)
     if ledger.find_request(charge.request_id) is not None:
         return _stored(engine, ledger.reserve(charge))
     _install(engine, ledger)

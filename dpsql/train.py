@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -100,8 +99,7 @@ def train(
     nano_epsilon = parse_epsilon(epsilon)
     dataset = find(engine, ledger, table)
     found, other = planned(engine, ledger, dataset, method, nano_epsilon, parameters, delta)
-    request = request_id or secrets.token_hex(16)
-    charge = charge_for(dataset, found, who=who, request_id=request, batch=batch, other=other)
+    charge = charge_for(dataset, found, who=who, request_id=request_id, batch=batch, other=other)
     job = Job(dataset, found, charge, batch, name=name, base=dataset.table, other=other)
     return carry_out(engine, ledger, job, ask=methods.get(found.method).train)
 

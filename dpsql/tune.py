@@ -94,16 +94,27 @@ class Tuned:
 
 
 def tune(
-    schema: Schema, method: str, *, epsilon: object, rows: int, progress: Callable[[str], None] = lambda what: None
+    schema: Schema,
+    method: str,
+    *,
+    epsilon: object,
+    rows: int | None = None,
+    progress: Callable[[str], None] = lambda what: None,
 ) -> Tuned:
-    """Return the expected errors of a method over a grid of settings. Reads no row, charges nothing."""
+    """Return the expected errors of a method over a grid of settings, by default for the declared number of rows.
+
+    Reads no row, charges nothing.
+    """
+    size = rows or schema.rows
+    if size is None:
+        raise UsageError("tuning weighs noise against rows, and nobody told how many there are.", hint="rows=N")
     if method not in METHODS:
         raise ParameterError("tune", allowed=f"one of {', '.join(METHODS)}", given=method)
     methods.fitting(method, schema)
     if schema.target is not None:
         raise UsageError("only forests for classes are tuned.", hint="leave out --tune")
     look = _matrix if method == Mrf.name else _plain
-    found = tuple(look(schema, method, parse_epsilon(epsilon), rows, progress))
+    found = tuple(look(schema, method, parse_epsilon(epsilon), size, progress))
     if not found:
         raise UsageError("no setting of the grid fits this schema.", hint="set trees and depth yourself")
     return Tuned(method, found)

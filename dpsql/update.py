@@ -8,7 +8,6 @@ in several batches; then every update is charged on the whole table and the mode
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -45,7 +44,7 @@ def update(
     nano_epsilon = parse_epsilon(last[-1]["epsilon"] if epsilon is None else epsilon)
     forest = model.released.forest
     plan = counting_plan(dataset.schema, forest, nano_epsilon, {"update_of": model.certificate["digest"]})
-    charge = charge_for(dataset, plan, who=who, request_id=request_id or secrets.token_hex(16), batch=batch)
+    charge = charge_for(dataset, plan, who=who, request_id=request_id, batch=batch)
     notes = _notes(model, dataset, plan, batch)
     job = Job(dataset, plan, charge, batch, name=name, base=dataset.table, notes=notes)
 

@@ -33,6 +33,7 @@ LAYERS: list[set[str]] = [
         "explain",
         "learned",
         "register",
+        "books",
         "census",
         "advisetext",
     },

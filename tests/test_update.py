@@ -248,3 +248,20 @@ def test_an_unknown_model_is_a_typed_error(database: Database) -> None:
     """Updating a name that is not on the shelf names it."""
     with pytest.raises(DpsqlError, match='no model "nope"'):
         database.update("nope", "a")
+
+
+def test_an_empty_request_id_is_refused_and_charges_nothing(database: Database) -> None:
+    """An unset variable in a script: the second run would charge again. So for every kind of run."""
+    model = database.train("people", epsilon="0.1", batch="a", **RDT)
+    before = stored(database)
+    runs: list[Callable[[], Any]] = [
+        lambda: database.update(model, "b", request_id=""),
+        lambda: database.train("people", epsilon="0.1", batch="b", request_id="", **RDT),
+        lambda: database.contribute("people", database.export_structure("people", trees=2, depth=2), request_id=""),
+        lambda: database.advise("people", buy="0.1", request_id=""),
+        lambda: database.evaluate(model, "people", epsilon="0.1", request_id=""),
+    ]
+    for run in runs:
+        with pytest.raises(ParameterError, match="request_id must be text, not empty"):
+            run()
+    assert stored(database) == before

@@ -8,13 +8,14 @@ reserve (durable) ──▶ session: queries and noise ──▶ one transaction
 from __future__ import annotations
 
 import contextlib
+import secrets
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import TypeVar
 
 from dpsql.engines.base import Engine, Transaction
-from dpsql.errors import DpsqlError, NotPrivate, QueryFailed
+from dpsql.errors import DpsqlError, NotPrivate, ParameterError, QueryFailed
 from dpsql.kernel.dataset import Dataset, scope, source
 from dpsql.kernel.plan import LABELLED, UNLABELLED, Plan
 from dpsql.kernel.session import Session
@@ -29,16 +30,19 @@ def charge_for(
     plan: Plan,
     *,
     who: str,
-    request_id: str,
+    request_id: str | None,
     batch: str | None = None,
     other: Dataset | None = None,
 ) -> Charge:
     """Return what the ledger is asked to charge for a plan, on the whole table or on one batch of it.
 
-    With an `other` dataset, which holds the unlabelled rows, each pays for its own side; see `other_charge`.
+    With an `other` dataset, which holds the unlabelled rows, each pays for its own side; see `other_charge`. No request
+    id is a new one; an empty one is refused: an unset variable in a script, whose second run would charge again.
     """
+    if request_id == "":
+        raise ParameterError("request_id", allowed="text, not empty", given=request_id)
     return Charge(
-        request_id=request_id,
+        request_id=request_id or secrets.token_hex(16),
         dataset=dataset.id,
         table=dataset.table,
         method=plan.method,

@@ -1,0 +1,66 @@
+"""What the ledger says, as tables and sums: entries, budgets, and what a batch's rows have lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from dpsql.engines.base import Engine
+from dpsql.kernel.dataset import find, registered, scope
+from dpsql.ledger import Budget, Entry, Ledger
+from dpsql.ledger.budget import amount_text
+
+_COLUMNS = (
+    "entry", "event", "state", "when", "who", "table", "method", "kind", "epsilon", "cap", "delta", "rho", "neighbours",
+    "request_id", "hash",
+)  # fmt: skip
+
+
+def entries(engine: Engine, book: Ledger, table: str | None) -> pd.DataFrame:
+    """Return the ledger's entries, of one table or all, one row each, oldest first."""
+    dataset = find(engine, book, table).id if table is not None else None
+    return pd.DataFrame([_row(entry) for entry in book.entries(dataset)], columns=list(_COLUMNS))
+
+
+def budget(engine: Engine, book: Ledger, table: str, kind: str) -> Budget:
+    """Return a table's cap, what is spent and what is left, of one kind; of a kind never opened nothing at all."""
+    dataset = registered(book).get(table.lower()) or find(engine, book, table)
+    if kind != "pure" and kind not in book.kinds(dataset.id):
+        return Budget(dataset.id, dataset.table, kind, cap=0, whole=0, spent=0)
+    return book.budget(dataset.id, kind)
+
+
+def budgets(book: Ledger) -> list[Budget]:
+    """Return the budgets of all registered tables, of every kind that was opened."""
+    return [book.budget(dataset.id, kind) for dataset in registered(book).values() for kind in book.kinds(dataset.id)]
+
+
+def spent_on(engine: Engine, book: Ledger, table: str, batch: str | None, kind: str) -> int:
+    """Return what the rows of a batch (or of the whole table) have lost so far, in nano-epsilon (or nano-rho)."""
+    found, where = budget(engine, book, table, kind), scope(find(engine, book, table), batch)
+    share = next((one.spent for one in found.scopes if one.name == where), 0)
+    return found.whole + share if where else found.spent
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    charged, capped = entry.event == "reserve", entry.event in ("register", "cap")
+    declared = (entry.plan if charged else entry.details) if entry.kind == "approximate" else {}
+    amount = entry.epsilon if charged else amount_text(entry.cap) if capped else ""
+    return {
+        "entry": entry.entry_id,
+        "event": entry.event,
+        "state": entry.state,
+        "when": entry.recorded_at,
+        "who": entry.who,
+        "table": entry.table,
+        "method": entry.method,
+        "kind": entry.kind,
+        "epsilon": declared.get("epsilon", entry.epsilon) if charged else "",
+        "cap": declared.get("epsilon", amount) if capped else "",
+        "delta": declared.get("delta", ""),
+        "rho": amount if entry.kind == "approximate" else "",
+        "neighbours": entry.neighbours,
+        "request_id": entry.request_id or "",
+        "hash": entry.hash,
+    }
