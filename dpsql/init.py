@@ -7,6 +7,7 @@ rows are out of the analyst's reach. With `plpython` an analyst trains inside th
 
 from __future__ import annotations
 
+import re
 import secrets
 import sysconfig
 from collections.abc import Sequence
@@ -57,7 +58,7 @@ def init(
         raise ParameterError("analyst", allowed="another role than the owner's", given=analyst)
     _check_superuser(engine)
     _check_tables(engine, tables)
-    names = {":owner": _quoted(owner), ":analyst": _quoted(analyst), ":path": repr([path] if path else packages())}
+    names = {"owner": _quoted(owner), "analyst": _quoted(analyst), "path": repr([path] if path else packages())}
     with engine.transaction() as transaction:
         for role in (owner, analyst):
             _create_role(transaction, role)
@@ -66,8 +67,7 @@ def init(
         _own(transaction, owner)
         files = ["functions.sql", "init.sql", *([] if keep_statistics else ["statistics.sql"])]
         for name in [*files, *(["plpython.sql"] if plpython else [])]:
-            for statement in sqlfiles.statements(f"postgres/{name}"):
-                transaction.run(_filled(statement, names))
+            _run(transaction, name, names)
         _own(transaction, owner)
         if plpython:
             _connect_back(transaction, owner)
@@ -88,8 +88,8 @@ def _grant(engine: Engine, table: str, owner: str) -> None:
     assert info is not None
     place = exp.table_(info.table, db=info.schema, quoted=True).sql("postgres")
     with engine.transaction() as transaction:
-        transaction.run(f"GRANT USAGE ON SCHEMA {_quoted(info.schema)} TO {_quoted(owner)}")
-        transaction.run(f"GRANT SELECT ON {place} TO {_quoted(owner)}")
+        names = {"schema": _quoted(info.schema), "table": place, "owner": _quoted(owner)}
+        _run(transaction, "grant.sql", names)
 
 
 def _check_superuser(engine: Engine) -> None:
@@ -102,7 +102,7 @@ def _check_superuser(engine: Engine) -> None:
 
 def _create_role(transaction: Transaction, role: str) -> None:
     if not transaction.rows("SELECT 1 FROM pg_roles WHERE rolname = ?", (role,)):
-        transaction.run(f"CREATE ROLE {_quoted(role)} NOLOGIN NOINHERIT NOSUPERUSER NOCREATEDB NOCREATEROLE")
+        _run(transaction, "role.sql", {"role": _quoted(role)})
 
 
 def _install(engine: Engine) -> None:
@@ -117,33 +117,26 @@ def _install(engine: Engine) -> None:
 
 def _own(transaction: Transaction, owner: str) -> None:
     """Make the owner role the owner of the schema and of everything in it."""
-    role = _quoted(owner)
-    transaction.run(f"ALTER SCHEMA dpsql OWNER TO {role}")
-    for row in transaction.rows("SELECT relname, relkind FROM pg_class WHERE relnamespace = 'dpsql'::regnamespace"):
-        if row["relkind"] in ("r", "v"):
-            kind = "VIEW" if row["relkind"] == "v" else "TABLE"
-            transaction.run(f"ALTER {kind} dpsql.{_quoted(row['relname'])} OWNER TO {role}")
-    for row in transaction.rows(_FUNCTIONS):
-        transaction.run(f"ALTER FUNCTION {row['signature']} OWNER TO {role}")
+    _run(transaction, "own.sql", {"owner": _quoted(owner), "owner_name": _text(owner)})
 
 
 def _connect_back(transaction: Transaction, owner: str) -> None:
     """Give the owner role a password that nobody knows, and keep with it how to connect to this very server."""
     password = secrets.token_urlsafe(32)
-    transaction.run(f"ALTER ROLE {_quoted(owner)} LOGIN PASSWORD {_text(password)}")
+    _run(transaction, "login.sql", {"owner": _quoted(owner), "password": _text(password)})
     (here,) = transaction.rows(
         "SELECT current_setting('port') AS port, current_database() AS name, "
         "coalesce(host(inet_server_addr()), '127.0.0.1') AS host"
     )
     conninfo = f"postgresql://{_url(owner)}:{_url(password)}@{here['host']}:{here['port']}/{_url(here['name'])}"
-    transaction.run("DELETE FROM dpsql.loopback")
     transaction.run("INSERT INTO dpsql.loopback VALUES (?)", (conninfo,))
 
 
-def _filled(statement: str, names: dict[str, str]) -> str:
-    for name, value in names.items():
-        statement = statement.replace(name, value)
-    return statement
+def _run(transaction: Transaction, name: str, values: dict[str, str]) -> None:
+    """Run the statements of a file of `sql/postgres` with names and texts, quoted already, in their places."""
+    places = re.compile(rf"(?<!:):({'|'.join(values)})\b")
+    for statement in sqlfiles.statements(f"postgres/{name}"):
+        transaction.run(places.sub(lambda place: values[place[1]], statement))
 
 
 def _quoted(name: str) -> str:
@@ -161,8 +154,3 @@ def _url(value: str) -> str:
 def packages() -> list[str]:
     """Return where this Python finds dpsql and what it needs."""
     return [str(Path(__file__).resolve().parent.parent), sysconfig.get_path("purelib")]
-
-
-_FUNCTIONS = (
-    "SELECT CAST(oid AS REGPROCEDURE)::TEXT AS signature FROM pg_proc WHERE pronamespace = 'dpsql'::regnamespace"
-)

@@ -55,7 +55,7 @@ def init(
         say("They may call dpsql.train, dpsql.evaluate and dpsql.advise, which run inside the server.")
     if done.statistics:
         say("Row counts in the catalog and in the server's counters are closed to all but pg_monitor.")
-    say(f'Next: CREATE ROLE ann LOGIN IN ROLE "{done.analyst}"; GRANT SELECT ON the private table TO "{done.owner}".')
+    say(f'Next: make people members of "{done.analyst}"; dpsql init --table NAME lets "{done.owner}" read that table.')
 
 
 @click.command()
