@@ -50,7 +50,9 @@ _FUNCTIONS = frozenset(
         "collate",
         # Spark's.
         "xxhash64",
-        "array_position",
+        "crc32",
+        "get",
+        "try_element_at",
         "monotonically_increasing_id",
         "nanvl",
         # ClickHouse's.
@@ -196,7 +198,12 @@ def _bounded(value: exp.Expr) -> bool:
 
 
 def _guarded(function: exp.Func) -> bool:
-    """Tell whether a function is EXP(LEAST(…, 0)), which cannot overflow, or LN(GREATEST(…, above 0))."""
+    """Tell whether a function is EXP(LEAST(…, 0)), which cannot overflow, LN(GREATEST(…, above 0)), or a public MAP.
+
+    A map of a row's own values could have a key twice, or NULL for one, and fail.
+    """
+    if _name(function) == "map":
+        return function.find(exp.Column) is None
     inner = function.this
     guards = {exp.Exp: exp.Least, exp.Ln: exp.Greatest}
     wanted = guards.get(type(function))

@@ -104,7 +104,7 @@ def at_nodes(
     if not source.held and not words_too and nested.fits(forest, vocabulary) and nested.two_ways(forest):
         return _from_columns(source, forest, vocabulary, tickets, trees, part)
     # Taken one row at a time, words would be packed anew wherever a test names them.
-    kept = True if vocabulary.lazy and forest.depth else None
+    kept = True if vocabulary.row_by_row and forest.depth else None
     query = exp.Select().with_(PACKED, packed(source, vocabulary, tickets, part), materialized=kept, copy=False)
     tables = node_tables(forest, vocabulary)
     start = _at_roots(forest, trees)

@@ -20,13 +20,21 @@ from dpsql.trees.forest import PASS, Forest
 from dpsql.trees.grid import AXES_PER_WORD, BITS, words
 
 Tables = dict[str, Mapping[str, np.ndarray[Any, Any]]]
+#: The table of several levels' nodes, numbered on from level to level, and how many it may have.
+TOP = "level_top"
+_TOGETHER = 4096
 
 
 def node_tables(forest: Forest, vocabulary: Vocabulary) -> Tables:
-    """Return the small tables that the statement joins: one per level, `level_0`, `level_1`, …; none where it nests."""
+    """Return the small tables that the statement joins: `level_0`, `level_1`, …; none where it nests.
+
+    Where levels are not kept apart, the first ones are in one table, `level_top`.
+    """
     if nested.fits(forest, vocabulary):
         return {}
-    return {level_name(depth): _node_table(forest, depth) for depth in range(forest.depth)}
+    top = _top(forest, vocabulary)
+    tables = {level_name(depth): _node_table(forest, depth) for depth in range(top, forest.depth)}
+    return {TOP: _stacked([_node_table(forest, depth) for depth in range(top)])} | tables if top else tables
 
 
 def level_name(depth: int) -> str:
@@ -56,9 +64,15 @@ def walk(
         reached = named(nested.leaf(forest, exp.column("node"), nested.on_words(vocabulary)), "node")
         step = exp.Select().select(reached, *map(exp.column, held), copy=False).from_(exp.to_table(start), copy=False)
         return query.with_(last, step, copy=False), last
-    last = start
+    last, above, top = start, 0, _top(forest, vocabulary)
     for depth in range(forest.depth):
-        table = (nodes or {}).get(depth) or exp.to_table(level_name(depth))
+        here: exp.Expr = exp.column("node", "row")
+        table = (nodes or {}).get(depth)
+        if table is None and depth < top:
+            table, here = exp.to_table(TOP), exp.Add(this=here, expression=whole(above))
+        elif table is None:
+            table = exp.to_table(level_name(depth))
+        above += len(forest.levels[depth].axis)
         planes = len(forest.levels[depth].planes)
         node = exp.alias_(_next_node(planes, words(len(forest.axes)), vocabulary), "node", copy=False)
         step = (
@@ -67,7 +81,7 @@ def walk(
             .from_(exp.alias_(exp.to_table(last), "row", table=True, copy=False), copy=False)
             .join(
                 exp.alias_(table, "split", table=True),
-                on=exp.column("node", "split").eq(exp.column("node", "row")),
+                on=exp.EQ(this=exp.column("node", "split"), expression=here),
                 copy=False,
             )
         )
@@ -109,3 +123,20 @@ def _node_table(forest: Forest, depth: int) -> Mapping[str, np.ndarray[Any, Any]
         "child": level.child.astype(np.int32),
     }
     return table | {f"plane_{number}": plane for number, plane in enumerate(level.planes)}
+
+
+def _top(forest: Forest, vocabulary: Vocabulary) -> int:
+    """Return how many of the first levels share a table; what follows them has no say, so that cut forests agree."""
+    nodes, top = 0, 0
+    for level in () if vocabulary.levels_apart else forest.levels:
+        nodes += len(level.axis)
+        if nodes > _TOGETHER or len(level.planes) != len(forest.levels[0].planes):
+            break
+        top += 1
+    return top
+
+
+def _stacked(tables: Sequence[Mapping[str, np.ndarray[Any, Any]]]) -> dict[str, np.ndarray[Any, Any]]:
+    """Return tables one below the other, their nodes numbered on."""
+    stacked = {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
+    return stacked | {"node": np.arange(len(stacked["node"]), dtype=np.int32)}

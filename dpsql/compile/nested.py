@@ -37,7 +37,7 @@ _CELLS = np.arange(CELLS)
 
 def fits(forest: Forest, vocabulary: Vocabulary) -> bool:
     """Whether a forest is walked by a nested CASE: the database likes it, and the trees are not too large."""
-    return vocabulary.lazy and sum(len(level.axis) for level in forest.levels) <= MOST_NODES
+    return vocabulary.row_by_row is not None and sum(len(level.axis) for level in forest.levels) <= MOST_NODES
 
 
 def leaf(forest: Forest, node: exp.Expr, tests: Tests) -> exp.Expr:
@@ -57,10 +57,10 @@ def leaf(forest: Forest, node: exp.Expr, tests: Tests) -> exp.Expr:
 
 @dataclass(frozen=True)
 class Tests:
-    """How a row's cells are asked for: whether one is among marked ones, and which one it is."""
+    """How a row's cells are asked for: whether one is among marked ones; on packed words also which one it is."""
 
     among: Test
-    cell: Callable[[int], exp.Expr]
+    cell: Callable[[int], exp.Expr] | None = None
 
 
 def on_words(vocabulary: Vocabulary) -> Tests:
@@ -87,6 +87,8 @@ def on_columns(forest: Forest, source: Source, vocabulary: Vocabulary) -> Tests:
     """Return tests on the table's own columns, under the names that `as_columns` gives them."""
     columns = {feature.name: exp.column(_value(place)) for place, feature in enumerate(source.schema.features)}
     plain = Source(source.schema, source.table, columns, whole=source.whole, decimals=source.decimals)
+    rows = vocabulary.row_by_row
+    assert rows is not None
 
     def among(axis: int, marked: NDArray[np.bool_]) -> exp.Expr:
         position = forest.axes[axis].feature
@@ -96,16 +98,13 @@ def on_columns(forest: Forest, source: Source, vocabulary: Vocabulary) -> Tests:
             if feature.null_cell < first < feature.cells and marked[first : feature.cells].all():
                 edge, value = feature.edges[first - 1], exp.column(_value(position))
                 if feature.name not in source.whole:
-                    return vocabulary.at_least(value, edge)
+                    return rows.at_least(value, edge)
                 if abs(edge) < 2**53:
                     return exp.GTE(this=value, expression=whole(math.ceil(edge)))
         cells = feature_cells_allowed(forest, position, feature, {axis: marked})
         return feature_condition(feature, plain, cells, vocabulary)
 
-    def cell(axis: int) -> exp.Expr:
-        raise NotImplementedError(f"axis {axis} is only asked for whole cells where words are packed")
-
-    return Tests(among, cell)
+    return Tests(among)
 
 
 def as_columns(source: Source) -> list[exp.Expr]:
@@ -145,6 +144,7 @@ def _below(walk: _Walk, depth: int, node: int) -> exp.Expr:
     below = [_below(walk, depth + 1, child + one) for one in range(arity)]
     if arity == 2:
         return case([(walk.tests.among(axis, offset == 1), below[1])], below[0])
+    assert walk.tests.cell is not None
     return _many_ways(offset, walk.tests.cell(axis), below)
 
 

@@ -79,8 +79,9 @@ def _numeric_condition(feature: Numeric, source: Source, cells: Flags, vocabular
         return exp.true()
     value, number = source.column(feature.name), source.number(feature.name, vocabulary)
     integer = feature.name in source.whole
-    compared = number if vocabulary.lazy and not integer else value
-    ranges = [_range(feature, compared, run, rounded=vocabulary.lazy and integer) for run in runs]
+    one_by_one = vocabulary.row_by_row is not None
+    compared = number if one_by_one and not integer else value
+    ranges = [_range(feature, compared, run, rounded=one_by_one and integer) for run in runs]
     missing: list[exp.Expr] = [value.copy().is_(exp.null())]
     if not integer:
         missing.append(vocabulary.is_nan(number))

@@ -53,7 +53,7 @@ def score_counts(
     query = query.with_(PACKED, rows, materialized=True, copy=False)
     parts = Parts({}, exp.to_table(LEAVES), exp.to_table(ROOTS), complete=True)
     query = scored(query, forest, parts, vocabulary, carried=(ROW,))
-    kept = True if vocabulary.lazy else None
+    kept = True if vocabulary.row_by_row else None
     query = with_totals(query, classes, released.nat, key=ROW, once=kept)
     query = query.with_(_TOLD, _told(classes), copy=False)
     placed = exp.select(exp.column("ask", ASKED), exp.alias_(_cell(grid), "cell")).from_(_TOLD)

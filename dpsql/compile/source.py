@@ -160,7 +160,7 @@ def _word(source: Source, vocabulary: Vocabulary, held: Sequence[Axis]) -> exp.E
         feature = source.schema.features[axis.feature]
         if isinstance(feature, Numeric):
             cell = numeric_cell(feature, source, vocabulary)
-            if vocabulary.whole_cells:
+            if vocabulary.row_by_row or vocabulary.step:
                 parts.append(_left(vocabulary.word(cell), BITS * place))
                 continue
             first = place - place % _ADDED
@@ -194,7 +194,7 @@ def class_position(source: Source, vocabulary: Vocabulary) -> exp.Expr:
 def known_label(source: Source, vocabulary: Vocabulary) -> exp.Expr:
     """Return the condition that a row counts: its label is one of the classes, or a number that is not NaN."""
     if source.schema.target is None:
-        if vocabulary.lazy:
+        if vocabulary.row_by_row:
             named_so = [exp.Literal.string(name) for name in source.schema.classes]
             return exp.In(this=_text(source.column(source.schema.label)), expressions=named_so)
         return class_position(source, vocabulary).is_(exp.null()).not_()
@@ -225,8 +225,8 @@ def numeric_cell(feature: Numeric, source: Source, vocabulary: Vocabulary) -> ex
     """Return the cell of a number: total, so that NULL, NaN, infinities and outliers have a place to go."""
     value, number = source.column(feature.name), source.number(feature.name, vocabulary)
     integer = feature.name in source.whole
-    if vocabulary.lazy:
-        found = vocabulary.bucket(number, feature.edges)
+    if vocabulary.row_by_row:
+        found = vocabulary.row_by_row.bucket(number, feature.edges)
         cell = exp.Coalesce(this=found, expressions=[whole(feature.null_cell)])
         if integer or feature.null_cell == feature.cells - 1:
             return cell
@@ -234,7 +234,7 @@ def numeric_cell(feature: Numeric, source: Source, vocabulary: Vocabulary) -> ex
     scaled = exp.Mul(
         this=paren(exp.Sub(this=number, expression=double(feature.lower))), expression=double(feature.scale)
     )
-    if vocabulary.whole_cells:
+    if vocabulary.step:
         return vocabulary.step(scaled, feature.cells, feature.null_cell)
     missing: exp.Expr = value.is_(exp.null())
     if not integer:

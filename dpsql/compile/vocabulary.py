@@ -6,10 +6,22 @@ the compiler.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from sqlglot import exp
+
+
+class RowByRow(Protocol):
+    """How a database that takes one row at a time compares a number with edges."""
+
+    def at_least(self, number: exp.Expr, edge: float) -> exp.Expr:
+        """Return the test that a double is a number, and an edge or more."""
+        ...
+
+    def bucket(self, number: exp.Expr, edges: Sequence[float]) -> exp.Expr:
+        """Return how many edges are at or below a double, NULL for NULL."""
+        ...
 
 
 class Vocabulary(Protocol):
@@ -17,14 +29,17 @@ class Vocabulary(Protocol):
 
     dialect: str
     #: Rows are taken one at a time, and a CASE costs the branch it takes alone: trees are then nested CASEs, without
-    #: joins, and the cell of a number is searched for among its edges.
-    lazy: bool
+    #: joins, and the cell of a number is searched for among its edges. None where whole vectors are taken.
+    row_by_row: RowByRow | None
+    #: The whole part of a double from 0 to `cells` - 1, `missing` for NULL and NaN: step(double, cells, missing). None
+    #: where rows are taken one at a time, or the cell of a number is worked out in doubles.
+    step: Callable[[exp.Expr, int, int], exp.Expr] | None
     #: Expressions and queries can be stored under a name, with untyped parameters.
     macros: bool
     #: A star can leave columns out.
     star_except: bool
-    #: The cell of a number is a whole number, found by one function; else it is worked out in doubles.
-    whole_cells: bool
+    #: Each level's nodes are a table of their own, the smaller the faster; else small levels share one, sent once.
+    levels_apart: bool
 
     def is_nan(self, number: exp.Expr) -> exp.Expr:
         """Return a test for NaN on a double."""
@@ -60,21 +75,6 @@ class Vocabulary(Protocol):
 
     def clamped(self, number: exp.Expr, lower: float, upper: float) -> exp.Expr:
         """Return a double within bounds where arithmetic past them fails; as it is where that gives infinity."""
-        ...
-
-    def at_least(self, number: exp.Expr, edge: float) -> exp.Expr:
-        """Return the test that a double is a number, and an edge or more. Asked only where `lazy`."""
-        ...
-
-    def bucket(self, number: exp.Expr, edges: Sequence[float]) -> exp.Expr:
-        """Return how many edges are at or below a double, NULL for NULL. Asked only where `lazy`."""
-        ...
-
-    def step(self, number: exp.Expr, cells: int, missing: int) -> exp.Expr:
-        """Return the whole part of a double from 0 to cells - 1, `missing` for NULL and NaN.
-
-        Asked only where cells are whole and rows are not `lazy`.
-        """
         ...
 
 

@@ -88,7 +88,7 @@ def predictions(
     query = exp.Select().with_(NUMBERED, read, materialized=True)
     words = packed_words(source, vocabulary)
     # Where columns are taken from a CTE one row at a time, its expressions would be worked out wherever they are named.
-    kept = True if vocabulary.lazy else None
+    kept = True if vocabulary.row_by_row else None
     query = query.with_(PACKED, exp.select(exp.column(ROW), *words).from_(NUMBERED), materialized=kept)
     query = scored(query, forest, parts, vocabulary, carried=(ROW,))
     schema = source.schema
@@ -111,7 +111,7 @@ def scalar(source: Source, forest: Forest, parts: Parts, vocabulary: Vocabulary)
     """Return the label of one row as a scalar subquery over its feature columns: the body of a scalar macro."""
     roots = exp.alias_(parts.roots.copy(), ROOTS, table=True)
     start = exp.select(exp.column("node", ROOTS), *packed_words(source, vocabulary)).from_(roots)
-    query = exp.Select().with_(START, start, materialized=True if vocabulary.lazy else None)
+    query = exp.Select().with_(START, start, materialized=True if vocabulary.row_by_row else None)
     query, last = walk(query, forest, vocabulary, start=START, carried=(), nodes=parts.nodes)
     query = query.with_(SCORES, _scores(parts, last, ()))
     query = query.with_(WINNER, winner(source.schema, ()))

@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,8 +21,10 @@ from chdb import __version__ as _version
 from chdb.session import Session
 from sqlglot import exp
 
-from dpsql.engines.base import Arrays, Column, Engine, Health, TableInfo, Transaction
+from dpsql.engines.base import Arrays, Column, Engine, Health, TableInfo
+from dpsql.engines.elsewhere import LedgerElsewhere
 from dpsql.engines.materialized import worked_out
+from dpsql.engines.vocabulary import StandardVocabulary, lowest_bit
 from dpsql.errors import DatabaseError, QueryFailed
 
 _Result = TypeVar("_Result")
@@ -96,14 +97,10 @@ def guarded(doing: str, act: Callable[[], _Result]) -> _Result:
     raise QueryFailed(doing, kind)
 
 
-class ChdbVocabulary:
+class ChdbVocabulary(StandardVocabulary):
     """ClickHouse's own spellings. Trees are joins, level by level; a cell is worked out in doubles, as in DuckDB."""
 
     dialect = DIALECT
-    lazy = False
-    macros = False
-    star_except = True
-    whole_cells = False
 
     def is_nan(self, number: exp.Expr) -> exp.Expr:
         """Return `isNaN(number)`."""
@@ -130,33 +127,13 @@ class ChdbVocabulary:
     def row_address(self) -> None:
         """Return nothing: parts of a table are merged at any time. A row is known by its features, as in Spark."""
 
-    def row_number(self) -> exp.Expr:
-        """Return `ROW_NUMBER() OVER ()`; kept with the rows, it never changes."""
-        return exp.Window(this=exp.RowNumber())
-
     def word(self, cell: exp.Expr) -> exp.Expr:
         """Return the cell as UInt64."""
         return exp.cast(cell, exp.DataType.Type.UBIGINT)
 
     def bit(self, plane: exp.Expr, cell: exp.Expr) -> exp.Expr:
         """Return `CAST(bitAnd(bitShiftRight(plane, cell), 1) AS Int32)`."""
-        moved = exp.BitwiseRightShift(this=plane, expression=cell)
-        found = exp.BitwiseAnd(this=exp.Paren(this=moved), expression=exp.Literal.number(1))
-        return exp.Cast(this=found, to=exp.DataType(this=exp.DataType.Type.INT))
-
-    def number(self, value: exp.Expr, *, decimal: bool) -> exp.Expr:
-        """Return the value cast to Float64: every number of 76 digits fits."""
-        return exp.cast(value, exp.DataType.Type.DOUBLE)
-
-    def clamped(self, number: exp.Expr, lower: float, upper: float) -> exp.Expr:
-        """Return the number as it is: past the largest double there is infinity."""
-        return number
-
-    def step(self, *_: object) -> exp.Expr:
-        """Refuse: cells are worked out in doubles, trees are joins, and nothing here asks for it."""
-        raise NotImplementedError
-
-    at_least = bucket = step
+        return lowest_bit(plane, cell)
 
 
 def _unsigned(key: int | str) -> exp.Expr:
@@ -170,18 +147,18 @@ def _hashable(value: exp.Expr) -> exp.Expr:
     return exp.Anonymous(this="transform", expressions=[text, *zeros])
 
 
-class ChdbEngine:
+class ChdbEngine(LedgerElsewhere):
     """A folder of chDB (or its memory) and the database with its ledger, behind the protocol of `engines/base.py`."""
 
     dialect = DIALECT
+    called = "chDB"
+    random_id = "generateUUIDv4()"
 
     def __init__(self, session: Any, ledger: Engine, *, owned: bool) -> None:
+        super().__init__(ledger)
         self.session = session
-        self.ledger = ledger
         self.owned = owned
         self.vocabulary = ChdbVocabulary()
-        self.path = ledger.path
-        self.own_dialect = ledger.own_dialect
         where = "SELECT currentDatabase() AS home, path FROM system.disks WHERE name = 'default' LIMIT 1"
         found = guarded(_READING, lambda: session.query(where, "ArrowTable").to_pylist()[0])
         self.home, folder = found["home"], found["path"]
@@ -192,17 +169,12 @@ class ChdbEngine:
 
     def health(self) -> list[Health]:
         """Return chDB's version, and how the ledger's database is."""
-        ledger = (replace(one, what=f"ledger's {one.what}") for one in self.ledger.health())
-        return [Health("driver", True, f"chdb {_version}"), *ledger]
+        return [Health("driver", True, f"chdb {_version}"), *self.ledger_health()]
 
     def weaknesses(self) -> list[str]:
         """Return one sentence for each protection that the caller's session or the ledger's database lacks."""
         kept = "system.errors of this process keeps the last text of each error, which can quote a cell."
         return [*([] if self.owned else [kept]), *self.ledger.weaknesses()]
-
-    def transaction(self) -> AbstractContextManager[Transaction]:
-        """Open a write transaction in the database that holds the ledger."""
-        return self.ledger.transaction()
 
     def tables(self) -> list[str]:
         """Return the tables and views, by the names that `table` takes."""
@@ -261,13 +233,6 @@ class ChdbEngine:
         with self.workspace() as here:
             place = exp.table_(name, db=self.home, quoted=True)
             here.run("create the table", query, tables or {}, lambda one: here.make(place, one, properties))
-
-    def add_column(self, info: TableInfo, column: str, make: Callable[[int], np.ndarray[Any, Any]]) -> None:
-        """Refuse: rows here have no address to give an id to."""
-        raise DatabaseError(
-            f'chDB cannot add a column of ids to "{info.name}": its rows have no address.',
-            hint=f"CREATE TABLE … AS SELECT *, generateUUIDv4() AS {column} FROM {info.name}, and register that table",
-        )
 
     def close(self) -> None:
         """Let the ledger go, and the folder if dpsql opened it."""

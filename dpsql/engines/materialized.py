@@ -19,7 +19,7 @@ def worked_out(query: exp.Expr, store: Callable[[exp.Select], exp.Select]) -> ex
         above = part.parent
         assert isinstance(above, exp.With)
         earlier = above.expressions[: above.expressions.index(part)]
-        body = exp.select("*").from_(exp.to_identifier(part.alias))
+        body = exp.select("*").from_(exp.to_table(part.alias))
         body.set("with_", exp.With(expressions=[one.copy() for one in (*earlier, part)]))
         for one in body.args["with_"].expressions:
             one.set("materialized", None)

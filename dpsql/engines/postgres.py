@@ -33,6 +33,7 @@ from dpsql.engines.postgres_cursor import (
     load,
 )
 from dpsql.engines.postgres_vocabulary import DIALECT, PostgresVocabulary
+from dpsql.engines.views import as_view
 from dpsql.errors import DatabaseError
 
 #: What every connection is set to, whatever the role's or the database's own settings are.
@@ -277,7 +278,7 @@ def _definition(connection: Connection, kind: str, number: int, *, inherits: boo
     """Return a view's text as CREATE VIEW; for what is neither a plain table nor a view a text that proves nothing."""
     if kind == "v":
         (text,) = fetch(connection, VIEW, [number])[0]
-        return f"CREATE VIEW v AS {text.strip().rstrip(';')}"
+        return as_view(text, DIALECT)
     if inherits:
         return "a part of another table, whose rows have that table's budget"
     return {"m": "a materialized view", "f": "a foreign table"}.get(kind, "")

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from dpsql.engines.vocabulary import StandardVocabulary
+
 DIALECT = "postgres"
 #: Up to so many values one comparison after the other is fastest.
 _FEW = 8
@@ -20,14 +22,14 @@ _ADDRESS = exp.column("ctid")
 _DOUBLE = exp.DataType.build("DOUBLE PRECISION", dialect=DIALECT)
 
 
-class PostgresVocabulary:
+class PostgresVocabulary(StandardVocabulary):
     """PostgreSQL's own spellings."""
 
     dialect = DIALECT
-    lazy = True
-    macros = False
     star_except = False
-    whole_cells = True
+
+    def __init__(self) -> None:
+        self.row_by_row = _RowByRow()
 
     def is_nan(self, number: exp.Expr) -> exp.Expr:
         """Return `number = 'NaN'`: here NaN equals itself."""
@@ -78,21 +80,6 @@ class PostgresVocabulary:
         """Return `ctid`, the address of a row; a session reads from one snapshot, so no row has two."""
         return _ADDRESS.copy()
 
-    def row_number(self) -> exp.Expr:
-        """Return `ROW_NUMBER() OVER ()`."""
-        return exp.Window(this=exp.RowNumber())
-
-    def word(self, cell: exp.Expr) -> exp.Expr:
-        """Return the cell as BIGINT: sixty bits of it are used."""
-        return exp.Cast(this=cell, to=exp.DataType(this=exp.DataType.Type.BIGINT))
-
-    def bit(self, plane: exp.Expr, cell: exp.Expr) -> exp.Expr:
-        """Return `CAST((plane >> CAST(cell AS INT)) & 1 AS INT)`: a shift takes an INT."""
-        places = exp.Cast(this=cell, to=exp.DataType(this=exp.DataType.Type.INT))
-        moved = exp.Paren(this=exp.BitwiseRightShift(this=plane, expression=places))
-        found = exp.BitwiseAnd(this=moved, expression=exp.Literal.number(1))
-        return exp.Cast(this=found, to=exp.DataType(this=exp.DataType.Type.INT))
-
     def number(self, value: exp.Expr, *, decimal: bool) -> exp.Expr:
         """Return the value as DOUBLE PRECISION; a NUMERIC that no double can hold is cut off first."""
         cast = exp.Cast(this=value, to=_DOUBLE.copy())
@@ -116,6 +103,10 @@ class PostgresVocabulary:
         floored = exp.Greatest(this=number, expressions=[_double(lower)], ignore_nulls=True)
         return exp.Least(this=floored, expressions=[_double(upper)], ignore_nulls=True)
 
+
+class _RowByRow:
+    """How PostgreSQL compares a number with edges, one row at a time."""
+
     def at_least(self, number: exp.Expr, edge: float) -> exp.Expr:
         """Return `-number <= -edge`: NaN is above all, and stays NaN."""
         bound = exp.Literal(this=repr(abs(edge)), is_string=False)
@@ -125,10 +116,6 @@ class PostgresVocabulary:
         """Return `WIDTH_BUCKET(number, edges)`: a search among doubles, NaN above all."""
         listed = _typed("{" + ",".join(repr(edge) for edge in edges) + "}", "DOUBLE PRECISION[]")
         return exp.Anonymous(this="WIDTH_BUCKET", expressions=[number, listed])
-
-    def step(self, number: exp.Expr, cells: int, missing: int) -> exp.Expr:
-        """Refuse: cells are searched for here."""
-        raise NotImplementedError
 
 
 def _typed(text: str, kind: str) -> exp.Expr:

@@ -8,9 +8,8 @@ seen by nobody else, and what is kept behind them is let go at the end. Spark ha
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,13 @@ from sqlglot import exp
 
 from dpsql.engines import spark_bridge
 from dpsql.engines import spark_catalog as catalog
-from dpsql.engines.base import Arrays, Engine, Health, TableInfo, Transaction
+from dpsql.engines.base import Arrays, Engine, Health, TableInfo
+from dpsql.engines.elsewhere import LedgerElsewhere
 from dpsql.engines.spark_cursor import COUNTING, SparkWorkspace, arrays_of, guarded
+from dpsql.engines.spark_files import ParquetFolder
 from dpsql.engines.spark_opening import Address, start
 from dpsql.engines.spark_vocabulary import DIALECT, SparkVocabulary
-from dpsql.errors import DatabaseError
+from dpsql.errors import QueryFailed
 
 #: What a session of ours is set to, whatever the caller's is: what SQL means, that no cell can make it fail (which is
 #: what ANSI would do), and that planning has an end.
@@ -48,9 +49,9 @@ _OPEN = {
 }
 #: The functions that dpsql's SQL calls: each must be Spark's own.
 _CALLED = (
-    "array", "array_position", "coalesce", "count", "exp", "floor", "greatest", "isnan", "least", "ln", "lower", "max",
-    "monotonically_increasing_id", "nanvl", "nullif", "row_number", "shiftleft", "shiftright", "sum", "trim", "upper",
-    "xxhash64",
+    "array", "coalesce", "count", "crc32", "exp", "floor", "get", "greatest", "isnan", "least", "ln", "lower", "map",
+    "max", "monotonically_increasing_id", "nanvl", "nullif", "row_number", "shiftleft", "shiftright", "sum", "trim",
+    "try_element_at", "upper", "xxhash64",
 )  # fmt: skip
 _BUILT_IN = "org.apache.spark.sql.catalyst.expressions."
 
@@ -67,23 +68,23 @@ def adopt(session: Any, ledger: Engine) -> SparkEngine:
     return SparkEngine(session, ledger, folder=None, owned=False)
 
 
-class SparkEngine:
+class SparkEngine(LedgerElsewhere):
     """A Spark application and the database with its ledger, behind the protocol of `engines/base.py`."""
 
     dialect = DIALECT
+    called = "Spark"
+    random_id = "uuid()"
 
     def __init__(self, session: Any, ledger: Engine, *, folder: Path | None, owned: bool) -> None:
+        super().__init__(ledger)
         self.session = session
-        self.ledger = ledger
-        self.folder = folder
+        self.files = ParquetFolder(folder)
         self.owned = owned
         self.vocabulary = SparkVocabulary()
-        self.path = ledger.path
-        self.own_dialect = ledger.own_dialect
         self.home = catalog.home(session)
 
     def __repr__(self) -> str:
-        return f"<Spark {self.folder or self.home}, ledger in {self.ledger!r}>"
+        return f"<Spark {self.files.path or self.home}, ledger in {self.ledger!r}>"
 
     def health(self) -> list[Health]:
         """Return Spark's version, what this application shows to others, and how the ledger's database is."""
@@ -92,7 +93,7 @@ class SparkEngine:
             Health("driver", True, f"pyspark {self.session.version}"),
             Health("application", not weak, " ".join(weak) or "shows nothing", "let dpsql start it: --db spark://…"),
         ]
-        return [*found, *(replace(one, what=f"ledger's {one.what}") for one in self.ledger.health())]
+        return [*found, *self.ledger_health()]
 
     def weaknesses(self) -> list[str]:
         """Return one sentence for each protection that this application lacks (none for one that dpsql started)."""
@@ -103,18 +104,14 @@ class SparkEngine:
         return [*shown, "errors of Spark go to this application's own log, and can quote a cell.",
                 *self.ledger.weaknesses()]  # fmt: skip
 
-    def transaction(self) -> AbstractContextManager[Transaction]:
-        """Open a write transaction in the database that holds the ledger."""
-        return self.ledger.transaction()
-
     def tables(self) -> list[str]:
         """Return the tables, views, temporary views and Parquet tables, by the names that `table` takes."""
-        return sorted({place.called for place in catalog.places(self.session, self.folder)})
+        return sorted({place.called for place in catalog.places(self.session, self.files)})
 
     def table(self, name: str) -> TableInfo | None:
         """Return what the catalog (or a Parquet footer) says of a table or view. Reads no row."""
-        place = catalog.find(self.session, self.folder, name)
-        return None if place is None else catalog.describe(self.session, place)
+        place = catalog.find(self.session, self.files, name)
+        return None if place is None else catalog.describe(self.session, self.files, place)
 
     def user_functions(self) -> list[str]:
         """Return the names of functions that users defined, and of built-in ones that they replaced."""
@@ -135,7 +132,7 @@ class SparkEngine:
     @contextmanager
     def workspace(self) -> Iterator[SparkWorkspace]:
         """Open a workspace: a session of its own, and nothing of it left when it is closed."""
-        here = SparkWorkspace(self._clone(), self.ledger)
+        here = SparkWorkspace(self._clone(), self.ledger, self.files)
         try:
             yield here
         finally:
@@ -149,26 +146,23 @@ class SparkEngine:
     def create(self, name: str, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> None:
         """Create a table from a query over public or released tables: Parquet in the folder, or one of the catalog."""
         with self.workspace() as here:
-            if self.folder is not None:
-                part = self.folder / f".{secrets.token_hex(8)}"
+            if (folder := self.files.path) is not None:
+                part = folder / f".{secrets.token_hex(8)}"
                 here.run("create the table", query, tables or {}, lambda one: one.write.parquet(str(part)))
-                part.rename(self.folder / f"{name}.parquet")
+                part.rename(folder / f"{name}.parquet")
                 return
             place = exp.table_(name, db=self.home, quoted=True).sql(DIALECT)
             here.run("create the table", query, tables or {}, lambda one: one.write.saveAsTable(place))
 
-    def add_column(self, info: TableInfo, column: str, make: Callable[[int], np.ndarray[Any, Any]]) -> None:
-        """Refuse: rows here have no address to give an id to."""
-        raise DatabaseError(
-            f'Spark cannot add a column of ids to "{info.name}": its rows have no address.',
-            hint=f"CREATE TABLE … AS SELECT *, uuid() AS {column} FROM {info.name}, once, and register that table",
-        )
-
     def close(self) -> None:
-        """Let the ledger go, and stop the application if dpsql started it."""
+        """Let the ledger go, and stop the application if dpsql started it; one that died has nothing to stop.
+
+        To tell of it here would hide the error of the work that it died in.
+        """
         self.ledger.close()
         if self.owned:
-            guarded("stop", self.session.stop)
+            with suppress(QueryFailed):
+                guarded("stop", self.session.stop)
 
     def _clone(self) -> Any:
         """Return a session with settings and temporary views of its own; it sees the caller's views as they are now."""

@@ -5,19 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from sqlglot import exp
 
 from dpsql.engines import spark_bridge
 from dpsql.engines.base import Column, TableInfo
-from dpsql.engines.spark_cursor import SESSION, guarded, parquet_names
+from dpsql.engines.spark_cursor import SESSION, guarded
+from dpsql.engines.spark_files import PARQUET, ParquetFolder, is_parquet
 from dpsql.engines.spark_vocabulary import DIALECT
+from dpsql.engines.views import as_view
 from dpsql.errors import DatabaseError
 
-#: Where a Parquet file or folder is said to be, and is: parquet.`/path`.
-PARQUET = "parquet"
 _READING = "read its catalog"
 #: A temporary view over these alone is data itself; what else it could read has a name and a budget of its own.
 _DATA = ("LogicalRelation", "LocalRelation", "LogicalRDD", "ExternalRDD", "Range", "OneRowRelation")
@@ -60,9 +59,9 @@ def home(session: Any) -> str:
     return str(guarded(_READING, session.catalog.currentDatabase))
 
 
-def places(session: Any, folder: Path | None) -> Iterator[Place]:
+def places(session: Any, files: ParquetFolder) -> Iterator[Place]:
     """Yield every table and view: those of the folder, temporary ones, those of the present database and of others."""
-    for name, path in parquet_names(folder).items():
+    for name, path in files.names().items():
         yield Place(name, PARQUET, str(path))
     own = home(session)
     databases = [row[0] for row in _rows(session, "SHOW DATABASES")]
@@ -75,18 +74,24 @@ def places(session: Any, folder: Path | None) -> Iterator[Place]:
                 yield Place(row["tableName"], SESSION, row["tableName"])
 
 
-def find(session: Any, folder: Path | None, name: str) -> Place | None:
-    """Return the table of that name, or the first where letter case alone differs."""
-    known: dict[str, Place] = {}
-    for place in places(session, folder):
-        known.setdefault(place.called, place)
-    folded = {called.lower(): place for called, place in reversed(known.items())}
-    return known.get(name) or folded.get(name.lower())
+def find(session: Any, files: ParquetFolder, name: str) -> Place | None:
+    """Return the first table of that name, or the first where letter case alone differs."""
+    alike: Place | None = None
+    for place in places(session, files):
+        if place.called == name:
+            return place
+        if alike is None and place.called.lower() == name.lower():
+            alike = place
+    return alike
 
 
-def describe(session: Any, place: Place) -> TableInfo:
+def describe(session: Any, files: ParquetFolder, place: Place) -> TableInfo:
     """Return what the catalog says of a table or view."""
-    frame = guarded(_READING, lambda: session.table(place.reference.sql(DIALECT)))
+    files_alone = is_parquet(place.schema, place.table)
+    if files_alone:
+        frame = guarded(_READING, lambda: files.frame(session, place.table))
+    else:
+        frame = guarded(_READING, lambda: session.table(place.reference.sql(DIALECT)))
     columns = tuple(
         Column(field.name, kind, family(kind))
         for field in guarded(_READING, lambda: list(frame.schema.fields))
@@ -95,7 +100,7 @@ def describe(session: Any, place: Place) -> TableInfo:
     definition = ""
     if place.schema == SESSION:
         definition = _temporary(place, frame)
-    elif place.schema != PARQUET:
+    elif not files_alone:
         definition = _view(session, place, [column.name for column in columns])
     kind = "view" if definition else "table"
     return TableInfo(place.called, place.schema, place.table, columns, kind, definition)
@@ -109,8 +114,8 @@ def _view(session: Any, place: Place, names: list[str]) -> str:
     given = re.findall(r"`((?:[^`]|``)*)`", found.get("View Query Output Columns", ""))
     if not found.get("View Catalog and Namespace", "").endswith(f".{place.schema}") or not given:
         return "a view whose names are looked up elsewhere"
-    renamed = "" if given == [name.replace("`", "``") for name in names] else f" ({', '.join(map(_quoted, names))})"
-    return f"CREATE VIEW v{renamed} AS {found['View Text']}"
+    same = given == [name.replace("`", "``") for name in names]
+    return as_view(found["View Text"], DIALECT, () if same else names)
 
 
 def _temporary(place: Place, frame: Any) -> str:

@@ -7,7 +7,6 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,6 +21,7 @@ from sqlglot import exp
 from dpsql.engines import spark_bridge
 from dpsql.engines.base import Arrays, Engine
 from dpsql.engines.materialized import worked_out
+from dpsql.engines.spark_files import ParquetFolder, is_parquet
 from dpsql.engines.spark_vocabulary import DIALECT
 from dpsql.errors import QueryFailed
 
@@ -81,22 +81,11 @@ def guarded(doing: str, act: Callable[[], _Result]) -> _Result:
     raise QueryFailed(doing, kind, hint=hint)
 
 
-def parquet_names(folder: Path | None) -> dict[str, Path]:
-    """Return the Parquet tables of a folder by their names: files, and folders of files."""
-    if folder is None:
-        return {}
-    entries = [entry for entry in sorted(folder.iterdir()) if not entry.name.startswith((".", "_"))]
-    found = [entry for entry in entries if entry.suffix == ".parquet" or (entry.is_dir() and _has_parts(entry))]
-    return {entry.name.removesuffix(".parquet"): entry for entry in found if not set(entry.name) & set("*?[]{}\\")}
-
-
-def _has_parts(folder: Path) -> bool:
-    return next(folder.rglob("*.parquet"), None) is not None
-
-
 def as_arrow(columns: pd.DataFrame | Mapping[str, np.ndarray[Any, Any]]) -> arrow.Table:
-    """Return whole columns as an Arrow table in types that Spark has."""
-    return arrow.table({str(name): _as_arrow(np.asarray(values)) for name, values in columns.items()})
+    """Return whole columns as an Arrow table in types that Spark has; one without NULL is said to have none."""
+    made = {str(name): _as_arrow(np.asarray(values)) for name, values in columns.items()}
+    fields = [arrow.field(name, column.type, nullable=column.null_count > 0) for name, column in made.items()]
+    return arrow.table(list(made.values()), schema=arrow.schema(fields))
 
 
 def _as_arrow(values: np.ndarray[Any, Any]) -> arrow.Array:
@@ -134,11 +123,13 @@ class SparkWorkspace:
     A view's name is never used again: Spark would forget the rows that were kept with the help of the view before.
     """
 
-    def __init__(self, session: Any, ledger: Engine) -> None:
+    def __init__(self, session: Any, ledger: Engine, files: ParquetFolder) -> None:
         self._session = session
         self._ledger = ledger
+        self._files = files
         self._kept: dict[str, Any] = {}
         self._views: dict[str, str] = {}
+        self._sources: dict[tuple[str, str], str] = {}
 
     def keep(self, name: str, query: exp.Expr, tables: Tables) -> None:
         """Keep the rows of a checked query; rows of a lost worker are worked out again, and are the same again."""
@@ -177,16 +168,31 @@ class SparkWorkspace:
         made = as_arrow(columns)
         self._show(name, guarded("load a temporary table", lambda: broadcast(self._session.createDataFrame(made))))
 
-    def _show(self, name: str, frame: Any) -> None:
-        """Let queries find a frame by a name."""
+    def _show(self, name: str, frame: Any) -> str:
+        """Let queries find a frame by a name, and return that of the view which shows it."""
         view = self._views[name] = f"{name}_{secrets.token_hex(8)}"
         guarded("make a temporary view", lambda: frame.createTempView(view))
+        return view
+
+    def _source(self, table: exp.Table) -> str:
+        """Return the view that shows a view of the caller's or a Parquet table: the same files as long as we work."""
+        key = table.db, table.name
+        if key not in self._sources:
+            name = exp.table_(table.name, quoted=True).sql(DIALECT)
+            frame = guarded(
+                "read its catalog",
+                lambda: (
+                    self._session.table(name) if table.db == SESSION else self._files.frame(self._session, table.name)
+                ),
+            )
+            self._sources[key] = self._show("source", frame)
+        return self._sources[key]
 
     def _placed(self, query: exp.Expr) -> exp.Expr:
-        """Return a query that finds what it names: small tables, kept rows, the caller's views, tables of dpsql's own.
+        """Return a query that finds what it names: small tables, kept rows, views of the caller's, Parquet, our own.
 
-        A view of the caller's gets a name that no part of the query has; of dpsql's own tables the rows asked for,
-        those of one model, are fetched from where the ledger is.
+        What it reads gets a name that no part of the query has; of dpsql's own tables the rows asked for, those of one
+        model, are fetched from where the ledger is.
         """
         for table in list(query.find_all(exp.Table)):
             name = table.name
@@ -197,13 +203,13 @@ class SparkWorkspace:
                     self._load(name, transaction.arrays(asked))
                 asked.replace(exp.select("*").from_(self._views[name]))
                 continue
-            if table.db == SESSION:
-                view = exp.table_(name, quoted=True).sql(DIALECT)
-                name = "of_the_caller"
-                self._show(name, guarded("read its catalog", lambda view=view: self._session.table(view)))  # type: ignore[misc]
+            if table.db == SESSION or is_parquet(table.db, name):
+                view = self._source(table)
             elif table.db or name not in self._views:
                 continue
-            table.replace(exp.alias_(exp.to_table(self._views[name]), table.alias_or_name, table=True, quoted=True))
+            else:
+                view = self._views[name]
+            table.replace(exp.alias_(exp.to_table(view), table.alias_or_name, table=True, quoted=True))
         return query
 
     def _stored(self, doing: str, query: exp.Select, once: list[Any]) -> exp.Select:
@@ -212,15 +218,16 @@ class SparkWorkspace:
         frame = guarded(doing, lambda: spark_bridge.fixed(self._session.sql(text)))
         once.append(frame)
         self._show("once", frame)
-        return exp.select("*").from_(exp.to_identifier(self._views["once"]))
+        return exp.select("*").from_(exp.to_table(self._views["once"]))
 
 
 def _rendered(query: exp.Expr, *, nested: bool = False) -> str:
     """Return a query's text, cut into stages whose generated code is short enough for Java to compile.
 
     Java leaves long methods to its interpreter, which is ten times slower. A COALESCE to more pieces than there can be
-    changes nothing about the rows, and ends a stage. With `nested` its parts stand where they are used: rows stored for
-    a query with a WITH of its own are not found again inside another WITH.
+    changes nothing about the rows, and ends a stage. Parts that are used once stand where they are used, which Spark
+    reads sooner; with `nested` all do: rows stored for a query with a WITH of its own are not found again inside
+    another WITH.
     """
     for parts in query.find_all(exp.With):
         length = 0
@@ -231,7 +238,15 @@ def _rendered(query: exp.Expr, *, nested: bool = False) -> str:
                 cut = exp.Anonymous(this="COALESCE", expressions=[exp.Literal.number(_PIECES)])
                 part.this.set("hint", exp.Hint(expressions=[cut]))
                 length = 0
-    return (_nested(query) if nested else query).sql(DIALECT, identify=True)
+    return (_nested(query) if nested or _each_once(query) else query).sql(DIALECT, identify=True)
+
+
+def _each_once(query: exp.Expr) -> bool:
+    """Return whether no part of a query's WITH is used twice."""
+    parts = query.args.get("with_")
+    names = {part.alias for part in parts.expressions} if parts else set()
+    used = [table.name for table in query.find_all(exp.Table) if not table.db and table.name in names]
+    return len(used) == len(set(used))
 
 
 def _nested(query: exp.Expr) -> exp.Expr:

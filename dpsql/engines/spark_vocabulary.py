@@ -6,36 +6,47 @@ integers are signed: words and hashes keep to 63 bits.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 
 from sqlglot import exp
 
+from dpsql.engines.vocabulary import StandardVocabulary
+
 DIALECT = "spark"
+#: How many maps a text is looked up in at most: each has to be planned.
+_MAPS = 512
 
 
-class SparkVocabulary:
+class SparkVocabulary(StandardVocabulary):
     """Spark's own spellings."""
 
     dialect = DIALECT
-    lazy = False
-    whole_cells = True
-    macros = False
-    star_except = True
+    levels_apart = False
 
-    def at_least(self, number: exp.Expr, edge: float) -> exp.Expr:
-        """Refuse: trees are joins here, and nothing asks for it."""
-        raise NotImplementedError
-
-    def is_nan(self, number: exp.Expr) -> exp.Expr:
-        """Return `ISNAN(number)`."""
-        return exp.func("ISNAN", number)
+    def __init__(self) -> None:
+        self.step = _step
 
     def position(self, values: Sequence[str], text: exp.Expr) -> exp.Expr:
-        """Return `NULLIF(ARRAY_POSITION(ARRAY(…), text), 0) - 1`: a place that is none is 0 here."""
-        listed = exp.Array(expressions=[exp.Literal.string(value) for value in values])
-        place = exp.Anonymous(this="ARRAY_POSITION", expressions=[listed, text])
-        found = exp.Nullif(this=place, expression=exp.Literal.number(0))
-        return exp.Sub(this=found, expression=exp.Literal.number(1))
+        """Return `TRY_ELEMENT_AT(GET(ARRAY(MAP('a', 0), …), CRC32(text) & 7), text)`: a checksum names the map.
+
+        Spark searches a list or a map from its start, at forty values for longer than all the rest of a row takes.
+        """
+        count = min(_MAPS, 1 << (4 * len(values) - 1).bit_length())
+        maps: list[exp.Expr] = [exp.null() for _ in range(count)]
+        for place, value in enumerate(values):
+            slot = zlib.crc32(value.encode(errors="replace")) % count
+            if isinstance(maps[slot], exp.Null):
+                maps[slot] = exp.Anonymous(this="MAP", expressions=[])
+            maps[slot].append("expressions", exp.Literal.string(value))
+            maps[slot].append("expressions", exp.Literal.number(place))
+        checksum = exp.Anonymous(this="CRC32", expressions=[text])
+        slot_of = exp.Cast(
+            this=exp.BitwiseAnd(this=checksum, expression=exp.Literal.number(count - 1)),
+            to=exp.DataType(this=exp.DataType.Type.INT),
+        )
+        found = exp.Anonymous(this="GET", expressions=[exp.Array(expressions=maps), slot_of])
+        return exp.Anonymous(this="TRY_ELEMENT_AT", expressions=[found, text.copy()])
 
     def keyed_hash(self, values: Sequence[exp.Expr], keys: Sequence[int | str]) -> exp.Expr:
         """Return a hash in as many keyed rounds as there are keys, cut to 63 bits: integers here are signed.
@@ -61,42 +72,20 @@ class SparkVocabulary:
         """Return `MONOTONICALLY_INCREASING_ID()`: no two rows have the same; kept with them, it never changes."""
         return exp.Anonymous(this="MONOTONICALLY_INCREASING_ID", expressions=[])
 
-    def word(self, cell: exp.Expr) -> exp.Expr:
-        """Return the cell as BIGINT: sixty bits of it are used."""
-        return exp.Cast(this=cell, to=exp.DataType(this=exp.DataType.Type.BIGINT))
-
-    def bit(self, plane: exp.Expr, cell: exp.Expr) -> exp.Expr:
-        """Return `CAST((plane >> CAST(cell AS INT)) & 1 AS INT)`: a shift takes an INT."""
-        places = exp.Cast(this=cell, to=exp.DataType(this=exp.DataType.Type.INT))
-        moved = exp.Paren(this=exp.BitwiseRightShift(this=plane, expression=places))
-        found = exp.BitwiseAnd(this=moved, expression=exp.Literal.number(1))
-        return exp.Cast(this=found, to=exp.DataType(this=exp.DataType.Type.INT))
-
-    def number(self, value: exp.Expr, *, decimal: bool) -> exp.Expr:
-        """Return the value cast to DOUBLE: every number of 38 digits fits."""
-        return exp.cast(value, exp.DataType.Type.DOUBLE)
-
-    def clamped(self, number: exp.Expr, lower: float, upper: float) -> exp.Expr:
-        """Return the number as it is: past the largest double there is infinity."""
-        return number
-
-    def bucket(self, number: exp.Expr, edges: Sequence[float]) -> exp.Expr:
-        """Refuse: cells are worked out by arithmetic, and nothing here asks for a search."""
-        raise NotImplementedError
-
-    def step(self, number: exp.Expr, cells: int, missing: int) -> exp.Expr:
-        """Return `LEAST(GREATEST(CAST(number AS INT), 0), cells - 1)`, with a number of the missing cell for no number.
-
-        The cast cuts off towards zero, which is down wherever the result is not clamped anyway, and takes what is too
-        large for the largest INT. After the first two calls nothing is NULL, which keeps the generated code short.
-        """
-        middle = exp.Literal.number(f"{missing}.5e0")
-        given = exp.Coalesce(this=number, expressions=[middle])
-        known = exp.Anonymous(this="NANVL", expressions=[given, middle.copy()])
-        whole = exp.Cast(this=known, to=exp.DataType(this=exp.DataType.Type.INT))
-        floored = exp.Greatest(this=whole, expressions=[exp.Literal.number(0)], ignore_nulls=True)
-        return exp.Least(this=floored, expressions=[exp.Literal.number(cells - 1)], ignore_nulls=True)
-
 
 def _key(key: int | str) -> exp.Expr:
     return exp.Placeholder(this=key) if isinstance(key, str) else exp.Literal.string(str(key))
+
+
+def _step(number: exp.Expr, cells: int, missing: int) -> exp.Expr:
+    """Return `LEAST(GREATEST(CAST(number AS INT), 0), cells - 1)`, with a number of the missing cell for no number.
+
+    The cast cuts off towards zero, which is down wherever the result is not clamped anyway, and takes what is too
+    large for the largest INT. After the first two calls nothing is NULL, which keeps the generated code short.
+    """
+    middle = exp.Literal.number(f"{missing}.5e0")
+    given = exp.Coalesce(this=number, expressions=[middle])
+    known = exp.Anonymous(this="NANVL", expressions=[given, middle.copy()])
+    whole = exp.Cast(this=known, to=exp.DataType(this=exp.DataType.Type.INT))
+    floored = exp.Greatest(this=whole, expressions=[exp.Literal.number(0)], ignore_nulls=True)
+    return exp.Least(this=floored, expressions=[exp.Literal.number(cells - 1)], ignore_nulls=True)

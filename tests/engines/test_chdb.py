@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,8 @@ from dpsql.trees.grid import axes
 from dpsql.trees.grow import random_forest
 from tests.servers import chdb, fresh_database
 from tests.tables import SCHEMA
+
+from . import runs
 
 _HERE = Path(__file__).parent
 _TABLES = "SELECT database, name FROM system.tables WHERE lower(database) NOT IN ('system', 'information_schema')"
@@ -353,16 +354,7 @@ def test_a_failed_run_keeps_its_charge_and_leaves_nothing(session: Any, monkeypa
     fill(session, "people")
     before = left(session)
     with dpsql.connect(session, ledger=":memory:") as db:
-        db.register("people", SCHEMA, cap=2)
-
-        def broken(*_: object) -> Any:
-            raise QueryFailed("count the rows", "why is withheld too")
-
-        monkeypatch.setattr("dpsql.engines.chdb.ChdbWorkspace.aggregate", broken)
-        with pytest.raises(QueryFailed):
-            db.train("people", method="spe", trees=2, depth=2)
-        assert db.budget("people").spent_text == "1"
-        assert db.ledger()["state"].tolist()[-1] == "lost"
+        runs.fail(db, monkeypatch, "dpsql.engines.chdb.ChdbWorkspace")
         assert left(session) == before
 
 
@@ -378,17 +370,5 @@ def test_two_runs_at_once_do_not_mix(session: Any) -> None:
     """Each has small tables and kept rows of its own; the caller's session sees neither."""
     fill(session, "people")
     with dpsql.connect(session, ledger=":memory:") as db:
-        db.register("people", SCHEMA, cap=10)
-        done: list[Any] = []
-
-        def train(depth: int) -> None:
-            done.append(db.train("people", method="spe", trees=2, depth=depth))
-
-        threads = [threading.Thread(target=train, args=(depth,)) for depth in (2, 3)]
-        for one in threads:
-            one.start()
-        for one in threads:
-            one.join()
-        assert sorted(model.released.forest.depth for model in done) == [2, 3]
-        assert db.budget("people").spent_text == "2"
+        runs.train_two_at_once(db)
         assert own(db.engine) == ["people"]

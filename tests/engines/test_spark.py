@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import logging
-import threading
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
 import sqlglot
 from pyspark.errors import AnalysisException
 from pyspark.logger import PySparkLogger
+from sqlglot import exp
 
 import dpsql
 from dpsql import census
 from dpsql.compile import counts
 from dpsql.compile.counts import Slice
+from dpsql.compile.levels import TOP, level_name
 from dpsql.compile.source import Source, Tickets, table
 from dpsql.engines.opening import open_engine
+from dpsql.engines.spark_vocabulary import SparkVocabulary
 from dpsql.errors import DatabaseError, ParameterError, QueryFailed, SchemaError, UsageError
 from dpsql.trees.grid import axes
 from dpsql.trees.grow import random_forest
 from tests.servers import fresh_database, spark
 from tests.tables import SCHEMA
+
+from . import runs
 
 pytestmark = pytest.mark.usefixtures("session")
 
@@ -127,6 +134,32 @@ def test_parquet_files_and_folders_of_them_are_tables(lake: Path) -> None:
         assert (info.name, info.kind) == ("adult", "table")
         assert info.column("age").family == "integer"
         assert info.column("income").family == "text"
+
+
+def test_a_database_may_be_called_parquet(session: Any, engine: Any) -> None:
+    """Its tables are tables, not files."""
+    session.sql("CREATE DATABASE IF NOT EXISTS parquet")
+    try:
+        session.sql("CREATE TABLE parquet.people AS SELECT 1.5D AS x, 'a' AS c, 'no' AS y")
+        info = engine.table("parquet.people")
+        assert info.column("x").family == "real"
+        source = Source(SCHEMA, table(info.table, info.schema), {})
+        made = counts.row_count(source, engine.vocabulary, Tickets((1, 2, 3)))
+        assert engine.aggregate(made.query, made.tables)["rows"].tolist() == [1]
+    finally:
+        session.sql("DROP DATABASE parquet CASCADE")
+
+
+def test_a_footer_is_read_again_when_its_file_changes(lake: Path) -> None:
+    """What was known of the file before is not told of the new one."""
+    with dpsql.connect(f"spark://local[2]{lake}", ledger=":memory:") as db:
+        assert db.engine.table("adult") == db.engine.table("adult")
+        pd.DataFrame({"age": ["old"], "more": [1.5]}).to_parquet(lake / "adult.parquet")
+        columns = db.engine.table("adult").columns
+        assert [(column.name, column.family) for column in columns] == [("age", "text"), ("more", "real")]
+        pd.DataFrame({"age": ["older"]}).to_parquet(lake / "fresh" / "part-1.parquet")
+        (lake / "fresh" / "part-0.parquet").unlink()
+        assert [column.name for column in db.engine.table("fresh").columns] == ["age"]
 
 
 def test_tables_and_views_of_the_catalog(session: Any, engine: Any) -> None:
@@ -262,6 +295,41 @@ def test_a_rows_tree_follows_from_the_row_alone(session: Any, engine: Any) -> No
     assert sum(after.values()) == sum(before.values()) + 1
 
 
+@pytest.mark.parametrize("count", [1, 2, 5, 40, 3000])
+def test_a_texts_place_is_found(session: Any, count: int) -> None:
+    """Whatever map it is in; what is not in the list has none, nor has NULL."""
+    values = [f"välue {place} 🌲" for place in range(count)]
+    texts = [*values[::-1], "välue", "", None]
+    session.createDataFrame([(text,) for text in texts], "t string").createOrReplaceTempView("texts")
+    place = SparkVocabulary().position(values, exp.column("t"))
+    found = session.sql(exp.select("t", place.as_("p")).from_("texts").sql("spark")).collect()
+    expected = {text: values.index(text) if text in values else None for text in texts}
+    assert {row["t"]: row["p"] for row in found} == expected
+
+
+@pytest.mark.parametrize("branches", [2, 4])
+def test_large_forests_are_counted_as_in_duckdb(session: Any, engine: Any, branches: int) -> None:
+    """The first levels share a table, the others have their own."""
+    view(session, "people", rows=60)
+    forest = random_forest(axes(SCHEMA), trees=150, depth=6, seed=3, branches=branches)
+    own = duckdb.connect()
+    own.register("frame", session.table("people").toArrow())
+    own.execute("CREATE TABLE people AS FROM frame")
+    other = open_engine(own)
+    found = []
+    for one, schema in ((engine, "(session)"), (other, "main")):
+        source = Source(SCHEMA, table("people", schema), {})
+        made = counts.leaf_counts(source, forest, one.vocabulary, Tickets((1, 2, 3)), Slice(True, 0, 150))
+        groups = one.aggregate(made.query, made.tables)
+        found.append(sorted(zip(*(groups[name].tolist() for name in ("leaf", "class", "rows")), strict=True)))
+        assert (TOP in made.tables) == (one is engine)
+        assert level_name(5) in made.tables
+    other.close()
+    own.close()
+    assert found[0] == found[1]
+    assert sum(rows for _, _, rows in found[0]) > 60 * 100
+
+
 # Runs.
 
 
@@ -305,16 +373,7 @@ def test_a_failed_run_keeps_its_charge(session: Any, monkeypatch: pytest.MonkeyP
     """The entry is lost, the charge stays, and kept rows are gone."""
     view(session, "people")
     with dpsql.connect(session, ledger=":memory:") as db:
-        db.register("people", SCHEMA, cap=2)
-
-        def broken(*_: object) -> Any:
-            raise QueryFailed("count the rows", "why is withheld too")
-
-        monkeypatch.setattr("dpsql.engines.spark_cursor.SparkWorkspace.aggregate", broken)
-        with pytest.raises(QueryFailed):
-            db.train("people", method="spe", trees=2, depth=2)
-        assert db.budget("people").spent_text == "1"
-        assert db.ledger()["state"].tolist()[-1] == "lost"
+        runs.fail(db, monkeypatch, "dpsql.engines.spark_cursor.SparkWorkspace")
     assert kept(spark()) == 0
 
 
@@ -322,18 +381,28 @@ def test_two_runs_at_once_do_not_mix(session: Any) -> None:
     """Each has small tables and kept rows of its own; the caller's session sees neither."""
     view(session, "people")
     with dpsql.connect(session, ledger=":memory:") as db:
-        db.register("people", SCHEMA, cap=10)
-        done: list[Any] = []
-
-        def train(depth: int) -> None:
-            done.append(db.train("people", method="spe", trees=2, depth=depth))
-
-        threads = [threading.Thread(target=train, args=(depth,)) for depth in (2, 3)]
-        for one in threads:
-            one.start()
-        for one in threads:
-            one.join()
-        assert sorted(model.released.forest.depth for model in done) == [2, 3]
-        assert db.budget("people").spent_text == "2"
+        runs.train_two_at_once(db)
     assert [one.name for one in session.catalog.listTables()] == ["people"]
     assert kept(spark()) == 0
+
+
+_KILLED = """
+import os, signal, sys
+import dpsql
+from dpsql.errors import QueryFailed
+
+try:
+    with dpsql.connect(f"spark://local[1]{sys.argv[1]}", ledger=":memory:") as db:
+        java = db.engine.session.sparkContext._gateway.proc
+        os.kill(java.pid, signal.SIGKILL)
+        java.wait()
+        db.engine.tables()
+except QueryFailed as error:
+    print(error.message)
+"""
+
+
+def test_an_application_that_died_hides_no_error(lake: Path) -> None:
+    """What is told is what could not be done, not that a dead application could not be stopped."""
+    done = subprocess.run([sys.executable, "-c", _KILLED, str(lake)], capture_output=True, text=True, timeout=120)
+    assert done.stdout.startswith("the database could not read its catalog"), done.stdout

@@ -1,0 +1,50 @@
+"""The Parquet tables of a folder, for Spark: files, and folders of files, by their names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+#: Where a Parquet table is said to be; its name there is its path: parquet.`/path`.
+PARQUET = "parquet"
+
+
+def is_parquet(schema: str, name: str) -> bool:
+    """Tell whether this is a Parquet table, and not one of a database that happens to be called so.
+
+    >>> is_parquet("parquet", "/lake/adult.parquet"), is_parquet("parquet", "adult")
+    (True, False)
+    """
+    return schema == PARQUET and name.startswith("/")
+
+
+class ParquetFolder:
+    """A folder's tables, and what their footers say. To read footers is a job of its own, done once for each change."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.path = folder
+        self._shapes: dict[str, tuple[list[tuple[str, int, int]], Any]] = {}
+
+    def names(self) -> dict[str, Path]:
+        """Return the tables by their names."""
+        if self.path is None:
+            return {}
+        entries = [entry for entry in sorted(self.path.iterdir()) if not entry.name.startswith((".", "_"))]
+        found = [entry for entry in entries if entry.suffix == ".parquet" or next(entry.rglob("*.parquet"), None)]
+        return {entry.name.removesuffix(".parquet"): entry for entry in found if not set(entry.name) & set("*?[]{}\\")}
+
+    def frame(self, session: Any, path: str) -> Any:
+        """Return the rows of a table as a frame of this session; nothing is read but footers."""
+        stamps = _stamps(Path(path))
+        known = self._shapes.get(path)
+        if known is not None and known[0] == stamps:
+            return session.read.schema(known[1]).parquet(path)
+        frame = session.read.parquet(path)
+        self._shapes[path] = stamps, frame.schema
+        return frame
+
+
+def _stamps(place: Path) -> list[tuple[str, int, int]]:
+    """Return which files a table has, when each was written, and how long it is."""
+    files = [(str(file), file.stat()) for file in (place, *place.rglob("*"))]
+    return sorted((name, found.st_mtime_ns, found.st_size) for name, found in files)
