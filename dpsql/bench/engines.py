@@ -1,9 +1,10 @@
-"""What counting the leaves of a forest costs on a server, beside DuckDB on the same rows' worth, in turns.
+"""What counting the leaves of a forest, or all of training, costs on a server, beside DuckDB on as many rows, in turns.
 
-10 trees of depth 8, each row in one tree, through the kernel's own counting: statement, transfer and layout on the
-grid. CPU time is this process's and, where the server is on this machine, its own process's too; Spark's is not known.
-The first round is told apart: Spark compiles what it runs. The scratch table is made on the server from random numbers
-(for Spark and chDB in a folder of its own) and dropped at the end.
+10 trees of depth 8. Counting: each row in one tree, through the kernel's own statement, transfer and layout on the
+grid. Training: a method by its name, from the charge to the stored model. CPU time is this process's and, where the
+server is on this machine, its own process's too; Spark's is not known. The first and second round are told apart: Spark
+compiles what it runs. The scratch table is made on the server from random numbers (for Spark and chDB in a folder of
+its own) and dropped at the end.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import sqlglot
@@ -21,6 +23,7 @@ import sqlglot
 from dpsql.bench import table
 from dpsql.compile.source import Source
 from dpsql.compile.source import table as reference
+from dpsql.database import Database
 from dpsql.engines.base import Engine
 from dpsql.engines.duckdb import open_file
 from dpsql.engines.opening import open_engine
@@ -104,11 +107,20 @@ FROM range({rows})
 }
 
 
+@dataclass(frozen=True, eq=False)
+class Place:
+    """An engine with the table in it: by what name it is registered, and as a source to count."""
+
+    engine: Engine
+    name: str
+    source: Source
+
+
 @dataclass(frozen=True)
 class Cost:
     """The least of several rounds, in seconds: DuckDB's CPU and wall time, and the server's; None where unknown.
 
-    `first` is the server's wall time in the first round.
+    `first` and `second` are the server's wall time in these rounds, `second_ratio` is to DuckDB's in the same round.
     """
 
     rows: int
@@ -117,6 +129,8 @@ class Cost:
     cpu: float | None
     wall: float
     first: float
+    second: float | None
+    second_ratio: float | None
 
     @property
     def cpu_ratio(self) -> float | None:
@@ -129,22 +143,41 @@ class Cost:
         return self.wall / self.duckdb_wall
 
 
-def measure(target: str, sizes: Sequence[int], *, repeat: int) -> dict[str, object]:
-    """Return the figures of a server and of DuckDB on tables of these sizes, as plain values."""
+def measure(target: str, sizes: Sequence[int], *, repeat: int, method: str | None = None) -> dict[str, object]:
+    """Return the figures of a server and of DuckDB on tables of these sizes, as plain values.
+
+    What is measured is counting, or with `method` training by it. Training charges a ledger, which is thrown away:
+    PostgreSQL keeps its own, so there it is counting alone.
+    """
     if not target.startswith(("postgresql://", "postgres://", *_FOLDERS)):
         raise ParameterError("db", allowed="a server: postgresql://…, spark://… or chdb://", given=target)
-    costs = [_measured(target, rows, repeat) for rows in sizes]
+    if method is not None and not target.startswith(_FOLDERS):
+        allowed = "spark://… or chdb:// with a method: a server's own ledger keeps every charge"
+        raise ParameterError("db", allowed=allowed, given=target)
+    costs = [_measured(target, rows, repeat, method) for rows in sizes]
     figures = [{**asdict(cost), "cpu_ratio": cost.cpu_ratio, "wall_ratio": cost.wall_ratio} for cost in costs]
-    return {"trees": TREES, "depth": DEPTH, "repeat": repeat, "sizes": figures}
+    return {"method": method, "trees": TREES, "depth": DEPTH, "repeat": repeat, "sizes": figures}
 
 
-def _measured(target: str, rows: int, repeat: int) -> Cost:
-    forest = random_forest(axes(table.schema()), trees=TREES, depth=DEPTH, seed=1, branches=2)
+def _measured(target: str, rows: int, repeat: int, method: str | None) -> Cost:
     with _duckdb(rows) as own, _server(target, rows) as other:
-        rounds = [[_counted(*place, forest) for place in (own, other)] for _ in range(repeat)]
+        works = [(place.engine, _work(place, method)) for place in (own, other)]
+        rounds = [[_timed(*work) for work in works] for _ in range(repeat)]
     (cpu, wall), (server_cpu, server_wall) = (_least([one[place] for one in rounds]) for place in range(2))
     assert cpu is not None
-    return Cost(rows, cpu, wall, server_cpu, server_wall, rounds[0][1][1])
+    own_walls, walls = ([one[place][1] for one in rounds] for place in range(2))
+    second = walls[1] if repeat > 1 else None
+    return Cost(rows, cpu, wall, server_cpu, server_wall, walls[0], second, second and second / own_walls[1])
+
+
+def _work(place: Place, method: str | None) -> Callable[[], object]:
+    """Return what one round does: train, or count with a trace of noise."""
+    if method is None:
+        forest = random_forest(axes(place.source.schema), trees=TREES, depth=DEPTH, seed=1, branches=2)
+        return partial(_count, place.engine, place.source, forest)
+    database = Database(place.engine, who="bench")
+    database.register(place.name, place.source.schema, cap=1000)
+    return partial(database.train, place.name, epsilon=1, method=method, trees=TREES, depth=DEPTH)
 
 
 def _least(times: Sequence[tuple[float | None, float]]) -> tuple[float | None, float]:
@@ -152,20 +185,24 @@ def _least(times: Sequence[tuple[float | None, float]]) -> tuple[float | None, f
     return min(known, default=None), min(wall for _, wall in times)
 
 
-def _counted(engine: Engine, source: Source, forest: Forest) -> tuple[float | None, float]:
-    """Count once, with a trace of noise, and return CPU and wall time in seconds."""
+def _timed(engine: Engine, act: Callable[[], object]) -> tuple[float | None, float]:
+    """Do something once and return its CPU and wall time in seconds."""
+    before, started = _cpu(engine), time.perf_counter()
+    act()
+    wall, after = time.perf_counter() - started, _cpu(engine)
+    return (None if before is None or after is None else after - before), wall
+
+
+def _count(engine: Engine, source: Source, forest: Forest) -> None:
     cells = forest.leaves * len(source.schema.classes)
     step = Step(
         "leaves", "leaf_counts", NANO, trees=TREES, shared=False, cells=cells, classes=len(source.schema.classes)
     )
     session = Session(engine, source, Plan("bench", step, source.schema.unit))
     try:
-        before, started = _cpu(engine), time.perf_counter()
         session.leaf_counts("leaves", forest)
-        wall, after = time.perf_counter() - started, _cpu(engine)
     finally:
         session.close()
-    return (None if before is None or after is None else after - before), wall
 
 
 def _cpu(engine: Engine) -> float | None:
@@ -185,17 +222,17 @@ def _cpu(engine: Engine) -> float | None:
 
 
 @contextmanager
-def _duckdb(rows: int) -> Iterator[tuple[Engine, Source]]:
+def _duckdb(rows: int) -> Iterator[Place]:
     with tempfile.TemporaryDirectory() as folder:
         engine = open_file(Path(folder) / "bench.duckdb", create=True)
         try:
-            yield engine, table.create(engine, rows)
+            yield Place(engine, table.NAME, table.create(engine, rows))
         finally:
             engine.close()
 
 
 @contextmanager
-def _server(target: str, rows: int) -> Iterator[tuple[Engine, Source]]:
+def _server(target: str, rows: int) -> Iterator[Place]:
     with _opened(target) as engine:
         server = SERVERS[engine.dialect]
         engine.create(NAME, sqlglot.parse_one(server.query.format(rows=rows), dialect=engine.dialect))
@@ -203,7 +240,7 @@ def _server(target: str, rows: int) -> Iterator[tuple[Engine, Source]]:
             _run(engine, server.before)
             info = engine.table(NAME)
             assert info is not None
-            yield engine, Source(table.schema(), reference(info.table, info.schema), {})
+            yield Place(engine, NAME, Source(table.schema(), reference(info.table, info.schema), {}))
         finally:
             _run(engine, server.after)
 
