@@ -242,25 +242,30 @@ def _rendered(query: exp.Expr, *, nested: bool = False) -> str:
 
 
 def _each_once(query: exp.Expr) -> bool:
-    """Return whether no part of a query's WITH is used twice."""
+    """Return whether no part of a query's WITH, the only one it has, is used twice."""
     parts = query.args.get("with_")
-    names = {part.alias for part in parts.expressions} if parts else set()
+    if parts is None or len(list(query.find_all(exp.With))) > 1:
+        return False
+    names = {part.alias for part in parts.expressions}
     used = [table.name for table in query.find_all(exp.Table) if not table.db and table.name in names]
     return len(used) == len(set(used))
 
 
 def _nested(query: exp.Expr) -> exp.Expr:
-    """Return a query with the parts of its WITH in the places of their names."""
-    bodies: dict[str, exp.Expr] = {}
+    """Return a query with the parts of its WITH in the places of their names, each with the names of its columns."""
+    known: dict[str, exp.CTE] = {}
 
     def put(body: exp.Expr) -> exp.Expr:
-        for table in [one for one in body.find_all(exp.Table) if not one.db and one.name in bodies]:
-            place = exp.TableAlias(this=exp.to_identifier(table.alias_or_name))
-            table.replace(exp.Subquery(this=bodies[table.name].copy(), alias=place))
+        for table in [one for one in body.find_all(exp.Table) if not one.db and one.name in known]:
+            part = known[table.name]
+            columns = [name.copy() for name in part.args["alias"].columns]
+            place = exp.TableAlias(this=exp.to_identifier(table.alias_or_name), columns=columns)
+            table.replace(exp.Subquery(this=part.this.copy(), alias=place))
         return body
 
     parts = query.args.get("with_")
     query.set("with_", None)
     for part in parts.expressions if parts else ():
-        bodies[part.alias] = put(part.this)
+        put(part.this)
+        known[part.alias] = part
     return put(query)
