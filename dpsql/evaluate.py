@@ -6,6 +6,7 @@ What is charged for on private rows is in `dpsql/evaluate_private.py`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -173,7 +174,8 @@ def _tally(found: pd.DataFrame, classes: int) -> metrics.Tally:
     pairs = parts["ranks"][["first_sum", "second_sum", "rows"]].to_numpy(float)
     pairs[:, 2] -= pairs[:, 1]
     ranks[one["ranks"]] = pairs
-    return metrics.Tally(confusion, float(cells["first_sum"].sum()), float(cells["second_sum"].sum()), ranks, bins)
+    log_loss, brier = (math.fsum(cells[name]) for name in ("first_sum", "second_sum"))  # groups come in any order
+    return metrics.Tally(confusion, log_loss, brier, ranks, bins)
 
 
 def _summary(model: Model, name: str, found: metrics.Tally) -> Evaluation:

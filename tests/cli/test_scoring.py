@@ -125,7 +125,12 @@ def test_evaluate_equals_python(cli: Cli, path: Path) -> None:
     """`evaluate --json` equals `db.evaluate(...)`."""
     found = cli("evaluate", "--model", "m", "--table", "fresh", "--json").json
     with connect(path) as opened:
-        assert found == opened.evaluate("m", "fresh").to_dict()
+        wanted = opened.evaluate("m", "fresh").to_dict()
+    sums = ("log_loss", "brier", "calibration_error", "reliability")  # of doubles, by the database, in any order
+    assert [found.pop(name) for name in sums[:3]] == pytest.approx([wanted.pop(name) for name in sums[:3]], rel=1e-12)
+    bins, wanted_bins = (pd.DataFrame(one.pop("reliability")) for one in (found, wanted))
+    pd.testing.assert_frame_equal(bins, wanted_bins, rtol=1e-12)
+    assert found == wanted
 
 
 def test_evaluate_prints_accuracy_and_confusion(cli: Cli) -> None:
@@ -231,13 +236,15 @@ def test_the_private_table_is_not_read_for_free(cli: Cli, path: Path, command: s
     assert kept(path) == before
 
 
-def test_predict_decides_by_a_threshold(cli: Cli, path: Path) -> None:
-    """`--threshold CLASS=P` gives the labels of `predict(threshold=)`."""
-    found = cli("predict", "--model", "m", "--table", "fresh", "--threshold", "yes=0.3", "--json").json
-    with connect(path) as opened:
-        wanted = opened.model("m").predict("fresh", threshold={"yes": 0.3})["prediction"].tolist()
-        assert wanted != labels(opened)
-    assert [row["prediction"] for row in found] == wanted
+@pytest.mark.parametrize("label", ["yes", "no"])
+def test_predict_decides_by_a_threshold(cli: Cli, path: Path, label: str) -> None:
+    """`--threshold CLASS=P` gives the labels of `predict(threshold=)`; every share reaches a threshold of 0."""
+    for threshold in (0.3, 0.0):
+        found = cli("predict", "--model", "m", "--table", "fresh", "--threshold", f"{label}={threshold}", "--json").json
+        with connect(path) as opened:
+            wanted = opened.model("m").predict("fresh", threshold={label: threshold})["prediction"].tolist()
+        assert [row["prediction"] for row in found] == wanted
+    assert set(wanted) == {label}
 
 
 def test_predict_lists_the_top_classes(cli: Cli, path: Path) -> None:
