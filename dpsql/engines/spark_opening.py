@@ -34,6 +34,8 @@ _QUIET = {
     "spark.eventLog.enabled": "false",
     "spark.log.level": "OFF",
 }
+#: Where Linux says how much memory a container may use: a number, or `max`.
+_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 _SILENT = """
 rootLogger.level = off
 rootLogger.appenderRef.none.ref = none
@@ -98,6 +100,8 @@ def _started(address: Address) -> Any:
         builder = builder.config(name, value)
     if not address.hosts:  # the usual 200 parts of a shuffle are for clusters
         builder = builder.config("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 1)))
+        if "SPARK_DRIVER_MEMORY" not in os.environ:
+            builder = builder.config("spark.driver.memory", f"{heap(memory())}m")
     if all(host in _LOOPBACK for host, _ in address.hosts):
         builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
     with tempfile.NamedTemporaryFile("w", suffix=".properties") as silent:
@@ -106,6 +110,24 @@ def _started(address: Address) -> Any:
         option = f"-Dlog4j2.configurationFile={silent.name} -Dlog4j.configurationFile={silent.name}"
         with _muted():
             return builder.config("spark.driver.extraJavaOptions", option).getOrCreate()
+
+
+def heap(held: int) -> int:
+    """Return how many MB Java may take of so many bytes where it works off all rows itself: a quarter, at least 1 GB.
+
+    A quarter is Java's own rule. Spark's is 1 GB on any machine, and where that is too little, Java ends.
+
+    >>> heap(24 << 30), heap(2 << 30)
+    (6144, 1024)
+    """
+    return max(held >> 22, 1024)
+
+
+def memory() -> int:
+    """Return the bytes of memory that this process may use: the machine's, or less where its container has a limit."""
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 0
+    limits = [file.read_text().strip() for file in _LIMITS if file.is_file()]
+    return min([whole, *(int(limit) for limit in limits if limit.isdigit())])
 
 
 @contextmanager

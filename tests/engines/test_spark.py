@@ -25,6 +25,7 @@ from dpsql.compile.counts import Slice
 from dpsql.compile.levels import TOP, level_name
 from dpsql.compile.source import Source, Tickets, table
 from dpsql.engines.opening import open_engine
+from dpsql.engines.spark_opening import heap, memory
 from dpsql.engines.spark_vocabulary import SparkVocabulary
 from dpsql.errors import DatabaseError, ParameterError, QueryFailed, SchemaError, UsageError
 from dpsql.trees.grid import axes
@@ -384,6 +385,24 @@ def test_two_runs_at_once_do_not_mix(session: Any) -> None:
         runs.train_two_at_once(db)
     assert [one.name for one in session.catalog.listTables()] == ["people"]
     assert kept(spark()) == 0
+
+
+_HEAP = """
+import dpsql
+
+with dpsql.connect("spark://local[1]", ledger=":memory:") as db:
+    print(db.engine.session.sparkContext.getConf().get("spark.driver.memory"))
+"""
+
+
+@pytest.mark.parametrize("asked", [None, "700m"])
+def test_java_gets_memory_by_the_machine_or_as_asked(asked: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quarter of it, where Spark would take 1 GB of any; a user's word in the environment stands."""
+    monkeypatch.delenv("SPARK_DRIVER_MEMORY", raising=False)
+    if asked:
+        monkeypatch.setenv("SPARK_DRIVER_MEMORY", asked)
+    done = subprocess.run([sys.executable, "-c", _HEAP], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == (asked or f"{heap(memory())}m"), done.stderr
 
 
 _KILLED = """
