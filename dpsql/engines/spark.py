@@ -28,7 +28,7 @@ from dpsql.engines.spark_vocabulary import DIALECT, SparkVocabulary
 from dpsql.errors import QueryFailed
 
 #: What a session of ours is set to, whatever the caller's is: what SQL means, that no cell can make it fail (which is
-#: what ANSI would do), and that planning has an end.
+#: what ANSI would do), that planning has an end, and that kept rows are stored as they are: they are read a few times.
 SETTINGS = {
     "spark.sql.ansi.enabled": "false",
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
@@ -41,6 +41,7 @@ SETTINGS = {
     "spark.sql.legacy.exponentLiteralAsDecimal.enabled": "false",
     "spark.sql.constraintPropagation.enabled": "false",
     "spark.sql.codegen.hugeMethodLimit": "65535",
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
 }
 #: Settings of a whole application that show more than they should, and what they show to whom.
 _OPEN = {

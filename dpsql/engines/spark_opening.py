@@ -98,8 +98,9 @@ def _started(address: Address) -> Any:
     builder = SparkSession.builder.master(address.master)
     for name, value in _QUIET.items():
         builder = builder.config(name, value)
-    if not address.hosts:  # the usual 200 parts of a shuffle are for clusters
+    if not address.hosts:  # the usual 200 parts of a shuffle, and planning anew in mid-statement, are for clusters
         builder = builder.config("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 1)))
+        builder = builder.config("spark.sql.adaptive.enabled", "false")
         if "SPARK_DRIVER_MEMORY" not in os.environ:
             builder = builder.config("spark.driver.memory", f"{heap(memory())}m")
     if all(host in _LOOPBACK for host, _ in address.hosts):
