@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,7 +23,6 @@ from dpsql.compile.counts import Slice
 from dpsql.compile.levels import TOP, level_name
 from dpsql.compile.source import Source, Tickets, table
 from dpsql.engines.opening import open_engine
-from dpsql.engines.spark_opening import heap, memory
 from dpsql.engines.spark_vocabulary import SparkVocabulary
 from dpsql.errors import DatabaseError, ParameterError, QueryFailed, SchemaError, UsageError
 from dpsql.trees.grid import axes
@@ -91,25 +88,6 @@ def test_spark_without_a_ledger_is_refused(session: Any) -> None:
         dpsql.connect(session)
     with pytest.raises(ParameterError, match="DuckDB file"):
         dpsql.connect(session, ledger="spark://local[2]")
-
-
-@pytest.mark.parametrize("url", ["spark://", "spark://local[0]", "spark://nowhere", "spark://a:b", "spark://local[2"])
-def test_a_url_that_is_none_is_refused(url: str) -> None:
-    """Nothing is started for it."""
-    with pytest.raises(ParameterError, match="spark://HOST:PORT"):
-        dpsql.connect(url, ledger=":memory:")
-
-
-def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    """Nothing is started for it either."""
-    with pytest.raises(DatabaseError, match="no folder"):
-        dpsql.connect(f"spark://local[2]{tmp_path}/none", ledger=":memory:")
-
-
-def test_another_master_in_the_same_process_is_refused() -> None:
-    """A process has one Spark application."""
-    with pytest.raises(DatabaseError, match="another master"):
-        dpsql.connect("spark://127.0.0.1:1", ledger=":memory:")
 
 
 def test_a_session_of_the_callers_stays_open(session: Any, tmp_path: Path) -> None:
@@ -385,43 +363,3 @@ def test_two_runs_at_once_do_not_mix(session: Any) -> None:
         runs.train_two_at_once(db)
     assert [one.name for one in session.catalog.listTables()] == ["people"]
     assert kept(spark()) == 0
-
-
-_HEAP = """
-import dpsql
-
-with dpsql.connect("spark://local[1]", ledger=":memory:") as db:
-    print(db.engine.session.sparkContext.getConf().get("spark.driver.memory"))
-"""
-
-
-@pytest.mark.parametrize("asked", [None, "700m"])
-def test_java_gets_memory_by_the_machine_or_as_asked(asked: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A quarter of it, where Spark would take 1 GB of any; a user's word in the environment stands."""
-    monkeypatch.delenv("SPARK_DRIVER_MEMORY", raising=False)
-    if asked:
-        monkeypatch.setenv("SPARK_DRIVER_MEMORY", asked)
-    done = subprocess.run([sys.executable, "-c", _HEAP], capture_output=True, text=True, timeout=120)
-    assert done.stdout.strip() == (asked or f"{heap(memory())}m"), done.stderr
-
-
-_KILLED = """
-import os, signal, sys
-import dpsql
-from dpsql.errors import QueryFailed
-
-try:
-    with dpsql.connect(f"spark://local[1]{sys.argv[1]}", ledger=":memory:") as db:
-        java = db.engine.session.sparkContext._gateway.proc
-        os.kill(java.pid, signal.SIGKILL)
-        java.wait()
-        db.engine.tables()
-except QueryFailed as error:
-    print(error.message)
-"""
-
-
-def test_an_application_that_died_hides_no_error(lake: Path) -> None:
-    """What is told is what could not be done, not that a dead application could not be stopped."""
-    done = subprocess.run([sys.executable, "-c", _KILLED, str(lake)], capture_output=True, text=True, timeout=120)
-    assert done.stdout.startswith("the database could not read its catalog"), done.stdout
