@@ -89,7 +89,7 @@ def advise(
         return
     if buy is not None and found.bought is not None:
         note(f"Charged epsilon {found.bought.epsilon} for the size (entry {found.bought.entry}).")
-    asked = f"--db {target.db} --table {table} --epsilon {found.epsilon}"
+    asked = f"{target.words} --table {table} --epsilon {found.epsilon}"
     note(f"Next:  dpsql train {asked} --dry-run")
 
 

@@ -78,7 +78,7 @@ def train(
     say(f'Budget of "{left.table}": {left.spent_text} of {left.cap_text} spent, {left.left_text} left.')
     for sentence in louder(model.certificate["plan"]):
         note(sentence)
-    note(f"Next:  dpsql predict --db {target.db} --model {model.name} --table NEW_ROWS")
+    note(f"Next:  dpsql predict {target.words} --model {model.name} --table NEW_ROWS")
 
 
 def print_plan(plan: Plan, budget: Budget, before: int, *, as_json: bool) -> None:

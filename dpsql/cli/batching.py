@@ -116,7 +116,7 @@ def structure(target: Target, table: str, to: str, as_json: bool, **given: Any) 
         print_json({"table": found.table, "to": to, "parameters": dict(found.parameters)})
         return
     say(f'Wrote {to}: trees for "{found.table}".')
-    note(f"Next:  dpsql predict --db {target.db} --private --model-structure {to} --table NEW_ROWS --epsilon 1")
+    note(f"Next:  dpsql predict {target.words} --private --model-structure {to} --table NEW_ROWS --epsilon 1")
 
 
 def _kind(db: Database, data: str | Path) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import click
 
@@ -32,6 +34,27 @@ class Target:
             raise UsageError("no database was named.", hint="--db PATH")
         return connect(self.db, wait=self.wait, read_only=self.read_only, who=self.who, ledger=self.ledger)
 
+    @property
+    def words(self) -> str:
+        """The options that name the same database again, for a command to show: without passwords.
+
+        >>> Target("postgresql://ann:secret@host/data", 2.0, False, None).words
+        '--db postgresql://ann@host/data'
+        >>> Target("spark://local[2]/lake", 2.0, False, None, "books.duckdb").words
+        "--db 'spark://local[2]/lake' --ledger books.duckdb"
+        """
+        named = (("--db", self.db), ("--ledger", self.ledger))
+        return " ".join(f"{option} {shlex.quote(_without_password(value))}" for option, value in named if value)
+
+
+def _without_password(place: str) -> str:
+    """Return a URL of PostgreSQL without what follows the user's name and without its settings, all else as it is."""
+    if not place.startswith(("postgresql://", "postgres://")):
+        return place
+    found = urlsplit(place)
+    user, at, hosts = found.netloc.rpartition("@")
+    return f"{found.scheme}://{user.partition(':')[0]}{at}{hosts}{found.path}"
+
 
 def database(command: _Command) -> _Command:
     """Add --db and its companions; the command gets them as one `target`."""
@@ -56,9 +79,10 @@ def _with_target(command: _Command, *, required: bool) -> _Command:
         click.option("--read-only", is_flag=True, help="Open the file read-only."),
         click.option("--wait", type=float, default=2.0, show_default=True, metavar="SECONDS",
                      help="How long to wait for another process to let the file go."),
-        click.option("--ledger", metavar="FILE", envvar="DPSQL_LEDGER", help="Where the ledger of files lies."),
+        click.option("--ledger", metavar="FILE", envvar="DPSQL_LEDGER",
+                     help="Where the ledger is, if not in the database: a file, or postgresql://…"),
         click.option("--db", required=required, metavar="PATH", envvar="DPSQL_DB",
-                     help="A DuckDB, Parquet or CSV file, a folder of those, or postgresql://…"),
+                     help="A DuckDB, Parquet or CSV file, a folder of those, postgresql://…, spark://… or chdb://…"),
     ):  # fmt: skip
         wrapped = decorate(wrapped)
     # Options declared on the command itself come first in its help.

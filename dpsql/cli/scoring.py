@@ -81,7 +81,7 @@ def show(target: Target, model: str, tree: int, depth: int, as_json: bool) -> No
     say(drawn)
     if found.released.nat:
         note("Each leaf shows the shares of the classes as far as it alone says; those of all trees are multiplied.")
-        note(f"All of them in a few words:  dpsql explain --db {target.db} --model {found.name}")
+        note(f"All of them in a few words:  dpsql explain {target.words} --model {found.name}")
 
 
 @click.command()

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from dpsql import schemafile
 from dpsql.database import Database, connect
+from tests import tables
 
 from .conftest import Cli, kept
 
@@ -32,6 +34,17 @@ def test_the_next_step_is_a_note(cli: Cli) -> None:
     ran = cli("train", "--table", "people", *SMALL)
     assert ran.err == f"Next:  dpsql predict --db {Path('data.duckdb').resolve()} --model people_1 --table NEW_ROWS\n"
     assert "Next" not in ran.out
+
+
+def test_the_next_step_names_the_ledger_too(cli: Cli) -> None:
+    """A ledger that is elsewhere has to be named again; what the shell would take apart is quoted."""
+    Path("rows of ann").mkdir()
+    Path("rows of ann/people.csv").write_text("x,c,y\n1,a,no\n2,b,yes\n")
+    Path("people.yml").write_text(schemafile.dump(tables.SCHEMA))
+    where = ("--ledger", "books.duckdb", "--table", "people")
+    assert cli("register", *where, "--schema", "people.yml", "--cap", "2", db="rows of ann").code == 0
+    ran = cli("train", *where, *ROSNAM, db="rows of ann")
+    assert "dpsql predict --db 'rows of ann' --ledger books.duckdb --model people_1 --table NEW_ROWS\n" in ran.err
 
 
 def test_train_as_json_tells_model_budget_and_certificate(cli: Cli) -> None:
