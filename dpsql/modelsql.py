@@ -11,7 +11,7 @@ from sqlglot import exp
 from dpsql.compile.source import Source
 from dpsql.compile.source import table as table_reference
 from dpsql.compile.vocabulary import Vocabulary
-from dpsql.compile.votes import predictions, scalar, stored_parts
+from dpsql.compile.votes import OWN_COLUMNS, predictions, scalar, stored_parts
 from dpsql.errors import ParameterError, UnknownName, UsageError
 from dpsql.kernel.readings import readings
 from dpsql.schema import Numeric, Schema
@@ -45,9 +45,19 @@ _RESERVED = frozenset(
         "dpsql",
         "model_node",
         "model_leaf",
+        "model",
+        "dpsql_words",
+        "dpsql_scores",
+        "number",
+        "votes",
+        "ways",
+        "way",
+        "planes",
+        "nodes",
+        "voices",
     )
 )
-_NUMBERED = re.compile("(word|plane|depth)_[0-9]+")
+_NUMBERED = re.compile("(word|plane|depth|level)_[0-9]+(_[0-9]+)?")
 
 
 def render(model: Model, form: str, *, table: str, name: str | None = None, probabilities: bool = False) -> str:
@@ -85,7 +95,7 @@ def statement(
 ) -> exp.Expr:
     """Return the statement of one form as an expression."""
     forest = model.released.forest
-    parts = stored_parts(int(model.model_id or 0), forest, nat=model.released.nat)
+    parts = stored_parts(int(model.model_id or 0), model.released)
     if form == "macro":
         schema = _parameter_schema(model.schema)
         body: exp.Expr = scalar(Source(schema, table_reference("unused"), {}), forest, parts, vocabulary)
@@ -191,5 +201,8 @@ def _existing(model: Model, table: str) -> Source:
     info = model.database.engine.table(table) if model.database is not None else None
     if info is None:
         return Source(model.schema, table_reference(table), {})
+    taken = [name for name in OWN_COLUMNS if info.column(name) is not None]
+    if taken:
+        raise ParameterError("table", allowed=f'without a column named "{taken[0]}"', given=info.name)
     schema = None if info.schema == "main" else info.schema
     return Source(model.schema, table_reference(info.table, schema), readings(info, model.schema))

@@ -17,7 +17,7 @@ from sqlglot import exp
 from dpsql.compile.source import Source
 from dpsql.compile.source import table as table_reference
 from dpsql.compile.vocabulary import Vocabulary
-from dpsql.compile.votes import ROW, predictions, stored_parts
+from dpsql.compile.votes import OWN_COLUMNS, ROW, predictions, stored_parts
 from dpsql.engines.base import TableInfo
 from dpsql.engines.files import is_file, read_rows
 from dpsql.errors import BudgetError, ParameterError, UnknownName, UsageError
@@ -86,14 +86,15 @@ def scoring_query(
     database = _database(model)
     _check_stored(model, database)
     fit_features(info, model.schema)
-    if info.column(PREDICTION) is not None or info.column(ROW) is not None:
-        raise ParameterError("table", allowed=f'without columns named "{PREDICTION}" or "{ROW}"', given=info.name)
+    taken = [name for name in (PREDICTION, *OWN_COLUMNS) if info.column(name) is not None]
+    if taken:
+        raise ParameterError("table", allowed=f'without a column named "{taken[0]}"', given=info.name)
     forest, read = model.released.forest, readings(info, model.schema)
     place = table_reference(info.table, info.schema)
     return predictions(
         Source(model.schema, place, read, whole=info.integers, decimals=info.decimals),
         forest,
-        stored_parts(int(model.model_id or 0), forest, nat=model.released.nat),
+        stored_parts(int(model.model_id or 0), model.released),
         database.engine.vocabulary,
         keys=_all_columns(info, database.engine.vocabulary) if into is not None else _keys(model, info, key),
         result=PREDICTION,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from dpsql.compile.votes import OWN_COLUMNS
 from dpsql.database import Database
 from dpsql.errors import ParameterError
 from dpsql.model import Model
@@ -93,3 +94,14 @@ def test_many_features_and_trees_stay_readable(database: Database) -> None:
         released = voting(any_forest(axes(schema), trees=trees, depth=3, seed=1, wide=900), 2)
         texts.append(database.add(model_of(released, schema, f"wide {trees}")).sql("select"))
     assert abs(len(texts[1]) - len(texts[0])) < 100
+
+
+@pytest.mark.parametrize("name", OWN_COLUMNS)
+@pytest.mark.parametrize("form", ["select", "view"])
+def test_a_table_with_one_of_our_own_columns_is_refused(database: Database, model: Model, form: str, name: str) -> None:
+    """A column called like one that the statement adds while it scores would be taken for it, so it is refused."""
+    run(database.engine, f"CREATE OR REPLACE TABLE odd AS SELECT *, 1 AS {quote(name)} FROM fresh")
+    with pytest.raises(ParameterError, match=name):
+        model.sql(form, table="odd")
+    with pytest.raises(ParameterError, match=name):
+        model.predict("odd")

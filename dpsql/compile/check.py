@@ -13,6 +13,8 @@ import re
 
 from sqlglot import exp
 
+from dpsql.compile.shares import LEAST_LOG
+from dpsql.compile.vocabulary import double
 from dpsql.features import MAX_STEPS
 
 #: What the names of kept rows begin with.
@@ -198,7 +200,7 @@ def _bounded(value: exp.Expr) -> bool:
 
 
 def _guarded(function: exp.Func) -> bool:
-    """Tell whether a function is EXP(LEAST(…, 0)), which cannot overflow, LN(GREATEST(…, above 0)), or a public MAP.
+    """Tell whether a function cannot fail: EXP(LEAST(GREATEST(…, -300), 0)), LN(GREATEST(…, above 0)), or a public MAP.
 
     A map of a row's own values could have a key twice, or NULL for one, and fail.
     """
@@ -212,7 +214,10 @@ def _guarded(function: exp.Func) -> bool:
     bound = inner.expressions[0]
     if not isinstance(bound, exp.Literal) or bound.is_string:
         return False
-    return float(bound.this) == 0 if isinstance(function, exp.Exp) else float(bound.this) > 0
+    if isinstance(function, exp.Exp):
+        floored = isinstance(inner.this, exp.Greatest) and inner.this.expressions == [double(LEAST_LOG)]
+        return floored and float(bound.this) == 0
+    return float(bound.this) > 0
 
 
 def _literals(values: list[exp.Expr], most: int) -> bool:

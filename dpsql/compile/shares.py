@@ -3,9 +3,9 @@
     shares  AS (score_0, score_1, … of each row, one after the other), topped AS (… and the highest of them),
     powers  AS (… weight_0, weight_1, …), totals AS (… and their total)
 
-A weight is the positive part of a score, or EXP((score − highest) / nat) where scores are logarithms: never above 1, so
-it cannot overflow. Weights are added in the order of classes: a row's probabilities follow from that row alone, to the
-last bit, whatever other rows there are.
+A weight is the positive part of a score, or EXP((score − highest) / nat) where scores are logarithms: never above 1,
+and never below EXP(−300), so that neither it nor its square leaves the doubles. Weights are added in the order of
+classes: a row's probabilities follow from that row alone, to the last bit, whatever other rows there are.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from dpsql.compile.vocabulary import double, paren, whole
+from dpsql.schema import Target
 
 TOTALS = "totals"
+#: The least logarithm of a weight. Its square, about 1e-261, is a double; PostgreSQL makes an error of what is none.
+LEAST_LOG = -300
 _SCORES = "scores"
 
 
@@ -35,7 +38,10 @@ def with_totals(query: exp.Select, classes: int, nat: int, *, key: str, once: bo
     first, *others = [exp.column(_score(number)) for number in numbers]
     top = exp.Greatest(this=first, expressions=others, ignore_nulls=True)
     query = query.with_("topped", exp.select("*", exp.alias_(top, "top")).from_("shares"), copy=False)
-    weights = [exp.alias_(_weight(exp.column(_score(number)), nat), _weight_name(number)) for number in numbers]
+    weights = [
+        exp.alias_(power(exp.column(_score(number)), exp.column("top"), nat), _weight_name(number))
+        for number in numbers
+    ]
     query = query.with_("powers", exp.select("*", *weights).from_("topped"), copy=False)
     total = _sum([exp.column(_weight_name(number)) for number in numbers])
     totals = exp.select("*", exp.alias_(total, "total")).from_("powers")
@@ -69,18 +75,29 @@ def best_class(names: Sequence[exp.Expr], *, without: int | None = None) -> exp.
     return case.else_(names[numbers[-1]]) if len(numbers) > 1 else names[numbers[0]]
 
 
+def number_of_target(target: Target, upper: exp.Expr, votes: exp.Expr) -> exp.Expr:
+    """Return lower + width · (votes for the upper bound / all votes), within the bounds."""
+    some = exp.Greatest(this=votes, expressions=[whole(1)], ignore_nulls=True)
+    share = paren(exp.Div(this=as_real(upper), expression=as_real(some)))
+    value = exp.Add(this=double(target.lower), expression=exp.Mul(this=double(target.width), expression=share))
+    floored = exp.Greatest(this=value, expressions=[double(target.lower)], ignore_nulls=True)
+    return exp.Least(this=floored, expressions=[double(target.upper)], ignore_nulls=True)
+
+
 def _part_of(weight: exp.Expr, classes: int) -> exp.Expr:
-    part = exp.Div(this=_real(weight), expression=_real(exp.column("total", TOTALS)))
+    part = exp.Div(this=as_real(weight), expression=as_real(exp.column("total", TOTALS)))
     known = exp.GT(this=exp.column("total", TOTALS), expression=whole(0))
     return exp.case().when(known, part).else_(exp.Div(this=double(1), expression=double(classes)))
 
 
-def _weight(score: exp.Expr, nat: int) -> exp.Expr:
+def power(score: exp.Expr, highest: exp.Expr, nat: int) -> exp.Expr:
+    """Return what a class weighs: its positive votes, or EXP of its log-score below the highest one."""
     if not nat:
         return exp.Greatest(this=score, expressions=[whole(0)], ignore_nulls=True)
-    below = _real(paren(exp.Sub(this=score, expression=exp.column("top"))))
+    below = as_real(paren(exp.Sub(this=score, expression=highest)))
     scaled = exp.Div(this=below, expression=double(nat))
-    return exp.Exp(this=exp.Least(this=scaled, expressions=[double(0)], ignore_nulls=True))
+    floored = exp.Greatest(this=scaled, expressions=[double(LEAST_LOG)], ignore_nulls=True)
+    return exp.Exp(this=exp.Least(this=floored, expressions=[double(0)], ignore_nulls=True))
 
 
 def _sum(parts: Sequence[exp.Expr]) -> exp.Expr:
@@ -90,7 +107,8 @@ def _sum(parts: Sequence[exp.Expr]) -> exp.Expr:
     return total
 
 
-def _real(value: exp.Expr) -> exp.Expr:
+def as_real(value: exp.Expr) -> exp.Expr:
+    """Return a value cast to a double."""
     return exp.cast(value, exp.DataType.Type.DOUBLE)
 
 

@@ -24,6 +24,58 @@ class RowByRow(Protocol):
         ...
 
 
+class Lists(Protocol):
+    """How a database says lists of numbers in an expression; places are counted from 1."""
+
+    def of(self, values: Sequence[exp.Expr]) -> exp.Expr:
+        """Return a list of these values."""
+        ...
+
+    def numbers(self, count: int) -> exp.Expr:
+        """Return the list 0, 1, … `count` − 1."""
+        ...
+
+    def at(self, values: exp.Expr, place: exp.Expr) -> exp.Expr:
+        """Return the element at a place."""
+        ...
+
+    def place(self, values: exp.Expr, value: exp.Expr) -> exp.Expr:
+        """Return the first place of a value."""
+        ...
+
+    def part(self, values: exp.Expr, first: int, last: int) -> exp.Expr:
+        """Return the elements from one place to another."""
+        ...
+
+    def each(self, values: exp.Expr, name: str, result: exp.Expr) -> exp.Expr:
+        """Return what an expression gives for each element, which it knows by a name."""
+        ...
+
+    def both(self, values: exp.Expr, others: exp.Expr) -> exp.Expr:
+        """Return the elements of two lists, one list after the other."""
+        ...
+
+    def flat(self, lists: exp.Expr) -> exp.Expr:
+        """Return the elements of a list of lists."""
+        ...
+
+    def sum(self, values: exp.Expr) -> exp.Expr:
+        """Return the sum of whole numbers, as one of 64 bits."""
+        ...
+
+    def largest(self, values: exp.Expr) -> exp.Expr:
+        """Return the largest element."""
+        ...
+
+    def collected(self, value: exp.Expr, by: exp.Expr, test: exp.Expr | None = None) -> exp.Expr:
+        """Return the list of all rows' values (of those that pass a test), in the order of another."""
+        ...
+
+    def collected_once(self, value: exp.Expr) -> exp.Expr:
+        """Return the list of all rows' values without repetition, in their own order."""
+        ...
+
+
 class Vocabulary(Protocol):
     """How one database says the things that have no common spelling."""
 
@@ -34,6 +86,9 @@ class Vocabulary(Protocol):
     #: The whole part of a double from 0 to `cells` - 1, `missing` for NULL and NaN: step(double, cells, missing). None
     #: where rows are taken one at a time, or the cell of a number is worked out in doubles.
     step: Callable[[exp.Expr, int, int], exp.Expr] | None
+    #: Numbers can be looked up in lists within an expression: a row is then scored by itself, without joins, groups or
+    #: numbers for rows. None where that cannot be said, or joins are faster.
+    lists: Lists | None
     #: Expressions and queries can be stored under a name, with untyped parameters.
     macros: bool
     #: A star can leave columns out.
@@ -75,6 +130,10 @@ class Vocabulary(Protocol):
 
     def clamped(self, number: exp.Expr, lower: float, upper: float) -> exp.Expr:
         """Return a double within bounds where arithmetic past them fails; as it is where that gives infinity."""
+        ...
+
+    def day(self, text: str) -> exp.Expr:
+        """Return a day from 1900-01-01 to 2299-12-31, written so, as a date to compare columns of dates with."""
         ...
 
 

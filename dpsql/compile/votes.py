@@ -16,15 +16,21 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from dpsql.compile import rowvotes
 from dpsql.compile.counts import ROOTS, START
 from dpsql.compile.levels import walk
-from dpsql.compile.shares import TOTALS, best_class, share, with_totals
+from dpsql.compile.lookups import Lookups
+from dpsql.compile.shares import TOTALS, best_class, number_of_target, share, with_totals
 from dpsql.compile.source import PACKED, Source, packed_words
 from dpsql.compile.vocabulary import Vocabulary, column, double, paren, whole
-from dpsql.schema import Schema, Target
+from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
+from dpsql.trees.store import PLANES, one_vote_each
+from dpsql.trees.voting import VotingForest
 
 ROW = "dpsql_row"
+#: Columns that the statements add to a table's own while they score it.
+OWN_COLUMNS = (ROW, *rowvotes.OWN_COLUMNS)
 NUMBERED = "numbered"
 SCORES = "scores"
 WINNER = "winner"
@@ -35,20 +41,19 @@ _LEAVES = "vote"
 class Parts:
     """Where a model's numbers are: one relation per level, one for the leaves, one with a row for each tree.
 
-    `complete` says that the leaves have a row for every class, zeros included.
+    `complete` says that the leaves have a row for every class, zeros included. `splits` has the nodes of all levels.
     """
 
     nodes: Mapping[int, exp.Expr]
     leaves: exp.Expr
     roots: exp.Expr
     complete: bool = False
+    splits: exp.Expr | None = None
 
 
-def stored_parts(model_id: int, forest: Forest, *, nat: int = 0) -> Parts:
-    """Return the parts of a model that lies in `dpsql.model_node` and `dpsql.model_leaf`.
-
-    Of a model of log-scores (`nat` above 0) all weights are stored, of others those that are not 0.
-    """
+def stored_parts(model_id: int, released: VotingForest) -> Parts:
+    """Return the parts of a model that lies in `dpsql.model_node` and `dpsql.model_leaf`."""
+    forest = released.forest
     nodes = {
         level: _stored("model_node", model_id, ("node", "word", "shift", "child", *_planes(forest, level)), level=level)
         for level in range(forest.depth)
@@ -59,7 +64,9 @@ def stored_parts(model_id: int, forest: Forest, *, nat: int = 0) -> Parts:
         else _stored("model_leaf", model_id, ("leaf",), renamed={"leaf": "node"}, distinct=True)
     )
     leaves = _stored("model_leaf", model_id, ("leaf", "class", "weight"))
-    return Parts(nodes, leaves, roots, complete=nat > 0)
+    planes = [f"plane_{plane}" for plane in range(PLANES)]
+    splits = _stored("model_node", model_id, ("level", "node", "word", "shift", "child", *planes))
+    return Parts(nodes, leaves, roots, complete=not one_vote_each(released), splits=splits)
 
 
 def predictions(
@@ -82,6 +89,21 @@ def predictions(
     is a class's number and the probability from which on it is named. `ordered` keeps the table's own order; `relation`
     replaces the table (a table macro's argument).
     """
+    if vocabulary.lists is not None:
+        looked_up = _lookups(source, forest, parts, vocabulary, shares=probabilities or threshold is not None, nat=nat)
+        return rowvotes.predictions(
+            source,
+            looked_up,
+            vocabulary,
+            row=ROW,
+            keys=keys,
+            result=result,
+            nat=nat,
+            probabilities=probabilities,
+            threshold=threshold,
+            ordered=ordered,
+            relation=relation,
+        )
     read = exp.select(exp.alias_(vocabulary.row_number(), ROW), "*").from_(
         relation if relation is not None else source.table.copy()
     )
@@ -107,8 +129,10 @@ def predictions(
     return query.order_by(exp.column(ROW, NUMBERED)) if ordered else query
 
 
-def scalar(source: Source, forest: Forest, parts: Parts, vocabulary: Vocabulary) -> exp.Subquery:
-    """Return the label of one row as a scalar subquery over its feature columns: the body of a scalar macro."""
+def scalar(source: Source, forest: Forest, parts: Parts, vocabulary: Vocabulary) -> exp.Expr:
+    """Return the label of one row as an expression over its feature columns: the body of a scalar macro."""
+    if vocabulary.lists is not None:
+        return rowvotes.scalar(source, _lookups(source, forest, parts, vocabulary), vocabulary)
     roots = exp.alias_(parts.roots.copy(), ROOTS, table=True)
     start = exp.select(exp.column("node", ROOTS), *packed_words(source, vocabulary)).from_(roots)
     query = exp.Select().with_(START, start, materialized=True if vocabulary.row_by_row else None)
@@ -116,6 +140,16 @@ def scalar(source: Source, forest: Forest, parts: Parts, vocabulary: Vocabulary)
     query = query.with_(SCORES, _scores(parts, last, ()))
     query = query.with_(WINNER, winner(source.schema, ()))
     return query.select(_label(source.schema)).from_(WINNER).subquery()
+
+
+def _lookups(
+    source: Source, forest: Forest, parts: Parts, vocabulary: Vocabulary, *, shares: bool = False, nat: int = 0
+) -> Lookups:
+    assert vocabulary.lists is not None
+    assert parts.splits is not None
+    count, target = source.schema.leaf_values, source.schema.target is not None
+    difference = rowvotes.looks_at_difference(count, target=target, shares=shares, nat=nat)
+    return Lookups(forest, parts.splits, parts.leaves, vocabulary.lists, count, difference, parts.complete)
 
 
 def scored(
@@ -205,7 +239,7 @@ def rank_of_class(score: exp.Expr, classes: int) -> exp.Expr:
 
 def _label(schema: Schema) -> exp.Expr:
     if schema.target is not None:
-        return _number(schema.target)
+        return number_of_target(schema.target, exp.column("best", WINNER), exp.column("score", WINNER))
     case = exp.Case(this=class_of_rank(len(schema.classes)))
     for position, name in enumerate(schema.classes[:-1]):
         case = case.when(whole(position), exp.Literal.string(name))
@@ -217,15 +251,6 @@ def class_of_rank(count: int, rank: str = "best") -> exp.Expr:
     once = paren(exp.Mod(this=exp.column(rank, WINNER), expression=whole(count)))
     rest = exp.Mod(this=paren(exp.Add(this=once, expression=whole(count))), expression=whole(count))
     return exp.Sub(this=whole(count - 1), expression=paren(rest))
-
-
-def _number(target: Target) -> exp.Expr:
-    """Return lower + width · (votes for the upper bound / all votes), within the bounds."""
-    votes = exp.Greatest(this=exp.column("score", WINNER), expressions=[whole(1)], ignore_nulls=True)
-    share = paren(exp.Div(this=_real(exp.column("best", WINNER)), expression=_real(votes)))
-    value = exp.Add(this=double(target.lower), expression=exp.Mul(this=double(target.width), expression=share))
-    floored = exp.Greatest(this=value, expressions=[double(target.lower)], ignore_nulls=True)
-    return exp.Least(this=floored, expressions=[double(target.upper)], ignore_nulls=True)
 
 
 def _with_shares(query: exp.Select, schema: Schema) -> exp.Select:
@@ -241,10 +266,6 @@ def _past_threshold(schema: Schema, threshold: tuple[int, float]) -> exp.Expr:
     names: list[exp.Expr] = [exp.Literal.string(name) for name in schema.classes]
     enough = exp.GTE(this=paren(share(number, len(names))), expression=double(least))
     return exp.case().when(enough, names[number].copy()).else_(best_class(names, without=number))
-
-
-def _real(value: exp.Expr) -> exp.Expr:
-    return exp.cast(value, exp.DataType.Type.DOUBLE)
 
 
 def _planes(forest: Forest, level: int) -> list[str]:

@@ -16,6 +16,7 @@ class StandardVocabulary:
 
     row_by_row: Any = None
     step: Callable[[exp.Expr, int, int], exp.Expr] | None = None
+    lists: Any = None
     macros = False
     levels_apart = True
     star_except = True
@@ -43,6 +44,10 @@ class StandardVocabulary:
     def clamped(self, number: exp.Expr, lower: float, upper: float) -> exp.Expr:
         """Return the number as it is: past the largest double there is infinity."""
         return number
+
+    def day(self, text: str) -> exp.Expr:
+        """Return `CAST('2020-01-31' AS DATE)`."""
+        return exp.cast(exp.Literal.string(text), exp.DataType.Type.DATE)
 
 
 def lowest_bit(plane: exp.Expr, places: exp.Expr) -> exp.Expr:

@@ -40,10 +40,15 @@ def leaf_columns(released: VotingForest) -> Columns:
     """
     weights = released.weights
     speaks = weights != 0
-    votes = not released.nat and weights.min(initial=0) >= 0 and speaks.sum(axis=1).max(initial=0) <= 1
     silent = ~speaks.any(axis=1, keepdims=True) & (np.arange(weights.shape[1]) == 0)
-    leaf, label = np.nonzero(speaks | silent if votes else np.ones_like(speaks))
+    leaf, label = np.nonzero(speaks | silent if one_vote_each(released) else np.ones_like(speaks))
     return {"leaf": leaf.astype(np.int32), "class": label.astype(np.int16), "weight": weights[leaf, label]}
+
+
+def one_vote_each(released: VotingForest) -> bool:
+    """Whether each leaf speaks for one class at most, and never against one: then it has one row of `leaf_columns`."""
+    weights = released.weights
+    return bool(not released.nat and weights.min(initial=0) >= 0 and (weights != 0).sum(axis=1).max(initial=0) <= 1)
 
 
 def from_columns(schema: Schema, trees: int, nodes: Columns, leaves: Columns, *, nat: int = 0) -> VotingForest:
@@ -95,7 +100,7 @@ def check(forest: Forest) -> None:
     for level in forest.levels:
         if not (len(level.axis) == len(level.arity) == level.planes.shape[1] == width):
             raise SchemaError("the model is damaged: a level does not fit the one above it.")
-        if level.axis.min() < PASS or level.axis.max() >= len(forest.axes) or level.arity.min() < 1:
+        if level.axis.min() < PASS or level.axis.max() >= len(forest.axes) or not _small(level.arity):
             raise SchemaError("the model is damaged: a split reads a feature that is not in its schema.")
         if not _total(level):
             raise SchemaError("the model is damaged: a split sends a value nowhere.")
@@ -113,10 +118,17 @@ def _released(forest: Forest, classes: int, leaves: Columns, nat: int) -> Voting
 
 
 def _total(level: Level) -> bool:
-    """Whether no cell of any node is sent past the node's last child."""
+    """Whether no cell of any node is sent past the node's last child.
+
+    Planes 0 to p give offsets below 2^(p+1), so that a node with as many children need not be looked at cell by cell.
+    """
+    highest = np.zeros(len(level.axis), np.int64)
+    for plane, masks in enumerate(level.planes, start=1):
+        highest[masks != 0] = plane
     cells = np.arange(64, dtype=np.uint64)
-    for start in range(0, len(level.axis), 2**14):
-        nodes = np.arange(start, min(start + 2**14, len(level.axis)))[:, None]
+    doubtful = np.flatnonzero(level.arity < (1 << highest))
+    for start in range(0, len(doubtful), 2**14):
+        nodes = doubtful[start : start + 2**14, None]
         if (level.slots(nodes, cells[None, :]) >= level.arity[nodes]).any():
             return False
     return True

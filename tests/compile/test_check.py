@@ -25,7 +25,7 @@ ALLOWED = {
     "a filtered count": "SELECT COUNT(*) AS rows FROM main.people WHERE age < 30",
     "a sum of zeros and ones": "SELECT SUM(CASE WHEN age < 30 THEN 1 ELSE 0 END) AS rows FROM main.people",
     "a map of constants": "SELECT COUNT(*) FROM main.people WHERE try_element_at(map('a', 1), a) < 1",
-    "a power that cannot overflow": "SELECT COUNT(*) FROM main.people WHERE EXP(LEAST(x, 0)) < 0.5",
+    "a power that stays a double": "SELECT COUNT(*) FROM main.people WHERE EXP(LEAST(GREATEST(x, -300.0e0), 0)) < 0.5",
     "a logarithm of what is above 0": "SELECT COUNT(*) FROM main.people WHERE LN(GREATEST(x, 0.001)) < 0.5",
     "a count of rows by their largest score": (
         "WITH w AS (SELECT row, MAX(score) AS best FROM main.people GROUP BY row) "
@@ -37,7 +37,8 @@ ALLOWED = {
 REFUSED = {
     "a map of a row's own values": "SELECT COUNT(*) FROM main.people WHERE try_element_at(map(a, b), 'a') < 1",
     "a power that can overflow": "SELECT COUNT(*) FROM main.people WHERE EXP(x) < 0.5",
-    "a power up to 1": "SELECT COUNT(*) FROM main.people WHERE EXP(LEAST(x, 1)) < 0.5",
+    "a power that can underflow": "SELECT COUNT(*) FROM main.people WHERE EXP(LEAST(x, 0)) < 0.5",
+    "a power up to 1": "SELECT COUNT(*) FROM main.people WHERE EXP(LEAST(GREATEST(x, -300.0e0), 1)) < 0.5",
     "a power up to a column": "SELECT COUNT(*) FROM main.people WHERE EXP(LEAST(x, y)) < 0.5",
     "a logarithm of anything": "SELECT COUNT(*) FROM main.people WHERE LN(x) < 0.5",
     "a logarithm of 0": "SELECT COUNT(*) FROM main.people WHERE LN(GREATEST(x, 0)) < 0.5",

@@ -95,7 +95,8 @@ INTERNAL = [
     "node", "class", "ticket", "leaf", "weight", "score", "best", "level", "model_id", "word", "shift", "child", "row",
     "split", "roots", "start", "scores", "winner", "vote", "dpsql", "model_node", "model_leaf", "word_0", "word_1",
     "plane_0", "depth_1", "numbered", "packed", "shares", "total", "score_0", "source_table", "main", "fresh", "axis",
-    "arity", "unused", "feature_node", "made up", "NODE", "Word_0",
+    "arity", "unused", "feature_node", "made up", "NODE", "Word_0", "model", "votes", "ways", "way", "planes", "nodes",
+    "voices", "number", "level_0", "plane_0_0", "other", "scored", "weighed", "summed", "prediction_", "Model",
 ]  # fmt: skip
 
 
@@ -152,6 +153,21 @@ def test_hostile_classes_and_values_are_only_text(form: str) -> None:
     found = sql_labels(model, form)
     assert found == python_labels(model, made)
     assert len(set(found)) > 5
+
+
+@pytest.mark.parametrize("most", [0, 2**16], ids=["each its own", "shared"])
+@pytest.mark.parametrize(("ways", "depth"), [(2, 5), (4, 3)], ids=["two ways", "many ways"])
+@pytest.mark.parametrize("form", ["select", "macro"])
+def test_nodes_keep_their_ways_or_share_them(
+    form: str, ways: int, depth: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Labels are the same whether equal ways through nodes are spelled out once or each node keeps its own."""
+    monkeypatch.setattr("dpsql.compile.lookups._MOST_WAYS", most)
+    schema = _schema_of([f"f{number}" for number in range(15)])
+    forest = any_forest(axes(schema), trees=5, depth=depth, seed=8, most=ways, wide=90)
+    model = stored_model(schema, voting(forest, 3, seed=8))
+    made = table_of(schema, 25, 3)
+    assert sql_labels(model, form) == python_labels(model, made)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -1,0 +1,287 @@
+"""A forest as lists of whole numbers, and what it says of a row as one expression that looks numbers up in them.
+
+    each(each(model.level_0, split → model.level_1[child + way]), split → model.votes[child + way])
+
+An element of `level_k` is a node of that level: its first child, where its ways stand, the word it reads and the place
+in it, packed into one number. Looked up for each tree, it leads to a node of the next level and at last to a leaf. A
+row is scored by itself: no join, no group, and no number for the row, so that LIMIT, EXISTS and a filter on a key read
+the rows that they need and no others. (The other form, in `votes.py`, joins a kept part with itself; DuckDB 2.0.0
+never returns from that under a LIMIT.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, reduce
+
+import numpy as np
+from sqlglot import exp
+
+from dpsql.compile.vocabulary import Lists, Vocabulary, case, named, paren, whole
+from dpsql.errors import SchemaError
+from dpsql.schema import CELLS
+from dpsql.trees.forest import Forest
+from dpsql.trees.grid import BITS, words
+
+#: The names by which expressions know the model's lists, a row's words, and the elements of lists.
+MODEL, WORDS = "model", "dpsql_words"
+SPLIT, LEAF, VOTE, NUMBER = "split", "leaf", "vote", "number"
+_VOTES, _WAYS, _PLANES, _NODES, _VOICES = "votes", "ways", "planes", "nodes", "voices"
+#: The most different ways through a node that are spelled out cell by cell: 64 bytes each.
+_MOST_WAYS = 2**16
+_BITS_OF_A_NUMBER = 63
+
+
+@dataclass(frozen=True, eq=False)
+class Lookups:
+    """A stored forest as lists, made from its tables of nodes (`splits`) and of what leaves say (`leaves`).
+
+    `splits` has the columns level, node, word, shift, child, plane_0, …; `leaves` has leaf, class, weight.
+    `difference`: of two classes all that is looked up is by how much the second is ahead. `complete`: the leaves have a
+    row for every class; else each leaf has one row, a vote for one class.
+    """
+
+    forest: Forest
+    splits: exp.Expr
+    leaves: exp.Expr
+    lists: Lists
+    classes: int
+    difference: bool
+    complete: bool
+
+    def model(self) -> exp.Select:
+        """Return the query of one row that holds the lists."""
+        query = exp.select("*").from_(self._voices().subquery(_VOICES))
+        return query.join(self._nodes().subquery(_NODES), join_type="cross") if self.forest.depth else query
+
+    def names(self) -> list[str]:
+        """Return the names of the lists."""
+        return [_VOTES, *(self._node_lists() if self.forest.depth else {})]
+
+    def difference_of_classes(self) -> exp.Expr:
+        """Return by how much the second of two classes is ahead: where it is not, the first class wins."""
+        return self.lists.sum(self._reached())
+
+    def scores(self) -> exp.Expr:
+        """Return the list of the scores of all classes."""
+        if self.difference:
+            return self.lists.of([whole(0), self.difference_of_classes()])
+        total = self.lists.sum(self.lists.each(_name(LEAF), VOTE, self._said(_name(VOTE), _name(NUMBER))))
+        scores = self.lists.each(self.lists.numbers(self.classes), NUMBER, total)
+        return let(self.lists, LEAF, self._reached(), scores)
+
+    def own_class(self) -> exp.Expr:
+        """Return the number of the winning class where each leaf votes for one, and there are fewer trees than classes.
+
+        The classes of the row's own leaves are compared, as score · C + (C − 1 − class).
+        """
+        count = whole(self.classes)
+        named_class = paren(exp.Mod(this=_name(NUMBER), expression=count))
+        score = self.lists.sum(self.lists.each(_name(LEAF), VOTE, self._said(_name(VOTE), named_class)))
+        after = paren(exp.Sub(this=whole(self.classes - 1), expression=named_class.copy()))
+        rank = exp.Add(this=exp.Mul(this=score, expression=count.copy()), expression=after)
+        best = self.lists.largest(self.lists.each(_name(LEAF), NUMBER, rank))
+        number = exp.Sub(
+            this=whole(self.classes - 1), expression=paren(exp.Mod(this=paren(best), expression=count.copy()))
+        )
+        return let(self.lists, LEAF, self._reached(), number)
+
+    def _said(self, vote: exp.Expr, number: exp.Expr) -> exp.Expr:
+        """Return what a leaf says of the class of that number."""
+        count = whole(self.classes)
+        if self.complete:
+            place = exp.Add(
+                this=exp.Mul(this=vote, expression=count), expression=exp.Add(this=number, expression=_one())
+            )
+            return self.lists.at(_list(_VOTES), place)
+        same = exp.EQ(this=paren(exp.Mod(this=vote, expression=count)), expression=number)
+        return case([(same, exp.IntDiv(this=vote.copy(), expression=count.copy()))], whole(0))
+
+    def _reached(self) -> exp.Expr:
+        """Return for each tree the row's leaf, or its vote; leading trees that end early are walked no further."""
+        leading, ends = self.forest.early
+        if not leading:
+            return self._walk(1, self.forest.trees, self.forest.depth)
+        rest = self._walk(leading + 1, self.forest.trees, self.forest.depth)
+        return self.lists.both(self._walk(1, leading, ends), rest)
+
+    def _walk(self, first: int, last: int, depth: int) -> exp.Expr:
+        if not depth:
+            leaves = self.lists.part(self.lists.numbers(last), first, last)
+            return self.lists.each(leaves, SPLIT, self._vote(_name(SPLIT)))
+        found = _list(_level(0))
+        if last - first + 1 < self.forest.trees:
+            found = self.lists.part(found, first, last)
+        for level in range(depth):
+            child = self._child(level)
+            onward = self._vote(child) if level + 1 == depth else self.lists.at(_list(_level(level + 1)), _next(child))
+            found = self.lists.each(found, SPLIT, onward)
+        return found
+
+    def _vote(self, leaf: exp.Expr) -> exp.Expr:
+        """Return what is looked up of a leaf while walking; where it says something of many classes, its number."""
+        return leaf if self.complete and not self.difference else self.lists.at(_list(_VOTES), _next(leaf))
+
+    def _child(self, level: int) -> exp.Expr:
+        split = _name(SPLIT)
+        first = paren(exp.BitwiseRightShift(this=split, expression=whole(self._layout.child)))
+        way = _bits(split.copy(), self._layout.way, self._layout.child)
+        cell = self._cell()
+        if not self._own_ways:
+            start = paren(exp.BitwiseLeftShift(this=way, expression=whole(BITS)))
+            place = exp.Add(this=exp.Add(this=start, expression=cell), expression=_one())
+            return paren(exp.Add(this=first, expression=self.lists.at(_list(_WAYS), place)))
+        bits = [
+            _bit(self.lists.at(_list(_plane(level, plane)), _next(way.copy())), cell.copy(), plane)
+            for plane in range(len(self.forest.levels[level].planes))
+        ]
+        return paren(_sum([first, *bits]))
+
+    def _cell(self) -> exp.Expr:
+        """Return the cell of the row on the axis that a node reads."""
+        split, word = _name(SPLIT), _name(WORDS)
+        if words(len(self.forest.axes)) > 1:
+            word = self.lists.at(word, _next(_bits(split.copy(), BITS, self._layout.way)))
+        moved = paren(exp.BitwiseRightShift(this=word, expression=_bits(split, 0, BITS)))
+        return paren(exp.BitwiseAnd(this=moved, expression=whole(CELLS - 1)))
+
+    @cached_property
+    def _layout(self) -> _Layout:
+        """Where the parts of a node's number start: place in the word, word, way, first child."""
+        nodes = max((len(level.axis) for level in self.forest.levels), default=1)
+        way = BITS + (words(len(self.forest.axes)) - 1).bit_length()
+        child = way + (nodes if self._own_ways else _MOST_WAYS).bit_length()
+        if child + self.forest.leaves.bit_length() > _BITS_OF_A_NUMBER:
+            raise SchemaError("the model has too many leaves and features to be read in SQL; score a DataFrame.")
+        return _Layout(way, child)
+
+    @cached_property
+    def _own_ways(self) -> bool:
+        """Whether each node keeps its ways as bit planes: they are one plane, or nodes have too many different ones."""
+        planes = max((len(level.planes) for level in self.forest.levels), default=1)
+        nodes = sum(len(level.axis) for level in self.forest.levels)
+        if planes == 1 or nodes <= _MOST_WAYS:
+            return planes == 1
+        padded = [np.pad(level.planes, ((0, planes - len(level.planes)), (0, 0))) for level in self.forest.levels]
+        return bool(np.unique(np.concatenate(padded, axis=1), axis=1).shape[1] > _MOST_WAYS)
+
+    @property
+    def _all_planes(self) -> exp.Expr:
+        planes = max(len(level.planes) for level in self.forest.levels)
+        return self.lists.of([exp.column(f"plane_{plane}") for plane in range(planes)])
+
+    def _nodes(self) -> exp.Select:
+        """One row: the nodes of each level as one list each, and their ways."""
+        way: exp.Expr = exp.column("node")
+        query = exp.select("*", named(self._all_planes, _PLANES)).from_(self.splits.copy())
+        if not self._own_ways:
+            rank = exp.Window(
+                this=exp.Anonymous(this="DENSE_RANK"),
+                order=exp.Order(expressions=[exp.Ordered(this=self._all_planes, nulls_first=False)]),
+            )
+            query = query.select(named(exp.Sub(this=rank, expression=_one()), "way"))
+            way = exp.column("way")
+        parts = [(exp.column("child"), self._layout.child), (way, self._layout.way), (exp.column("word"), BITS)]
+        packed: exp.Expr = _big(exp.column("shift"))
+        for part, start in parts:
+            moved = paren(exp.BitwiseLeftShift(this=_big(part), expression=whole(start)))
+            packed = exp.BitwiseOr(this=moved, expression=packed)
+        numbered = exp.select("*", named(paren(packed), SPLIT)).from_(query.subquery(_NODES))
+        made = [named(value, name) for name, value in self._node_lists().items()]
+        return exp.select(*made).from_(numbered.subquery(_NODES))
+
+    def _node_lists(self) -> dict[str, exp.Expr]:
+        found: dict[str, exp.Expr] = {}
+        for number, level in enumerate(self.forest.levels):
+            here = exp.EQ(this=exp.column("level"), expression=whole(number))
+            found[_level(number)] = self.lists.collected(exp.column(SPLIT), exp.column("node"), here)
+            for plane in range(len(level.planes) if self._own_ways else 0):
+                bits = exp.column(f"plane_{plane}")
+                found[_plane(number, plane)] = self.lists.collected(bits, exp.column("node"), here.copy())
+        return found if self._own_ways else found | {_WAYS: self._ways()}
+
+    def _ways(self) -> exp.Expr:
+        """Return for each of the different ways and each of 64 cells which child it goes to."""
+        planes = max(len(level.planes) for level in self.forest.levels)
+        cell = _name(NUMBER)
+        bits = [_bit(self.lists.at(_name(SPLIT), whole(plane + 1)), cell, plane) for plane in range(planes)]
+        offsets = self.lists.each(self.lists.numbers(CELLS), NUMBER, _sum(bits))
+        return self.lists.flat(self.lists.each(self.lists.collected_once(exp.column(_PLANES)), SPLIT, offsets))
+
+    def _voices(self) -> exp.Select:
+        """One row: what the leaves say, as one list."""
+        weight, count = exp.column("weight"), whole(self.classes)
+        if self.difference:
+            ahead = case([(exp.column("class").eq(whole(1)), weight)], exp.Neg(this=weight.copy()))
+            total = exp.cast(exp.Sum(this=ahead), exp.DataType.Type.BIGINT)
+            sums = exp.select("leaf", named(total, VOTE)).from_(self.leaves.copy()).group_by("leaf")
+            made = self.lists.collected(exp.column(VOTE), exp.column("leaf"))
+            return exp.select(named(made, _VOTES)).from_(sums.subquery(_VOICES))
+        place = exp.Add(this=exp.Mul(this=_big(exp.column("leaf")), expression=count), expression=exp.column("class"))
+        vote = exp.Add(this=exp.Mul(this=weight, expression=count.copy()), expression=exp.column("class"))
+        made = self.lists.collected(weight.copy() if self.complete else vote, place)
+        return exp.select(named(made, _VOTES)).from_(self.leaves.copy())
+
+
+@dataclass(frozen=True)
+class _Layout:
+    way: int
+    child: int
+
+
+def let(lists: Lists, name: str, value: exp.Expr, result: exp.Expr) -> exp.Expr:
+    """Return an expression in which a value, worked out once, has a name."""
+    return lists.at(lists.each(lists.of([value]), name, result), whole(1))
+
+
+def list_of_words(source_words: list[exp.Expr], vocabulary: Vocabulary) -> exp.Expr:
+    """Return a row's packed words as one list of signed numbers, or the only one."""
+    assert vocabulary.lists is not None
+    signed = [_big(paren(word.this)) for word in source_words]
+    return vocabulary.lists.of(signed) if len(signed) > 1 else signed[0]
+
+
+def _one() -> exp.Expr:
+    return whole(1)
+
+
+def _level(level: int) -> str:
+    return f"level_{level}"
+
+
+def _plane(level: int, plane: int) -> str:
+    return f"plane_{level}_{plane}"
+
+
+def _name(name: str) -> exp.Expr:
+    return exp.column(name)
+
+
+def _list(name: str) -> exp.Expr:
+    return exp.column(name, MODEL)
+
+
+def _next(number: exp.Expr) -> exp.Expr:
+    return exp.Add(this=number, expression=_one())
+
+
+def _bits(number: exp.Expr, first: int, end: int) -> exp.Expr:
+    """Return the bits of a number from one place up to another."""
+    moved = paren(exp.BitwiseRightShift(this=number, expression=whole(first))) if first else number
+    return paren(exp.BitwiseAnd(this=moved, expression=whole(2 ** (end - first) - 1)))
+
+
+def _bit(plane: exp.Expr, cell: exp.Expr, place: int) -> exp.Expr:
+    """Return the bit that an unsigned plane has for a cell, moved to a place."""
+    unsigned = exp.cast(cell, exp.DataType.Type.UBIGINT)
+    moved = paren(exp.BitwiseRightShift(this=plane, expression=unsigned))
+    bit = _big(paren(exp.BitwiseAnd(this=moved, expression=_one())))
+    return exp.Mul(this=bit, expression=whole(2**place)) if place else bit
+
+
+def _big(value: exp.Expr) -> exp.Expr:
+    return exp.cast(value, exp.DataType.Type.BIGINT)
+
+
+def _sum(parts: list[exp.Expr]) -> exp.Expr:
+    return reduce(lambda total, part: exp.Add(this=total, expression=part), parts)
