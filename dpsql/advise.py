@@ -21,7 +21,7 @@ from dpsql.ledger import Budget, Ledger, format_epsilon, parse_epsilon
 from dpsql.ledger.budget import amount_text
 from dpsql.outlook import AMPLE, Outlook, outlook, recommended
 from dpsql.schema import Schema
-from dpsql.sizes import BoughtSize, buy_size, last_size, plan_size
+from dpsql.sizes import BoughtSize, best_size, buy_size, plan_size
 
 #: The sizes that advice is given for where nobody told one.
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)
@@ -168,7 +168,7 @@ def advise_table(
     if buy is not None:
         bought = buy_size(engine, ledger, dataset, epsilon=buy, who=who, request_id=request_id)
     elif free.source == UNKNOWN:
-        bought = last_size(engine, ledger, dataset)
+        bought = best_size(engine, ledger, dataset)
     if bought is not None:
         free = _advice(dataset.schema, free.nano_epsilon, bought.rows, BOUGHT, majority)
     budget = ledger.budget(dataset.id)

@@ -12,8 +12,8 @@ from dpsql.ledger import Budget, Entry, Ledger
 from dpsql.ledger.budget import amount_text
 
 _COLUMNS = (
-    "entry", "event", "state", "when", "who", "table", "method", "kind", "epsilon", "cap", "delta", "rho", "neighbours",
-    "request_id", "hash",
+    "entry", "event", "state", "when", "who", "table", "method", "kind", "epsilon", "cap", "delta", "rho", "lost_runs",
+    "least_epsilon", "neighbours", "request_id", "hash",
 )  # fmt: skip
 
 
@@ -46,6 +46,7 @@ def spent_on(engine: Engine, book: Ledger, table: str, batch: str | None, kind: 
 def _row(entry: Entry) -> dict[str, Any]:
     charged, capped = entry.event == "reserve", entry.event in ("register", "cap")
     declared = (entry.plan if charged else entry.details) if entry.kind == "approximate" else {}
+    limits = entry.details if entry.event in ("register", "limit") else {}
     amount = entry.epsilon if charged else amount_text(entry.cap) if capped else ""
     return {
         "entry": entry.entry_id,
@@ -60,6 +61,8 @@ def _row(entry: Entry) -> dict[str, Any]:
         "cap": declared.get("epsilon", amount) if capped else "",
         "delta": declared.get("delta", ""),
         "rho": amount if entry.kind == "approximate" else "",
+        "lost_runs": str(limits.get("lost_runs", "")),
+        "least_epsilon": limits.get("least_epsilon", ""),
         "neighbours": entry.neighbours,
         "request_id": entry.request_id or "",
         "hash": entry.hash,

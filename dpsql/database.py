@@ -104,6 +104,7 @@ class Database:
         tables: Sequence[str] = (),
         plpython: bool = False,
         python_path: str | None = None,
+        secret_folder: str | None = None,
         keep_statistics: bool = False,
     ) -> Prepared:
         """Prepare a PostgreSQL database, as a superuser: schema, roles, grants, and perhaps functions that train."""
@@ -114,7 +115,9 @@ class Database:
             tables=tables,
             plpython=plpython,
             path=python_path,
+            secret_folder=secret_folder,
             keep_statistics=keep_statistics,
+            who=self.who,
         )
 
     def register(
@@ -125,10 +128,24 @@ class Database:
         cap: object | None,
         entry: str | None = None,
         replace: bool = False,
+        lost_runs: int | None = None,
+        least_epsilon: object | None = None,
     ) -> Dataset:
-        """Register a private table under a public schema and a cap on epsilon."""
+        """Register a private table under a public schema and a cap on epsilon.
+
+        A run costs at least `least_epsilon`, and from `lost_runs` unfinished runs on further ones wait for you.
+        """
         dataset = registering.register(
-            self.engine, self.book, table, schema, cap=cap, who=self.who, entry=entry, replace=replace
+            self.engine,
+            self.book,
+            table,
+            schema,
+            cap=cap,
+            who=self.who,
+            entry=entry,
+            replace=replace,
+            lost_runs=lost_runs,
+            least_epsilon=least_epsilon,
         )
         shelf.install(self.engine)
         return dataset
@@ -159,6 +176,16 @@ class Database:
             self.engine, self.book, table, cap, who=self.who, analyst=analyst, kind=kind, delta=delta
         )
 
+    def set_limits(self, table: str, *, lost_runs: int | None = None, least_epsilon: object | None = None) -> Budget:
+        """Set how many runs may stay unfinished, the least charge of a run, or both, and return the budget."""
+        return registering.set_limits(
+            self.engine, self.book, table, who=self.who, lost_runs=lost_runs, least_epsilon=least_epsilon
+        )
+
+    def accept_runs(self, table: str) -> Budget:
+        """Accept a table's lost and unfinished runs, after you have looked into them; further runs go on."""
+        return registering.accept_runs(self.engine, self.book, table, who=self.who)
+
     def accept(self) -> None:
         """Take the ledger as it stands for the truth, after a restored backup or a lost receipt."""
         self.book.accept(self.who)
@@ -177,8 +204,9 @@ class Database:
     ) -> Recommendation:
         """Return which method to take, its noise, and whether epsilon is worth spending. Free, and reads no row.
 
-        The size is the declared one, the last one bought, or your own guess, `rows`. With `buy` a noisy size is bought
-        for that epsilon first: charged, in the ledger, and kept. `majority` is your guess of the largest class's share.
+        The size is the declared one, the least noisy one bought, or your own guess, `rows`. With `buy` a noisy size is
+        bought for that epsilon first: charged, in the ledger, and kept. `majority` is your guess of the largest class's
+        share.
         """
         return advise_table(
             self.engine,

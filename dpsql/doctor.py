@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import UTC, datetime
 
 from dpsql.engines.base import Engine, Health
 from dpsql.errors import DpsqlError
-from dpsql.kernel.dataset import check_unchanged, registered
+from dpsql.kernel.dataset import Dataset, check_unchanged, registered
 from dpsql.ledger import Ledger
 
 
@@ -21,7 +22,7 @@ def examine(engine: Engine, ledger: Ledger) -> list[Health]:
     found.append(Health("ledger", not findings, told, "dpsql ledger verify, then restore a backup or accept"))
     if findings:
         return found
-    return [*found, *_tables(engine, ledger), *_times(ledger)]
+    return [*found, *_tables(engine, ledger), *_runs(ledger), *_times(ledger)]
 
 
 def _tables(engine: Engine, ledger: Ledger) -> list[Health]:
@@ -29,14 +30,31 @@ def _tables(engine: Engine, ledger: Ledger) -> list[Health]:
     known = registered(ledger)
     if not known:
         return [Health("tables", True, "none registered", "dpsql register --table TABLE --schema FILE --cap EPSILON")]
-    found = []
-    for dataset in known.values():
+    return [_table(engine, ledger, name, dataset) for name, dataset in known.items()]
+
+
+def _table(engine: Engine, ledger: Ledger, name: str, dataset: Dataset) -> Health:
+    """Say whether a registered table is still as it was; one registered anew meanwhile is looked at anew."""
+    while True:
         try:
             check_unchanged(engine, dataset)
         except DpsqlError as error:
-            found.append(Health(f"table {dataset.table}", False, error.message, error.hint or ""))
+            now = registered(ledger).get(name)
+            if now is None or now == dataset:
+                return Health(f"table {dataset.table}", False, error.message, error.hint or "")
+            dataset = now
         else:
-            found.append(Health(f"table {dataset.table}", True, "as registered"))
+            return Health(f"table {dataset.table}", True, "as registered")
+
+
+def _runs(ledger: Ledger) -> list[Health]:
+    """Say of each registered table how many of its runs are unfinished, and whether further ones wait for the owner."""
+    found = []
+    for dataset in registered(ledger).values():
+        budget = ledger.budget(dataset.id)
+        standing, fix = budget.standing, f"find out why, then: dpsql ledger accept --table {shlex.quote(dataset.table)}"
+        told = f"{standing.text}, least charge {standing.limits.least_text}"
+        found.append(Health(f"runs on {dataset.table}", budget.cap is None or not standing.waits, told, fix))
     return found
 
 

@@ -81,7 +81,7 @@ def draft(engine: Engine, table: str, *, label: str | None = None) -> str:
         for column in names
         if _ID.fullmatch(column.name) and not column.values and column.name.lower() not in domains
     ]
-    unfit = [column for column in names if column.family in ("date", "other") and column not in identifiers]
+    unfit = [column for column in names if _unfit(column) and column not in identifiers]
     lines = remark(_HEAD.format(table=quote(info.name)))
     lines += _label_lines(target, [column.name for column in names], domains)
     lines += _unit_lines(identifiers)
@@ -140,6 +140,10 @@ def _unit_lines(identifiers: list[Column]) -> list[str]:
         lines += remark(advice) + remark("privacy_unit:")
         lines += remark("\n".join(pair("column", identifiers[0].name, indent=2))) + remark("  max_rows: 10")
     return lines
+
+
+def _unfit(column: Column) -> bool:
+    return column.family in ("date", "other", "opaque") or bool(column.collation) or column.computed
 
 
 def _left_out(columns: list[Column]) -> list[str]:

@@ -7,14 +7,18 @@
     │   └── UnknownName             2  no such table, column, method, model; offers near names
     ├── BudgetError                 3  the ledger says no
     │   ├── BudgetExceeded          3  the cap would be passed
+    │   ├── ChargeTooSmall          3  a run costs less than the least that its owner allows
+    │   ├── RunsUnfinished          3  too many runs were lost or did not end: the owner must look
     │   ├── NotRegistered           3  only registered tables have a budget
     │   ├── NotPrivate              3  an unproven variant on a dataset with a cap
     │   └── LedgerBroken            3  the chain, the sums or the receipt do not agree
     ├── DatabaseError               4  the database is out of reach or refuses
     │   ├── DatabaseLocked          4  another process holds the file
     │   ├── DatabaseReadOnly        4  the file cannot be written
+    │   ├── DiskFull                4  there is no room for what must be written
     │   └── TableChanged            4  the table is not as it was registered
     └── QueryFailed                 1  the engine failed on a query; its own words are withheld
+        └── RunFailed               1  a charged run failed; one sentence, whatever the cause
 
 A message names the thing, what is allowed, what came, and the next step. It never holds a
 private value: an engine's own text is replaced, because it can quote a cell.
@@ -114,6 +118,42 @@ class BudgetExceeded(BudgetError):
         self.cap = cap
 
 
+class ChargeTooSmall(BudgetError):
+    """A run would charge less than the least charge of its dataset.
+
+    Attributes:
+        needed, least: as decimal text, exact to the nano; measure: what they measure, epsilon or rho.
+    """
+
+    def __init__(self, table: str, *, needed: str, least: str, measure: str = "epsilon") -> None:
+        super().__init__(
+            f'the run would charge {measure} {needed}, but a run on table "{table[:80]}" charges at least {least}.',
+            hint="ask for more epsilon; the least charge is the owner's: dpsql budget --table TABLE --least-epsilon E",
+        )
+        self.measure = measure
+        self.needed = needed
+        self.least = least
+
+
+class RunsUnfinished(BudgetError):
+    """So many runs of a dataset were lost, killed or are under way that further ones wait for the owner.
+
+    Attributes:
+        table: the dataset's table; lost, reserved: how many runs were lost, and have no end; limit: how many may be.
+    """
+
+    def __init__(self, table: str, *, lost: int, reserved: int, limit: int, hint: str | None = None) -> None:
+        super().__init__(
+            f'table "{table[:80]}" waits for its owner: {lost} runs were lost and {reserved} have no end yet; '
+            f"from {limit} such runs on nothing more is charged.",
+            hint=hint or "let runs under way end; then, as owner: dpsql ledger accept --table TABLE",
+        )
+        self.table = table
+        self.lost = lost
+        self.reserved = reserved
+        self.limit = limit
+
+
 class NotRegistered(BudgetError):
     """The table has no budget: its owner has not registered it."""
 
@@ -160,6 +200,10 @@ class DatabaseReadOnly(DatabaseError):
     """The database was opened read-only, or its file or folder cannot be written."""
 
 
+class DiskFull(DatabaseError):
+    """There is no room on the disk for what must be written; nothing was half-written."""
+
+
 class TableChanged(DatabaseError):
     """The table's columns are no longer those that were registered."""
 
@@ -177,6 +221,18 @@ class QueryFailed(DpsqlError):
             hint=hint,
         )
         self.kind = kind
+
+
+class RunFailed(QueryFailed):
+    """A run failed after it was charged. One sentence for every cause: which one it was can depend on private rows."""
+
+    def __init__(self) -> None:
+        DpsqlError.__init__(
+            self,
+            "the run failed after it was charged, and why is withheld: it could depend on private rows.",
+            hint="ask again; if it stays so, the owner finds the cause in the database's own log",
+        )
+        self.kind = "withheld"
 
 
 def _either(names: list[str]) -> str:

@@ -8,31 +8,37 @@ rows are out of the analyst's reach. With `plpython` an analyst trains inside th
 from __future__ import annotations
 
 import re
-import secrets
 import sysconfig
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
+from typing import TYPE_CHECKING, cast
 
 from sqlglot import exp
 
 from dpsql import shelf, sqlfiles
 from dpsql.engines.base import Engine, Transaction
-from dpsql.errors import DatabaseError, ParameterError, UnknownName, UsageError
+from dpsql.errors import DatabaseError, DpsqlError, ParameterError, UnknownName, UsageError
 from dpsql.ledger import Ledger
 
+if TYPE_CHECKING:
+    from dpsql.engines.postgres import PostgresEngine
+
 _LONGEST = 63
+#: The most characters of a name that the ledger is given.
+_MOST_WHO = 200
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """What was prepared: the roles, and whether the functions that train were installed."""
+    """What was prepared: the roles, whether the functions that train were installed, and what is left to look at."""
 
     owner: str
     analyst: str
     plpython: bool
     statistics: bool
+    warnings: tuple[str, ...] = ()
 
 
 def init(
@@ -43,37 +49,123 @@ def init(
     tables: Sequence[str] = (),
     plpython: bool = False,
     path: str | None = None,
+    secret_folder: str | None = None,
     keep_statistics: bool = False,
+    who: str = "dpsql init",
 ) -> Prepared:
     """Create schema, tables, roles and grants; anything that is there already is brought up to date.
 
-    `tables` are private tables that the owner role may read; `path` is where the server's Python finds dpsql.
+    `tables` are private tables that the owner role may read; `path` is where the server's Python finds dpsql, and
+    `secret_folder` where the server's user keeps the way back to it. A copy of a prepared database is taken for a
+    database of its own, and its ledger says so.
     """
     if engine.dialect != "postgres":
         raise UsageError("roles are for PostgreSQL servers: who holds a file owns it.", hint="--db postgresql://…")
+    _check_roles(owner, analyst)
+    _check_superuser(engine)
+    _check_tables(engine, tables)
+    _check_schema(engine, owner)
+    server = cast("PostgresEngine", engine)
+    here, before = server.place()
+    with engine.transaction() as transaction:
+        for role in (owner, analyst):
+            _create_role(transaction, role)
+    _install(engine)
+    if before not in ("", here):
+        Ledger(engine).accept(f"{who}, for a copy: {before}"[:_MOST_WHO])
+    values = _values(owner, analyst, here, path=path, secret_folder=secret_folder)
+    statistics = [] if keep_statistics else ["statistics.sql"]
+    renewed = _build(
+        engine, owner, values, ["functions.sql", "init.sql", "uncounted.sql", *statistics], plpython=plpython
+    )
+    if renewed and before == here:
+        Ledger(engine).accept(f"{who}, for a server that was moved or restored, or a new secret folder"[:_MOST_WHO])
+    for table in tables:
+        _grant(engine, table, owner)
+    warnings = _find_trouble(engine, values) if plpython else []
+    warnings += [] if keep_statistics else _close_counters(server)
+    warnings += [f"analysts can create in schema {one}, which others meet." for one in server.open_schemas()]
+    return Prepared(owner, analyst, plpython, not keep_statistics, tuple(warnings))
+
+
+def _check_roles(owner: str, analyst: str) -> None:
     for name, role in (("owner", owner), ("analyst", analyst)):
         if not role or len(role.encode()) > _LONGEST or "\x00" in role or role.startswith("pg_"):
             raise ParameterError(name, allowed="a role's name of 1 to 63 bytes, not beginning with pg_", given=role)
     if owner == analyst:
         raise ParameterError("analyst", allowed="another role than the owner's", given=analyst)
-    _check_superuser(engine)
-    _check_tables(engine, tables)
-    names = {"owner": _quoted(owner), "analyst": _quoted(analyst), "path": repr([path] if path else packages())}
-    with engine.transaction() as transaction:
-        for role in (owner, analyst):
-            _create_role(transaction, role)
-    _install(engine)
+
+
+def _values(owner: str, analyst: str, here: str, *, path: str | None, secret_folder: str | None) -> dict[str, str]:
+    """Return what stands for each name with a colon in the files of `sql/postgres`."""
+    paths = [path] if path else packages()
+    return {
+        "owner": _quoted(owner),
+        "analyst": _quoted(analyst),
+        "place": _python({"path": paths, "folder": secret_folder, "owner": owner, "place": here}),
+        "backend": _python(str(Path(paths[0]) / "dpsql" / "backend.py")),
+        "loopback": _python(str(Path(paths[0]) / "dpsql" / "loopback.py")),
+        "here": _text(here),
+    }
+
+
+def _build(engine: Engine, owner: str, values: dict[str, str], files: Sequence[str], *, plpython: bool) -> bool:
+    """Run the files in one transaction; return whether functions that were there have a new way back to the server."""
+    prepared = plpython and _has_functions(engine)
     with engine.transaction() as transaction:
         _own(transaction, owner)
-        files = ["functions.sql", "init.sql", *([] if keep_statistics else ["statistics.sql"])]
         for name in [*files, *(["plpython.sql"] if plpython else [])]:
-            _run(transaction, name, names)
+            _run(transaction, name, values)
         _own(transaction, owner)
-        if plpython:
-            _connect_back(transaction, owner)
-    for table in tables:
-        _grant(engine, table, owner)
-    return Prepared(owner, analyst, plpython, not keep_statistics)
+        return plpython and _check_secret(transaction) and prepared
+
+
+def _has_functions(engine: Engine) -> bool:
+    with engine.transaction() as transaction:
+        return bool(transaction.rows("SELECT 1 WHERE to_regproc('dpsql.train') IS NOT NULL"))
+
+
+def _check_secret(transaction: Transaction) -> bool:
+    """Return whether the server has a new way back to itself; undo everything where it could not keep one."""
+    (told,) = transaction.rows(
+        "SELECT current_setting('dpsql.problem', true) AS problem, current_setting('dpsql.secret', true) AS secret"
+    )
+    if told["problem"]:
+        raise DatabaseError(told["problem"], hint="--secret-folder FOLDER, a place on the server's machine")
+    return bool(told["secret"] == "new")
+
+
+def _find_trouble(engine: Engine, values: dict[str, str]) -> list[str]:
+    """Return why functions inside the server would not work, [] where they would."""
+    with engine.transaction() as transaction:
+        _run(transaction, "check.sql", values)
+        (told,) = transaction.rows("SELECT current_setting('dpsql.problem', true) AS problem")
+    return [f"functions inside the server do not work yet: {told['problem']}"] if told["problem"] else []
+
+
+def _close_counters(server: PostgresEngine) -> list[str]:
+    """Close the counters of the whole server in each of its databases; return where that was not possible."""
+    with server.transaction() as transaction:
+        _run(transaction, "counters.sql", {})
+    failed = []
+    for name in server.siblings():
+        try:
+            with closing(server.sibling(name)) as other, other.transaction() as transaction:
+                _run(transaction, "counters.sql", {})
+        except DpsqlError:
+            failed.append(f'the server\'s counters stay open in database "{name}", which could not be entered.')
+    return failed
+
+
+def _check_schema(engine: Engine, owner: str) -> None:
+    """Refuse a schema dpsql in which somebody else has something: it would be run as the owner, or as a superuser."""
+    with engine.transaction() as transaction:
+        found = transaction.rows(_STRANGERS, (owner,))
+    if found:
+        raise DatabaseError(
+            f'schema "dpsql" holds {found[0]["what"]}, of role "{found[0]["role"]}".',
+            hint=f"drop it, or give that role's work to the owner: --owner {found[0]['role']}",
+        )
 
 
 def _check_tables(engine: Engine, tables: Sequence[str]) -> None:
@@ -120,21 +212,9 @@ def _own(transaction: Transaction, owner: str) -> None:
     _run(transaction, "own.sql", {"owner": _quoted(owner), "owner_name": _text(owner)})
 
 
-def _connect_back(transaction: Transaction, owner: str) -> None:
-    """Give the owner role a password that nobody knows, and keep with it how to connect to this very server."""
-    password = secrets.token_urlsafe(32)
-    _run(transaction, "login.sql", {"owner": _quoted(owner), "password": _text(password)})
-    (here,) = transaction.rows(
-        "SELECT current_setting('port') AS port, current_database() AS name, "
-        "coalesce(host(inet_server_addr()), '127.0.0.1') AS host"
-    )
-    conninfo = f"postgresql://{_url(owner)}:{_url(password)}@{here['host']}:{here['port']}/{_url(here['name'])}"
-    transaction.run("INSERT INTO dpsql.loopback VALUES (?)", (conninfo,))
-
-
 def _run(transaction: Transaction, name: str, values: dict[str, str]) -> None:
     """Run the statements of a file of `sql/postgres` with names and texts, quoted already, in their places."""
-    places = re.compile(rf"(?<!:):({'|'.join(values)})\b")
+    places = re.compile(rf"(?<!:):({'|'.join(values) or '(?!)'})\b")
     for statement in sqlfiles.statements(f"postgres/{name}"):
         transaction.run(places.sub(lambda place: values[place[1]], statement))
 
@@ -147,10 +227,27 @@ def _text(value: str) -> str:
     return exp.Literal.string(value).sql("postgres")
 
 
-def _url(value: str) -> str:
-    return quote(value, safe="")
+def _python(value: object) -> str:
+    """Return a value as Python that can stand in the body of a function: without a dollar sign, which could end it."""
+    return repr(value).replace("$", "\\x24")
 
 
 def packages() -> list[str]:
     """Return where this Python finds dpsql and what it needs."""
     return [str(Path(__file__).resolve().parent.parent), sysconfig.get_path("purelib")]
+
+
+_STRANGERS = """
+WITH strangers AS (SELECT oid, rolname FROM pg_roles WHERE NOT rolsuper AND rolname <> ?),
+home AS (SELECT oid, nspowner FROM pg_namespace WHERE nspname = 'dpsql')
+SELECT what, rolname AS role FROM (
+    SELECT 'the schema itself' AS what, nspowner AS owner FROM home
+    UNION ALL SELECT 'table or view ' || relname, relowner FROM pg_class JOIN home ON relnamespace = home.oid
+    UNION ALL SELECT 'function ' || proname, proowner FROM pg_proc JOIN home ON pronamespace = home.oid
+    UNION ALL SELECT 'type ' || typname, typowner FROM pg_type JOIN home ON typnamespace = home.oid
+    UNION ALL SELECT 'operator ' || oprname, oprowner FROM pg_operator JOIN home ON oprnamespace = home.oid
+    UNION ALL SELECT 'trigger ' || tgname, proowner FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid
+        JOIN pg_class ON pg_class.oid = tgrelid JOIN home ON relnamespace = home.oid
+) AS things JOIN strangers ON strangers.oid = things.owner
+ORDER BY what LIMIT 1
+"""

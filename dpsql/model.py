@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from dpsql import jsontext
 from dpsql.errors import ParameterError, SchemaError, UnknownName, UsageError
 from dpsql.schema import Feature, Numeric, Schema
 from dpsql.trees import grid
@@ -252,7 +253,7 @@ class Model:
         }
         text = json.dumps(stored, ensure_ascii=False)
         if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
+            jsontext.write_file(Path(path), text)
         return text
 
     @classmethod
@@ -267,6 +268,7 @@ class Model:
             schema = Schema.from_dict(stored["schema"])
             released = from_json(schema, stored["forest"])
             certificate = dict(stored["certificate"])
+            check_certificate(certificate)
             found, method, table = (_text(stored[key]) for key in ("name", "method", "table"))
             digest, _, _ = (_text(certificate[key]) for key in ("digest", "epsilon", "created_at"))
         except (LookupError, TypeError, ValueError, OverflowError, AttributeError):
@@ -274,6 +276,27 @@ class Model:
         if digest != released.digest():
             raise SchemaError("the model file was changed: its digest does not match its certificate.")
         return cls(name or found, method, table, schema, released, certificate)
+
+
+def check_certificate(certificate: Mapping[str, Any]) -> None:
+    """Raise TypeError where a certificate says something of another kind than dpsql's own do; it may say less."""
+    for kind, names in _SAID.items():
+        for name in names:
+            if name in certificate and not isinstance(certificate[name], kind):
+                raise TypeError(name)
+
+
+#: What a certificate may say, by kind. An imported model can leave out all but digest, epsilon and created_at.
+_SAID: dict[Any, tuple[str, ...]] = {
+    str: (
+        "kind", "delta", "rho", "neighbours", "unit", "dataset", "table", "method", "ledger_hash", "created_at",
+        "digest", "composition", "updated_from", "request_id",
+    ),
+    bool: ("private",),
+    dict: ("plan", "versions"),
+    list: ("batches", "updates", "parties"),
+    int | None: ("ledger_entry",),
+}  # fmt: skip
 
 
 def _frame(scored: pd.DataFrame | None, data: object) -> pd.DataFrame:
@@ -309,16 +332,16 @@ def _parsed(source: str | Path) -> Any:
     if isinstance(source, Path) or not text.lstrip().startswith("{"):
         text = _read(Path(source))
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        raise SchemaError("the model file is not JSON.") from None
+        return jsontext.parse(text)
+    except ValueError:
+        raise SchemaError("the model file is not JSON, or is nested too deeply.") from None
 
 
 def _read(path: Path) -> str:
     try:
         if path.is_file():
-            return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+            return jsontext.read_file(path)
+    except (OSError, ValueError):
         raise SchemaError(f'"{str(path)[:80]}" cannot be read as a text file.') from None
     raise SchemaError(
         f'there is no model file "{str(path)[:80]}".', hint="dpsql export --model NAME --to FILE writes one"

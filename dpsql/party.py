@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from dpsql import methods
+from dpsql import jsontext, methods
 from dpsql.engines.base import Engine
 from dpsql.errors import ParameterError, SchemaError, UsageError
 from dpsql.kernel.dataset import find
@@ -99,18 +99,25 @@ def read_structure(source: str | Path) -> tuple[Schema, Forest, str]:
         path = Path(source)
         if not path.is_file():
             raise SchemaError(f'there is no structure file "{path}".', hint="dpsql party export-structure writes one")
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = _text_of(path)
     try:
-        stored = json.loads(text)
+        stored = jsontext.parse(text)
         if stored["format"] != FORMAT or stored["version"] != 1:
             raise SchemaError("this is not a dpsql structure.", hint="dpsql party export-structure writes one")
         schema = Schema.from_dict(stored["schema"])
         empty = from_json(schema, stored["forest"])
         if empty.digest() != stored["digest"]:
             raise SchemaError("the structure was changed: its digest does not match.")
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
         raise SchemaError("the structure file is damaged.") from None
     return schema, empty.forest, str(stored["digest"])
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return jsontext.read_file(path)
+    except (OSError, ValueError):
+        raise SchemaError(f'"{str(path)[:80]}" cannot be read as a text file.') from None
 
 
 def merge(models: Sequence[Model], *, name: str = "merged") -> Model:

@@ -118,7 +118,7 @@ def public_table(database: Database, name: str, *, hint: str = "score or evaluat
     private = exposed(database.engine, database.book, info)
     if private is not None:
         raise BudgetError(
-            f'"{info.name}" holds rows of the registered private table "{private}": they cannot be read for free.',
+            f'"{info.name}" {private}: they cannot be read for free.',
             hint=hint,
         )
     return info

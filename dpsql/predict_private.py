@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpsql import jsontext
 from dpsql.compile.votes import ROW
 from dpsql.engines.files import is_file, read_rows
 from dpsql.errors import ParameterError, SchemaError, UsageError
@@ -51,11 +52,11 @@ class Structure:
     def from_json(cls, text: str) -> Structure:
         """Return the structure that a JSON text holds, or raise ParameterError."""
         try:
-            found = json.loads(text)
+            found = jsontext.parse(text)
             if found["dpsql"] != "structure 1" or not isinstance(found["table"], str):
                 raise KeyError
             return cls(found["table"], resolved(Mrf(), found["parameters"]))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             allowed = "a file that dpsql structure wrote, or the name of an mrf model"
             raise ParameterError("model-structure", allowed=allowed, given="other text") from None
 
@@ -74,8 +75,8 @@ def find_structure(database: Database, given: Structure | str | Path) -> Structu
         return given
     if Path(given).suffix == ".json" or (Path(given).is_file() and database.engine.table(str(given)) is None):
         try:
-            return Structure.from_json(Path(given).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError):
+            return Structure.from_json(jsontext.read_file(Path(given)))
+        except (OSError, ValueError):
             hint = "dpsql structure --table TABLE --to FILE.json"
             raise UsageError(f'there is no structure file "{given}" that can be read.', hint=hint) from None
     model = database.model(str(given))
@@ -84,8 +85,14 @@ def find_structure(database: Database, given: Structure | str | Path) -> Structu
             f'model "{model.name}" is of method {model.method}; only mrf labels batches privately.',
             hint="dpsql structure --table TABLE --to FILE.json",
         )
-    known = model.certificate["plan"]["parameters"]
-    return Structure(str(model.table), {name: known[name] for name in Mrf.parameters})
+    try:
+        known = model.certificate["plan"]["parameters"]
+        return Structure(str(model.table), {name: known[name] for name in Mrf.parameters})
+    except (LookupError, TypeError):
+        raise UsageError(
+            f'the certificate of model "{model.name}" does not say how its trees were grown.',
+            hint="dpsql structure --table TABLE --to FILE.json",
+        ) from None
 
 
 def plan_batch(

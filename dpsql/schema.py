@@ -11,11 +11,14 @@ Where values go that are not what was declared:
 - a NULL or unknown category has a cell of its own ("other"), or is taken as the value declared
   with `null` or `unknown`;
 - a row whose label is NULL or not one of the classes, or whose unit is NULL, is not counted;
-- a numeric target is clamped to its bounds, infinities too; a row whose target is NULL or NaN is not counted.
+- a numeric target is clamped to its bounds, infinities too; a row whose target is NULL or NaN is not counted;
+- where labels alone are private (`public_features`), every row counts whose label is not NULL: a label that is none of
+  the classes counts as the first of them, a target that is no number as `lower`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -58,6 +61,9 @@ __all__ = [
 ]
 MAX_CLASSES = 1024
 MAX_FEATURES = 2000
+MAX_CONDITIONS = 100
+#: Short and plain, so that no name can be taken for a condition itself.
+_CONDITION_NAME = re.compile("[A-Za-z][A-Za-z0-9_]{0,62}")
 
 
 @dataclass(frozen=True)
@@ -119,7 +125,8 @@ class Schema:
 
     The label is one of the `classes`, or a number with the bounds of `target`; then there are no classes. A table that
     only shapes trees has no label at all. `public_features` says that labels alone are private, `disjoint_from` names
-    tables in which none of this table's units is.
+    tables in which none of this table's units is. `conditions` are tests on rows, each with a name by which analysts
+    may use it.
     """
 
     label: str
@@ -132,12 +139,14 @@ class Schema:
     target: Target | None = None
     public_features: bool = False
     disjoint_from: tuple[str, ...] = ()
+    conditions: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         if self.label or self.classes or self.target:
             check_name(self.label)
             self._check_classes()
         check_texts(self.disjoint_from, "disjoint_from")
+        self._check_conditions()
         if not isinstance(self.public_features, bool):
             raise SchemaError("public_features must be true or false.")
         if not 1 <= len(self.features) <= MAX_FEATURES:
@@ -162,6 +171,21 @@ class Schema:
             raise SchemaError(f"classes: {len(self.classes)} given; from 2 to {MAX_CLASSES} are possible.")
         if len(set(self.classes)) != len(self.classes):
             raise SchemaError("classes: a class is listed twice.")
+
+    def _check_conditions(self) -> None:
+        """Check names and lengths; what a condition says is checked against the table when it is registered."""
+        if len(self.conditions) > MAX_CONDITIONS:
+            raise SchemaError(f"conditions: {len(self.conditions)} given; at most {MAX_CONDITIONS} are possible.")
+        check_texts(tuple(text for _, text in self.conditions), "conditions")
+        for name, _ in self.conditions:
+            if not _CONDITION_NAME.fullmatch(name):
+                raise SchemaError(f'conditions: "{name[:80]}" is no name: a letter, then letters, digits or _.')
+        if len({name.lower() for name, _ in self.conditions}) < len(self.conditions):
+            raise SchemaError("conditions: a name is listed twice (letter case does not count).")
+
+    def condition(self, name: str) -> str | None:
+        """Return the text of the condition of that name, or None; letter case does not count."""
+        return next((text for known, text in self.conditions if known.lower() == name.lower()), None)
 
     def _check_columns(self) -> None:
         names = [feature.name.lower() for feature in self.features]

@@ -23,7 +23,7 @@ from dpsql.schema import (
 
 _SCHEMA_KEYS = frozenset(
     ("label", "classes", "features", "privacy_unit", "max_rows_per_unit", "rows", "partition", "batch", "target")
-) | frozenset(("public_features", "disjoint_from"))
+) | frozenset(("public_features", "disjoint_from", "conditions"))
 #: Keys that describe where a table came from; they are read past.
 _NOTES = frozenset(
     ("file", "source", "source_commit", "columns", "n_numeric", "n_categorical", "complete_rows", "nulls")
@@ -57,7 +57,17 @@ def read(declared: Mapping[str, Any]) -> Schema:
         target=target,
         public_features=declared.get("public_features", False),
         disjoint_from=_texts(declared.get("disjoint_from", ()), "disjoint_from"),
+        conditions=_conditions(declared.get("conditions", {})),
     )
+
+
+def _conditions(declared: object) -> tuple[tuple[str, str], ...]:
+    if not isinstance(declared, Mapping):
+        raise SchemaError("conditions must be a mapping from a name to a condition on rows.")
+    for name, text in declared.items():
+        if not isinstance(name, str) or not isinstance(text, str):
+            raise SchemaError("conditions: each name and each condition must be text.", hint="put quotes around it")
+    return tuple(declared.items())
 
 
 def _needed(declared: Mapping[str, Any], target: Target | None) -> tuple[str, ...]:
@@ -84,6 +94,8 @@ def plain(schema: Schema) -> dict[str, Any]:
         declared["public_features"] = True
     if schema.disjoint_from:
         declared["disjoint_from"] = list(schema.disjoint_from)
+    if schema.conditions:
+        declared["conditions"] = dict(schema.conditions)
     declared["features"] = {feature.name: _feature_dict(feature) for feature in schema.features}
     return declared
 

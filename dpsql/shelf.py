@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from dpsql import sqlfiles
-from dpsql.engines.base import Conflict, Engine, Transaction
-from dpsql.errors import DatabaseLocked, ParameterError, UnknownName
-from dpsql.model import Model
+from dpsql import jsontext, sqlfiles
+from dpsql.engines.base import Engine, Transaction
+from dpsql.errors import ParameterError, SchemaError, UnknownName
+from dpsql.ledger.waiting import wait_in_turn
+from dpsql.model import Model, check_certificate
 from dpsql.schema import Schema
 from dpsql.trees.store import from_columns, leaf_columns, node_columns
-
-_TRIES = 100
 
 
 def install(engine: Engine) -> None:
     """Create the model tables from `sql/model.sql`, unless they are there."""
-    for _ in range(_TRIES):
+
+    def attempt() -> None:
         if _installed(engine):
             return
-        try:
-            with engine.transaction() as transaction:
-                for statement in sqlfiles.statements("model.sql", engine.own_dialect):
-                    transaction.run(statement)
-            return
-        except Conflict:
-            time.sleep(0.01)  # another thread is creating them
-    raise DatabaseLocked(f"other writers were faster {_TRIES} times in a row.", hint="try again")
+        with engine.transaction() as transaction:
+            for statement in sqlfiles.statements("model.sql", engine.own_dialect):
+                transaction.run(statement)
+
+    wait_in_turn(attempt)  # another one may be creating them
 
 
 def save(transaction: Transaction, model: Model, *, entry_id: int | None) -> Model:
@@ -68,12 +64,13 @@ def save(transaction: Transaction, model: Model, *, entry_id: int | None) -> Mod
 def add(engine: Engine, model: Model) -> Model:
     """Store an imported model: public from the start, with no ledger entry of this database."""
     install(engine)
-    check_free(engine, model.name)
-    try:
+
+    def attempt() -> Model:
+        check_free(engine, model.name)
         with engine.transaction() as transaction:
             return save(transaction, model, entry_id=None)
-    except Conflict:
-        raise taken(model.name) from None
+
+    return wait_in_turn(attempt)  # another model may get the same number at the same moment
 
 
 def check_free(engine: Engine, name: str) -> None:
@@ -140,9 +137,13 @@ def _load(engine: Engine, name: str) -> Model:
         row = transaction.rows("SELECT * FROM dpsql.model WHERE name = ?", (name,))[0]
         nodes = transaction.arrays(_NODES, (row["model_id"],))
         leaves = transaction.arrays(_LEAVES, (row["model_id"],))
-    schema = Schema.from_dict(json.loads(row["schema"]))
-    certificate = dict(json.loads(row["certificate"]))
-    released = from_columns(schema, row["trees"], nodes, leaves, nat=certificate.get("nat", 0))
+    try:
+        schema = Schema.from_dict(jsontext.parse(row["schema"]))
+        certificate = dict(jsontext.parse(row["certificate"]))
+        check_certificate(certificate)
+        released = from_columns(schema, row["trees"], nodes, leaves, nat=certificate.get("nat", 0))
+    except (LookupError, TypeError, ValueError):
+        raise SchemaError(f'the stored model "{name}" is damaged: its tables were changed.') from None
     return Model(
         name=row["name"],
         method=row["method"],

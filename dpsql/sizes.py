@@ -1,7 +1,7 @@
 """Buys the size of a private table: a noisy number of rows, charged first, kept with its ledger entry.
 
 A bought size is a release like any other: asking again under the same request id gives the same number and charges
-nothing, and whoever asks for advice later has the last one for free.
+nothing, and whoever asks for advice later has the least noisy one for free, of equally noisy ones the latest.
 """
 
 from __future__ import annotations
@@ -58,15 +58,18 @@ def buy_size(
     return _stored(engine, run(engine, ledger, dataset, charge, plan, ask=ask, digest=_digest, store=store))
 
 
-def last_size(engine: Engine, ledger: Ledger, dataset: Dataset) -> BoughtSize | None:
-    """Return the size that was bought last for a dataset as it is registered now, or None."""
+def best_size(engine: Engine, ledger: Ledger, dataset: Dataset) -> BoughtSize | None:
+    """Return the least noisy size that was bought for a dataset, or None; of equally noisy ones the latest.
+
+    A later, cheaper purchase does not push out a better one that was paid for.
+    """
     if not _installed(engine):
         return None
-    with engine.transaction() as transaction:
-        found = transaction.rows(_LAST, (dataset.id,))
-    entries = {entry.entry_id: entry for entry in ledger.entries(dataset.id)} if found else {}
-    entry = entries.get(found[0]["entry_id"]) if found else None
-    return None if entry is None else _sized(found[0], entry)
+    with engine.snapshot() as transaction:
+        rows = transaction.rows(_OF_DATASET, (dataset.id,))
+    entries = {entry.entry_id: entry for entry in ledger.entries(dataset.id)} if rows else {}
+    sizes = [_sized(row, entries[row["entry_id"]]) for row in rows if row["entry_id"] in entries]
+    return min(sizes, key=lambda size: (size.deviation, -size.entry), default=None)
 
 
 def _stored(engine: Engine, entry: Entry) -> BoughtSize:
@@ -106,4 +109,4 @@ def _install(engine: Engine, ledger: Ledger) -> None:
 
 _INSTALLED = "SELECT 1 FROM information_schema.tables WHERE table_schema = 'dpsql' AND table_name = 'size'"
 _OF_ENTRY = "SELECT entry_id, noisy_rows FROM dpsql.size WHERE entry_id = ?"
-_LAST = "SELECT entry_id, noisy_rows FROM dpsql.size WHERE dataset = ? ORDER BY entry_id DESC LIMIT 1"
+_OF_DATASET = "SELECT entry_id, noisy_rows FROM dpsql.size WHERE dataset = ?"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import shlex
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -10,16 +13,18 @@ from typing import Any
 
 from dpsql import methods, shelf
 from dpsql.engines.base import Engine, Transaction
-from dpsql.errors import DpsqlError, ParameterError
+from dpsql.errors import BudgetExceeded, DpsqlError, ParameterError
+from dpsql.kernel.border import plain, rebuild_voting_forest
 from dpsql.kernel.dataset import Dataset, find, scope
 from dpsql.kernel.noise import approximate
 from dpsql.kernel.plan import UNLABELLED, Plan
 from dpsql.kernel.run import charge_for, run
 from dpsql.kernel.session import Session
 from dpsql.kernel.sides import apart, check_plan, partner, settled
-from dpsql.ledger import Charge, Entry, Ledger, parse_delta, parse_epsilon
+from dpsql.ledger import Charge, Entry, Ledger, format_epsilon, parse_delta, parse_epsilon
 from dpsql.model import Model
 from dpsql.schema import Schema
+from dpsql.trees.grid import axes
 from dpsql.trees.voting import VotingForest
 
 
@@ -89,19 +94,45 @@ def train(
     request_id: str | None = None,
     batch: str | None = None,
     delta: object | None = None,
+    planning: AbstractContextManager[object] | None = None,
 ) -> Model:
     """Train under a charged budget, on the whole table or on one batch of it, and return the stored model.
 
     A repeated `request_id` returns the stored model and charges nothing. With `delta` the run is
-    (epsilon, delta)-private, and pays rho from a budget of kind "approximate".
+    (epsilon, delta)-private, and pays rho from a budget of kind "approximate". `planning` is held while the plan is
+    made: a server ends a search for one that takes too long.
     """
     _refuse_batch(batch, delta)
     nano_epsilon = parse_epsilon(epsilon)
     dataset = find(engine, ledger, table)
-    found, other = planned(engine, ledger, dataset, method, nano_epsilon, parameters, delta)
+    if delta is None and "unlabelled" not in parameters and not _known(ledger, request_id):
+        check_affordable(ledger, dataset, nano_epsilon, scope(dataset, batch))
+    with planning or nullcontext():
+        found, other = planned(engine, ledger, dataset, method, nano_epsilon, parameters, delta)
     charge = charge_for(dataset, found, who=who, request_id=request_id, batch=batch, other=other)
     job = Job(dataset, found, charge, batch, name=name, base=dataset.table, other=other)
     return carry_out(engine, ledger, job, ask=methods.get(found.method).train)
+
+
+def check_affordable(ledger: Ledger, dataset: Dataset, nano_epsilon: int, part: str) -> None:
+    """Raise BudgetExceeded when no budget of the dataset can pay: before a plan is searched for, which can take long.
+
+    It is the charge itself that decides; what is refused here it would refuse too.
+    """
+    budgets = [ledger.budget(dataset.id, kind) for kind in ledger.kinds(dataset.id) if kind != "approximate"]
+    lefts = [budget.left_in(part) for budget in budgets]
+    if budgets and all(left is not None and left < nano_epsilon for left in lefts):
+        raise BudgetExceeded(
+            f'table "{dataset.table}"' + (f' in scope "{part}"' if part else ""),
+            needed=format_epsilon(nano_epsilon),
+            left=budgets[0].text(lefts[0]),
+            cap=budgets[0].cap_text,
+            hint=f"dpsql ledger --table {shlex.quote(dataset.table)}",
+        )
+
+
+def _known(ledger: Ledger, request_id: str | None) -> bool:
+    return request_id is not None and ledger.find_request(request_id) is not None
 
 
 @dataclass(frozen=True)
@@ -130,9 +161,9 @@ def carry_out(engine: Engine, ledger: Ledger, job: Job, *, ask: Callable[[Sessio
     learned: dict[str, Any] = {}
 
     def asked(session: Session) -> VotingForest:
-        released = ask(session)
-        learned.update(schema=session.schema, facts=session.facts)
-        return released
+        given = ask(session)
+        learned.update(schema=copy.deepcopy(session.schema), facts=plain(session.facts))
+        return rebuild_voting_forest(given, axes(session.schema), session.schema.leaf_values)
 
     def store(transaction: Transaction, released: VotingForest, entry: Entry) -> None:
         model = Model(

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from dpsql.engines.base import Engine
-from dpsql.errors import ParameterError, UsageError
+from dpsql.errors import ParameterError, SchemaError, UsageError
 from dpsql.kernel.dataset import Dataset, find
 from dpsql.kernel.plan import Plan
 from dpsql.kernel.run import charge_for
@@ -40,6 +40,7 @@ def update(
     """Count a batch that the model has not seen and return a new model that knows it too; the old one stays."""
     dataset = find(engine, ledger, model.table)
     _check(model, dataset, batch)
+    _check_batches(ledger, model, dataset)
     last = model.certificate.get("updates") or [_first(model.certificate)]
     nano_epsilon = parse_epsilon(last[-1]["epsilon"] if epsilon is None else epsilon)
     forest = model.released.forest
@@ -59,10 +60,14 @@ def rebuild_gain(certificate: Mapping[str, Any]) -> str | None:
     updates = certificate.get("updates")
     if not updates:
         return None
-    now, anew = _deviation(updates), min(_deviation([one]) for one in updates)
+    try:
+        now, anew = _deviation(updates), min(_deviation([one]) for one in updates)
+        times = now / anew
+    except (LookupError, TypeError, ValueError, ArithmeticError):
+        raise SchemaError("the model's certificate is damaged: it does not say how noisy its counts are.") from None
     return (
         f"{len(updates)} batches, counted one by one: noise of standard deviation {now:.3g} on each count. "
-        f"Trained anew on all of them at once it would be {anew:.3g} ({now / anew:.1f} times less), "
+        f"Trained anew on all of them at once it would be {anew:.3g} ({times:.1f} times less), "
         "charged on every row again."
     )
 
@@ -74,10 +79,21 @@ def _check(model: Model, dataset: Dataset, batch: str) -> None:
             f'model "{model.name}" cannot be updated: only a model of noisy counts trained on a batch can.',
             hint="dpsql train --method rdt --batch VALUE",
         )
-    if dataset.id != model.certificate["dataset"] or _meaning(dataset.schema) != _meaning(model.schema):
+    if dataset.id != model.certificate.get("dataset") or _meaning(dataset.schema) != _meaning(model.schema):
         raise UsageError(f'table "{dataset.table}" is not as it was when model "{model.name}" was trained.')
     if batch in model.certificate["batches"]:
         raise ParameterError("batch", allowed="one that the model has not counted yet", given=batch)
+
+
+def _check_batches(ledger: Ledger, model: Model, dataset: Dataset) -> None:
+    """Refuse where batches mean other rows than when the model was trained: a row could then be counted twice."""
+    trained = int(model.certificate.get("ledger_entry", 0))
+    acts = ledger.entries(dataset.id, event="register")
+    if any(act.entry_id > trained and act.details.get("folded") for act in acts):
+        raise UsageError(
+            f'batches of "{dataset.table}" mean other rows than when model "{model.name}" was trained.',
+            hint="train anew",
+        )
 
 
 def _meaning(schema: Schema) -> Schema:
@@ -101,8 +117,11 @@ def _notes(model: Model, dataset: Dataset, plan: Plan, batch: str) -> dict[str, 
 
 
 def _first(certificate: Mapping[str, Any]) -> dict[str, Any]:
-    scale = certificate["plan"]["steps"][-1]["noise_scale"]
-    return {"batch": certificate["batches"][0], "epsilon": certificate["epsilon"], "noise_scale": scale}
+    try:
+        scale = float(certificate["plan"]["steps"][-1]["noise_scale"])
+        return {"batch": certificate["batches"][0], "epsilon": certificate["epsilon"], "noise_scale": scale}
+    except (LookupError, TypeError, ValueError):
+        raise SchemaError("the model's certificate is damaged: it does not say how noisy its counts are.") from None
 
 
 def _deviation(updates: list[Mapping[str, Any]]) -> float:

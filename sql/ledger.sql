@@ -7,16 +7,19 @@
 CREATE SCHEMA IF NOT EXISTS dpsql;
 
 -- One row: the ledger's own random name. The chain starts from it and the receipt outside the file
--- repeats it, so that one ledger cannot stand in for another. Each writer begins with an UPDATE
--- of this row that changes nothing: writers queue here, and read the chain after those before them.
+-- repeats it, so that one ledger cannot stand in for another. Each writer begins by raising `turn`:
+-- writers queue here, and read the chain after those before them. (An UPDATE that changes nothing would
+-- not do: DuckDB leaves it out, and then two writers do not meet.)
 CREATE TABLE IF NOT EXISTS dpsql.chain (
     ledger_id     VARCHAR NOT NULL,
-    installed_at  VARCHAR NOT NULL            -- UTC, ISO 8601
+    installed_at  VARCHAR NOT NULL,           -- UTC, ISO 8601
+    turn          BIGINT  NOT NULL            -- how many writers have had their turn
 );
 
 -- Append-only. One row per event, never changed afterwards: an entry's state is the last event about it.
 --   register, cap      the owner's acts           reserve         a charge, before any row is read
 --   release, lost      how a charge ended         anchor          the owner accepted the chain as it stands
+--   limit              the owner's, too           accept          the owner accepted a dataset's unfinished runs
 CREATE TABLE IF NOT EXISTS dpsql.entry (
     sequence       BIGINT  NOT NULL PRIMARY KEY,   -- 1, 2, 3, … without gaps
     event          VARCHAR NOT NULL,

@@ -1,4 +1,4 @@
--- Sizes that were bought: noisy numbers of rows, safe to publish. Later advice takes the last one for free.
+-- Sizes that were bought: noisy numbers of rows, safe to publish. Later advice takes the least noisy one for free.
 -- A statement ends with a semicolon at the end of its line; dpsql runs them one by one.
 
 CREATE SCHEMA IF NOT EXISTS dpsql;

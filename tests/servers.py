@@ -42,17 +42,43 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
-@cache
 def postgres() -> str:
-    """Start PostgreSQL in a folder of its own and return the superuser's URL, without a database's name."""
-    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin")) if os.name == "posix" else []
+    """Return the superuser's URL of the tests' own PostgreSQL, without a database's name."""
+    return _postgres()[0]
+
+
+def secret_folder() -> str:
+    """Return where that server keeps its way back to itself: beside its data, gone with it."""
+    return str(_postgres()[1] / "secret")
+
+
+def as_server_user() -> list[str]:
+    """Return what a command starts with that runs as the server's user: a server refuses to be root's."""
+    return ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+
+
+def programs() -> Path:
+    """Return where PostgreSQL's programs are, or say that they are absent."""
+    known = sorted(Path("/usr/lib/postgresql").glob("*/bin")) if os.name == "posix" else []
     found = shutil.which("initdb")
-    where = Path(found).parent if found else programs[-1] if programs else None
+    where = Path(found).resolve().parent if found else known[-1] if known else None
     if where is None:
         absent("postgres", "there is no initdb on this machine")
     assert where is not None
+    return where
+
+
+def data_folder() -> Path:
+    """Return that server's data directory."""
+    return _postgres()[1] / "data"
+
+
+@cache
+def _postgres() -> tuple[str, Path]:
+    """Start PostgreSQL in a folder of its own and return the superuser's URL, and the folder."""
+    where = programs()
     folder = Path(tempfile.mkdtemp(prefix="dpsql-postgres-"))
-    as_user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+    as_user = as_server_user()
     if as_user:
         shutil.chown(folder, "postgres")
     port = free_port()
@@ -61,7 +87,7 @@ def postgres() -> str:
     options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off -c max_connections=80"
     _run(*as_user, str(where / "pg_ctl"), "-D", data, "-o", options, "-l", str(folder / "log"), "-w", "start")
     atexit.register(_stop_postgres, [*as_user, str(where / "pg_ctl"), "-D", data, "-m", "immediate", "stop"], folder)
-    return f"postgresql://tester@127.0.0.1:{port}"
+    return f"postgresql://tester@127.0.0.1:{port}", folder
 
 
 @dataclass

@@ -14,6 +14,8 @@ import pandas as pd
 from dpsql import methods
 from dpsql.database import Database, connect
 from dpsql.engines.base import Engine
+from dpsql.kernel.dataset import Dataset, columns_used
+from dpsql.kernel.identity import Base
 from dpsql.model import Model
 from dpsql.schema import Categorical, Numeric, Schema, Target, Unit
 from dpsql.trees.forest import Forest
@@ -55,11 +57,18 @@ def rows_of(engine: Engine, query: str) -> list[dict[str, Any]]:
         return transaction.rows(query)
 
 
-def fill(engine: Engine, name: str, rows: Iterable[Row], types: Mapping[str, str] = TYPES) -> None:
-    """Create (or replace) a table of persons, x, c and y."""
+def fill(
+    engine: Engine, name: str, rows: Iterable[Row], types: Mapping[str, str] = TYPES, *, anew: bool = False
+) -> None:
+    """Create a table of persons, x, c and y; one that is there with these columns gets new rows, and stays itself.
+
+    With `anew` it is another table, whose rows have the addresses of a first filling.
+    """
     columns = ", ".join(f"{quote(column)} {kind}" for column, kind in types.items())
+    info = engine.table(name)
+    same = not anew and info is not None and [column.name for column in info.columns] == list(types)
     with engine.transaction() as transaction:
-        transaction.run(f"CREATE OR REPLACE TABLE {quote(name)} ({columns})")
+        transaction.run(f"DELETE FROM {quote(name)}" if same else f"CREATE OR REPLACE TABLE {quote(name)} ({columns})")
         listed = [list(row) for row in rows]
         if listed:
             marks = ", ".join("(" + ", ".join("?" for _ in types) + ")" for _ in listed)
@@ -126,22 +135,35 @@ def fitted(way: str, schema: Schema = SCHEMA, **parameters: Any) -> Fitted:
 
 
 def memory(
-    rows: Iterable[Row] = (), *, schema: Schema = SCHEMA, cap: object | None = 1000, kind: str = "pure"
+    rows: Iterable[Row] = (),
+    *,
+    schema: Schema = SCHEMA,
+    cap: object | None = 1000,
+    kind: str = "pure",
+    **limits: Any,
 ) -> Database:
     """Return an open database in memory with the table "people" registered, and a budget of another kind beside."""
-    return _registered(connect(":memory:", who="ann"), rows, schema, cap, kind)
+    return _registered(connect(":memory:", who="ann"), rows, schema, cap, kind, limits)
 
 
 def on_disk(
-    path: Path, rows: Iterable[Row] = (), *, schema: Schema = SCHEMA, cap: object | None = 1000, kind: str = "pure"
+    path: Path,
+    rows: Iterable[Row] = (),
+    *,
+    schema: Schema = SCHEMA,
+    cap: object | None = 1000,
+    kind: str = "pure",
+    **limits: Any,
 ) -> Database:
     """Return an open database file with the table "people" registered, and a budget of another kind beside."""
-    return _registered(connect(path, create=True, who="ann"), rows, schema, cap, kind)
+    return _registered(connect(path, create=True, who="ann"), rows, schema, cap, kind, limits)
 
 
-def _registered(database: Database, rows: Iterable[Row], schema: Schema, cap: object | None, kind: str) -> Database:
+def _registered(
+    database: Database, rows: Iterable[Row], schema: Schema, cap: object | None, kind: str, limits: Mapping[str, Any]
+) -> Database:
     fill(database.engine, "people", rows, types_of(schema))
-    database.register("people", schema, cap=cap)
+    database.register("people", schema, cap=cap, **limits)
     if kind != "pure":
         database.set_cap("people", cap, kind=kind)
     return database
@@ -157,6 +179,8 @@ def stored(database: Database) -> dict[str, Any]:
         for row in tables
     }
     kept = {name: rows for name, rows in kept.items() if rows}
+    for row in kept.get("chain", []):
+        del row["turn"]  # whoever looks at a request once more has a turn, and leaves nothing else
     path = database.book.receipt_path
     kept["receipt"] = path.read_bytes() if path is not None else b""
     return kept
@@ -199,3 +223,11 @@ def shape(value: Any) -> Any:
 def plain(text: str) -> Any:
     """Return what a JSON text holds."""
     return json.loads(text)
+
+
+def dataset_of(engine: Engine, name: str, schema: Schema) -> Dataset:
+    """Return a table as a dataset that nobody registered: what a run sees of it after a charge."""
+    info = engine.table(name)
+    assert info is not None
+    place, columns = (info.schema, info.table), columns_used(info, schema)
+    return Dataset("d", info.name, place, Base.of(info), schema, columns, info.definition)

@@ -255,7 +255,7 @@ def test_a_guess_goes_before_a_bought_size(db: Database) -> None:
 @pytest.mark.parametrize("schema", [SCHEMA, UNITS], ids=["row", "unit"])
 def test_a_bought_size_has_the_noise_that_it_says(schema: Schema) -> None:
     """The scale is max_rows over epsilon: a huge epsilon tells the size, a tiny one drowns it."""
-    with memory(ROWS, schema=schema, cap=10**7) as opened:
+    with memory(ROWS, schema=schema, cap=10**7, least_epsilon="0.000001") as opened:
         known = opened.advise("people", buy=10**6)
         drowned = opened.advise("people", buy="0.000001")
         sizes = [row["noisy_rows"] for row in rows_of(opened.engine, "FROM dpsql.size ORDER BY entry_id")]

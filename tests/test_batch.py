@@ -182,15 +182,17 @@ def test_hostile_columns_can_be_batches() -> None:
         assert rows_in(opened, "b") == 3
 
 
-def test_a_second_batch_column_is_refused() -> None:
-    """Batches of two columns overlap; after --replace with another column its batches are refused, uncharged."""
-    with batched([("a", 3)]) as opened:
-        opened.train("people", batch="a", **RDT)
-        opened.register("people", replace(SCHEMA, batch="person"), cap=10, replace=True)
-        before = stored(opened)
-        with pytest.raises(ParameterError):
-            opened.train("people", batch="1", **RDT)
-        assert stored(opened) == before
+def test_batches_of_a_second_column_start_from_what_was_spent() -> None:
+    """Batches of two columns overlap; after --replace with another column all rows have spent what any batch had."""
+    with batched([("a", 3), ("b", 3)]) as opened:
+        opened.train("people", batch="a", epsilon=3, **RDT)
+        opened.train("people", batch="b", epsilon=2, **RDT)
+        opened.register("people", replace(SCHEMA, batch="person"), cap=5, replace=True)
+        assert opened.budget("people").left_in("person=1") == 2 * 10**9
+        with pytest.raises(BudgetExceeded):
+            opened.train("people", batch="1", epsilon=3, **RDT)
+        opened.train("people", batch="1", epsilon=2, **RDT)
+        assert opened.verify() == []
 
 
 def test_a_column_of_another_kind_is_no_batch_column() -> None:

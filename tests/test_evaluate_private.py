@@ -143,6 +143,7 @@ def test_intervals_hold_their_figures(db: Database) -> None:
 
 def test_a_tiny_epsilon_says_that_it_says_nothing(db: Database) -> None:
     """Where noise drowns the rows there is no accuracy, and the text says why."""
+    db.set_limits("people", least_epsilon="0.0001")
     found = db.evaluate("m", "people", epsilon="0.0001")
     assert isinstance(found, Evaluation)
     assert "too few rows" in str(found)

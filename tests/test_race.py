@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """Return a file with a tiny registered table and a cap of 1."""
-    tables.on_disk(tmp_path / "data.duckdb", tables.some_rows(4), cap=1).close()
+    tables.on_disk(tmp_path / "data.duckdb", tables.some_rows(4), cap=1, lost_runs=16).close()
     return tmp_path / "data.duckdb"
 
 

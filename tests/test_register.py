@@ -40,11 +40,11 @@ def with_features(*features: Any, label: str = "y", unit: Unit | None = None) ->
 
 
 def test_registering_is_an_entry(database: Database) -> None:
-    """The ledger has the owner's act: table, cap, schema, base and columns."""
+    """The ledger has the owner's act: table, cap, schema, base, columns and limits."""
     dataset = database.register("people", SCHEMA, cap="2.5")
     (entry,) = database.book.entries()
     assert (entry.event, entry.table, entry.cap, entry.who) == ("register", "people", 2_500_000_000, "ann")
-    assert entry.details == dataset.details()
+    assert entry.details == dataset.details() | {"lost_runs": 5, "least_epsilon": "0.001"}
     assert database.verify() == []
 
 
@@ -68,7 +68,10 @@ class Spied:
 
 
 def test_registering_and_planning_read_no_row(database: Database) -> None:
-    """Until training starts no statement names the table: the catalog is asked, with the name as a parameter."""
+    """Until training starts the table is named by one statement, which writes its identity into its comment.
+
+    The catalog is asked with the name as a parameter.
+    """
     engine: Any = database.engine
     engine.connection = Spied(engine.connection, [])
     database.register("people", SCHEMA, cap=1)
@@ -76,7 +79,9 @@ def test_registering_and_planning_read_no_row(database: Database) -> None:
     database.explain("people", **SMALL)
     assert len(engine.connection.heard) > 10
     heard = [re.sub("--.*", "", statement) for statement in engine.connection.heard]
-    assert not [statement for statement in heard if "people" in statement]
+    (marking,) = [statement for statement in heard if "people" in statement]
+    assert re.fullmatch(r'COMMENT ON TABLE "data"."main"."people" IS \'\[dpsql [0-9a-f]{32}\]\'', marking)
+    engine.connection.heard.clear()
     database.train("people", method="rosnam", **SMALL)
     assert len([statement for statement in engine.connection.heard if '"people"' in statement]) == 1
 
@@ -314,7 +319,7 @@ def test_a_view_that_now_reads_another_table_is_refused(database: Database) -> N
 
 def test_the_cap_holds_over_many_runs(tmp_path: Path) -> None:
     """Runs are given until the cap is spent, to the nano, and not beyond."""
-    with on_disk(tmp_path / "data.duckdb", some_rows(), cap="0.3") as opened:
+    with on_disk(tmp_path / "data.duckdb", some_rows(), cap="0.3", least_epsilon="1e-9") as opened:
         for _ in range(3):
             opened.train("people", epsilon=0.1, method="rosnam", **SMALL)
         with pytest.raises(BudgetExceeded):

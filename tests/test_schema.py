@@ -266,3 +266,27 @@ def test_shared_schemas_hold() -> None:
     """All schemas of the shared datasets are accepted."""
     declared = json.loads(SHARED.read_text())
     assert {name for name, one in declared.items() if Schema.from_dict(one)} == set(declared)
+
+
+def test_conditions_come_back_as_they_were() -> None:
+    """Conditions have an order, names and texts, and are found by name in any letter case."""
+    declared = {"label": "y", "classes": ["a", "b"], "features": {"x": {"type": "boolean"}}}
+    schema = Schema.from_dict(declared | {"conditions": {"young": "x = TRUE", "Old": "x IS NULL"}})
+    assert Schema.from_dict(schema.to_dict()) == schema
+    assert (schema.condition("YOUNG"), schema.condition("old"), schema.condition("x")) == (
+        "x = TRUE",
+        "x IS NULL",
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [[], "x", {"a b": "x IS NULL"}, {"": "x IS NULL"}, {"a": 1}, {"a": None}, {"a": "x", "A": "y"}, {"a": "\0"}],
+)
+def test_conditions_need_plain_names_and_texts(conditions: object) -> None:
+    """A name that could be taken for a condition, or a condition that is no text, is refused."""
+    with pytest.raises(SchemaError):
+        Schema.from_dict(
+            {"label": "y", "classes": ["a", "b"], "features": {"x": {"type": "boolean"}}, "conditions": conditions}
+        )

@@ -51,9 +51,9 @@ def advise(
       dpsql advise --schema adult.yml --rows 30000
       dpsql advise --db data.duckdb --table cars --rows 1700 --tune mrf
 
-    Free: it reads the schema and no row. Only --buy is charged. The size is the declared one, the last one that was
-    bought, or your own guess; without any you get advice for several sizes. With --tune you get the expected noise on
-    leaves and votes for a grid of trees and depths, and one of them picked: still no row is read.
+    Free: it reads the schema and no row. Only --buy is charged. The size is the declared one, the least noisy one
+    that was bought, or your own guess; without any you get advice for several sizes. With --tune you get the expected
+    noise on leaves and votes for a grid of trees and depths, and one of them picked: still no row is read.
     """
     if (table is None) == (schema_file is None):
         raise UsageError("advice is about a registered table or a schema file.", hint="--table NAME, or --schema FILE")

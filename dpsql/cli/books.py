@@ -1,6 +1,8 @@
-"""The ledger's commands: read it, verify it, accept it after a restored backup."""
+"""The ledger's commands: read it, verify it, accept it after a restored backup or a table's unfinished runs."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import click
 
@@ -48,6 +50,8 @@ def ledger(
     elif as_csv:
         print_csv(list(found.columns), found.to_dict("records"))
     else:
+        limited = found["event"] == "limit"
+        found.loc[limited, "cap"] = [_limits_text(row) for row in found[limited].to_dict("records")]
         for column in ("epsilon", "cap"):
             found[column] += [
                 f", delta {delta}" if shown and delta else ""
@@ -80,14 +84,28 @@ def verify(target: Target, as_json: bool) -> None:
 
 @ledger.command()
 @database
+@click.option("--table", help="Accept this table's lost and unfinished runs, so that further ones go on.")
 @as_json
-def accept(target: Target, as_json: bool) -> None:
-    """Take the ledger as it stands for the truth; the owner's act, after a restored backup or a lost receipt.
+def accept(target: Target, table: str | None, as_json: bool) -> None:
+    """Take the ledger as it stands for the truth, or accept a table's unfinished runs; the owner's acts.
 
     \b
     Example:
       dpsql ledger accept --db data.duckdb
+      dpsql ledger accept --db data.duckdb --table adult
+
+    The first is for a restored backup or a lost receipt. The second is for a table on which too many runs were lost or
+    killed: find out why before you accept, for a failure can tell something of the rows.
     """
     with target.open() as db:
-        db.accept()
+        if table is None:
+            db.accept()
+        else:
+            db.accept_runs(table)
     print_json({"accepted": True}) if as_json else say("Accepted. The act is an entry in the ledger.")
+
+
+def _limits_text(row: dict[Any, Any]) -> str:
+    """Return what the owner set anew, for the column of caps."""
+    set_anew = (("lost runs", row["lost_runs"]), ("least", row["least_epsilon"]))
+    return ", ".join(f"{name} {value}" for name, value in set_anew if value != "")

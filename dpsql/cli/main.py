@@ -102,7 +102,7 @@ def run(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _short(kind: type[BaseException], _error: BaseException, _trace: TracebackType | None) -> None:
-    """Say that something unexpected happened, without a traceback and without a text that could quote a value."""
-    note(f"Error: something unexpected failed ({kind.__name__}). This is a bug in dpsql.")
+def _short(_kind: type[BaseException], _error: BaseException, _trace: TracebackType | None) -> None:
+    """Say that something unexpected happened, without its class, its text or a traceback: they could tell of rows."""
+    note("Error: something unexpected failed. This is a bug in dpsql.")
     note("Try:   run it again as dpsql --debug …, and report what it prints")

@@ -108,13 +108,17 @@ def _folder(to: str) -> bool:
 
 
 def write_new(to: str, text: str) -> None:
-    """Write text to a new file."""
+    """Write text to a new file, all of it or nothing."""
+    made = False
     try:
         with Path(to).open("x", encoding="utf-8", newline="") as file:
+            made = True
             file.write(text)
     except FileExistsError:
         raise ParameterError("to", allowed="a new file; this one exists", given=to) from None
     except OSError as error:
+        if made:
+            Path(to).unlink(missing_ok=True)
         raise ParameterError("to", allowed=f"a file that can be written ({error.strerror})", given=to) from None
 
 

@@ -11,7 +11,7 @@ from dpsql.cli.options import Target, as_json, database
 from dpsql.cli.output import check_new, note, print_json, print_table, say, say_exact, write_new
 from dpsql.errors import ParameterError, UsageError
 from dpsql.kernel.dataset import resolve
-from dpsql.ledger import KINDS, Budget, format_delta, parse_epsilon
+from dpsql.ledger import KINDS, Budget, format_delta, limit_details, parse_epsilon
 from dpsql.ledger.budget import amount_text
 from dpsql.schema import Schema
 
@@ -33,6 +33,8 @@ from dpsql.schema import Schema
 @click.option("--rows", type=int, help="Without --schema: the approximate size, declared public.")
 @click.option("--public-features", is_flag=True, help="Without --schema: labels alone are private.")
 @click.option("--disjoint-from", multiple=True, metavar="TABLE", help="Without --schema: no unit is in that table.")
+@click.option("--lost-runs", type=int, metavar="N", help="Unfinished runs before others wait for you [default: 5].")
+@click.option("--least-epsilon", metavar="E", help="What a run costs at least [default: 0.001].")
 @click.option("--replace", is_flag=True, help="Change schema and cap of a registered table; what is spent stays.")
 @click.option("--dry-run", is_flag=True, help="Check the schema file and show it; change nothing.")
 @as_json
@@ -43,6 +45,8 @@ def register(
     entry: str | None,
     cap: str | None,
     no_cap: bool,
+    lost_runs: int | None,
+    least_epsilon: str | None,
     replace: bool,
     dry_run: bool,
     as_json: bool,
@@ -65,12 +69,13 @@ def register(
         if dry_run:
             if cap is not None:
                 parse_epsilon(cap, "cap")
+            limit_details(lost_runs, least_epsilon)
             info, _, spelled = resolve(db.engine, table, schema)
             found_file = {"table": info.name, "schema": spelled.to_dict()}
             print_json(found_file) if as_json else say_exact(schemafile.dump(spelled))
             note("Nothing was changed.")
             return
-        dataset = db.register(table, schema, cap=cap, replace=replace)
+        dataset = db.register(table, schema, cap=cap, replace=replace, lost_runs=lost_runs, least_epsilon=least_epsilon)
         found = db.budget(dataset.table)
     if as_json:
         print_json({"dataset": dataset.id, "table": dataset.table, "cap": found.cap_text, "spent": found.spent_text})
@@ -149,6 +154,8 @@ def add_ids(target: Target, table: str, column: str, as_json: bool) -> None:
 @click.option("--analyst", metavar="NAME", help="With --set-cap: this analyst's cap under the dataset's.")
 @click.option("--kind", type=click.Choice(KINDS), help="What is promised: pure epsilon, labels alone, or with a delta.")
 @click.option("--delta", metavar="D", help="With --set-cap of kind approximate: the delta of all its runs together.")
+@click.option("--lost-runs", type=int, metavar="N", help="Owner: unfinished runs before others wait for you.")
+@click.option("--least-epsilon", metavar="E", help="Owner: what a run costs at least.")
 @as_json
 def budget(
     target: Target,
@@ -157,9 +164,11 @@ def budget(
     analyst: str | None,
     kind: str | None,
     delta: str | None,
+    lost_runs: int | None,
+    least_epsilon: str | None,
     as_json: bool,
 ) -> None:
-    """Show what each table's cap is, what is spent and what is left; as owner, set a cap.
+    """Show what each table's cap is, what is spent and what is left; as owner, set a cap or limits.
 
     \b
     Example:
@@ -168,12 +177,20 @@ def budget(
       dpsql budget --db data.duckdb --table adult --set-cap 1 --analyst alice
       dpsql budget --db data.duckdb --table trials --set-cap 1 --kind label
       dpsql budget --db data.duckdb --table adult --set-cap 3 --kind approximate --delta 1e-6
+      dpsql budget --db data.duckdb --table adult --lost-runs 10 --least-epsilon 0.01
 
     Each kind has a budget of its own. Pure epsilon alone is open until you open another.
     """
     if any(given is not None for given in (set_cap, analyst, delta)) and (table is None or set_cap is None):
         raise UsageError("setting a cap needs a table and a cap.", hint="--table TABLE --set-cap EPSILON")
+    limits = {"lost_runs": lost_runs, "least_epsilon": least_epsilon}
+    limited = any(given is not None for given in limits.values())
+    if limited and table is None:
+        raise UsageError("limits are set for one table.", hint="--table TABLE")
+    limit_details(lost_runs, least_epsilon)  # before anything is changed
     with target.open() as db:
+        if limited and table is not None:
+            db.set_limits(table, lost_runs=lost_runs, least_epsilon=least_epsilon)
         if set_cap is not None and table is not None:
             db.set_cap(table, set_cap, analyst=analyst, kind=kind or "pure", delta=delta)
         found = [db.budget(table, kind or "pure")] if table is not None else db.budgets()
@@ -185,6 +202,8 @@ def budget(
         rows.append([one.table, one.kind_text, "", one.cap_text, one.spent_text, one.left_text])
         rows += [["", "", share.name, share.cap_text, share.spent_text, share.left_text] for share in one.analysts]
     print_table(None, ("table", "kind", "analyst", "cap", "spent", "left"), rows)
+    for one in {one.dataset: one for one in found if one.cap is not None}.values():
+        note(f"{one.table}: {one.standing.text}; a run costs at least epsilon {one.standing.limits.least_text}.")
 
 
 def _schema(schema_file: str | None, entry: str | None, flags: dict[str, Any]) -> Schema:
@@ -260,6 +279,9 @@ def _budget_dict(one: Budget) -> dict[str, Any]:
         "cap": None if one.cap is None else amount_text(one.cap),
         "spent": amount_text(one.spent),
         "left": None if one.left is None else amount_text(one.left),
+        "unfinished": one.standing.unfinished,
+        "lost_runs": one.standing.limits.lost_runs,
+        "least_epsilon": one.standing.limits.least_text,
         "analysts": [{"analyst": s.name, "cap": s.cap_text, "spent": s.spent_text} for s in one.analysts],
         **_epsilons(one),
     }

@@ -20,6 +20,9 @@ from dpsql.predict import public_table
 from dpsql.update import rebuild_gain
 
 _SHOWN = 20
+#: What an imported model's certificate may leave out.
+_UNSAID = "not said"
+_PRIVATE = {True: "yes", False: "NO: the published variant has no proof", None: f"{_UNSAID}: do not rely on it"}
 
 
 @click.command()
@@ -65,12 +68,12 @@ def show(target: Target, model: str, tree: int, depth: int, as_json: bool) -> No
     say(f'Model "{found.name}": {found.method}, {forest.trees} trees, depth {forest.depth}, {forest.leaves} leaves')
     if found.schema.target is not None:
         say(f"Predicts:    {found.schema.label}, {found.schema.target}")
-    say(f"Private:     {'yes' if card['private'] else 'NO: the published variant has no proof'}")
+    say(f"Private:     {_PRIVATE[card.get('private')]}")
     say(f"Epsilon:     {card['epsilon']}")
-    say(f"Neighbours:  {card['neighbours']}")
-    say(f"Trained on:  {card['table']} (dataset {card['dataset']}), {card['created_at']}")
-    if card["ledger_entry"] is not None:
-        say(f"Ledger:      entry {card['ledger_entry']}, {card['ledger_hash'][:16]}…")
+    say(f"Neighbours:  {card.get('neighbours', _UNSAID)}")
+    say(f"Trained on:  {card.get('table', _UNSAID)} (dataset {card.get('dataset', _UNSAID)}), {card['created_at']}")
+    if card.get("ledger_entry") is not None:
+        say(f"Ledger:      entry {card['ledger_entry']}, {card.get('ledger_hash', _UNSAID)[:16]}…")
     if "composition" in card:
         say(f"Composition: {card['composition']}")
     gain = rebuild_gain(card)

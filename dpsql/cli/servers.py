@@ -18,6 +18,7 @@ from dpsql.errors import DatabaseError
 @click.option("--table", "tables", multiple=True, help="A private table that the owner role may read; repeatable.")
 @click.option("--plpython", is_flag=True, help="Install functions that train inside the server (PL/Python).")
 @click.option("--python-path", metavar="FOLDER", help="Where the server's Python finds dpsql [default: this one].")
+@click.option("--secret-folder", metavar="FOLDER", help="Where the server keeps its secret [default: ~/.dpsql there].")
 @click.option("--keep-statistics", is_flag=True, help="Leave row counts in the catalog open to every role.")
 @as_json
 def init(
@@ -27,6 +28,7 @@ def init(
     tables: tuple[str, ...],
     plpython: bool,
     python_path: str | None,
+    secret_folder: str | None,
     keep_statistics: bool,
     as_json: bool,
 ) -> None:
@@ -44,6 +46,7 @@ def init(
             tables=tables,
             plpython=plpython,
             python_path=python_path,
+            secret_folder=secret_folder,
             keep_statistics=keep_statistics,
         )
     if as_json:
@@ -55,6 +58,8 @@ def init(
         say("They may call dpsql.train, dpsql.evaluate and dpsql.advise, which run inside the server.")
     if done.statistics:
         say("Row counts in the catalog and in the server's counters are closed to all but pg_monitor.")
+    for warning in done.warnings:
+        say(f"LOOK: {warning}")
     say(f'Next: make people members of "{done.analyst}"; dpsql init --table NAME lets "{done.owner}" read that table.')
 
 

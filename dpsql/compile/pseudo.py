@@ -16,7 +16,7 @@ from dpsql.compile.counts import ROOTS, START, Statement, root_table
 from dpsql.compile.levels import Tables, node_tables, walk
 from dpsql.compile.source import PACKED, Source, Tickets, packed, word_name
 from dpsql.compile.vocabulary import Vocabulary
-from dpsql.compile.votes import ROW, WINNER, Parts, class_of_rank, scored, winner
+from dpsql.compile.votes import ROW, SCORES, WINNER, Parts, class_of_rank, rank_of_class, scored
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import words
 from dpsql.trees.voting import VotingForest
@@ -26,16 +26,20 @@ LEAVES = "leaf_votes"
 
 
 def labelled_rows(source: Source, teacher: VotingForest, vocabulary: Vocabulary, tickets: Tickets) -> Statement:
-    """Return the statement that gives each row the teacher's class, with its words and node 0."""
-    forest = teacher.forest
+    """Return the statement that gives each row the teacher's class, with its words and node 0.
+
+    How many classes there are is the teacher's to say: the table of the rows may be registered without a label.
+    """
+    forest, classes = teacher.forest, teacher.weights.shape[1]
     names = [word_name(number) for number in range(words(len(forest.axes)))]
     query = exp.Select().with_(NUMBERED, packed(source, vocabulary, tickets))
     numbered = exp.select(exp.alias_(vocabulary.row_number(), ROW), *names).from_(NUMBERED)
     query = query.with_(PACKED, numbered, materialized=True)
     parts = Parts({}, exp.to_table(LEAVES), exp.to_table(ROOTS))
     query = scored(query, forest, parts, vocabulary, carried=(ROW,))
-    query = query.with_(WINNER, winner(source.schema, (ROW,)))
-    label = exp.alias_(class_of_rank(len(source.schema.classes)), "class")
+    best = exp.alias_(exp.Max(this=rank_of_class(exp.column("score"), classes)), "best")
+    query = query.with_(WINNER, exp.select(exp.column(ROW), best).from_(SCORES).group_by(exp.column(ROW)))
+    label = exp.alias_(class_of_rank(classes), "class")
     held = [exp.column(name, PACKED) for name in names]
     query = query.select(exp.alias_(exp.Literal.number(0), "node"), label, *held).from_(PACKED)
     query = query.join(WINNER, on=exp.column(ROW, WINNER).eq(exp.column(ROW, PACKED)))

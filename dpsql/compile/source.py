@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sqlglot import exp
 
@@ -30,7 +31,9 @@ class Source:
     `columns` maps a column of the schema to its expression (itself for a table, its definition for a view), `where` is
     a view's own filter. `whole` names the columns of integer type: they cannot hold NaN; `decimals` those whose type
     holds numbers that no double can. With `labelled` false the label is not read at all: every row counts, each with
-    class 0. `held` names a workspace table that has the packed rows already.
+    class 0. With `every_label` every row that has a label counts, whatever it says (see `known_label`). `held` names a
+    workspace table that has the packed rows already. `reads` is what the catalog said of the table (and of the view
+    onto it) before the charge: the database is asked whether that still holds.
     """
 
     schema: Schema
@@ -40,7 +43,9 @@ class Source:
     whole: frozenset[str] = frozenset()
     decimals: frozenset[str] = frozenset()
     labelled: bool = True
+    every_label: bool = False
     held: str = ""
+    reads: tuple[Any, ...] = ()
 
     def only(self, name: str, value: str) -> Source:
         """Return the rows alone whose column, as text, is this value."""
@@ -135,8 +140,10 @@ def _class(source: Source, vocabulary: Vocabulary) -> exp.Expr:
         return whole(0)
     target = source.schema.target
     if target is None:
-        return class_position(source, vocabulary)
-    return target_steps(target, source.number(source.schema.label, vocabulary), vocabulary)
+        position = class_position(source, vocabulary)
+        return exp.Coalesce(this=position, expressions=[whole(0)]) if source.every_label else position
+    steps = target_steps(target, source.number(source.schema.label, vocabulary), vocabulary)
+    return case([(_known_number(source, vocabulary), steps)], whole(0)) if source.every_label else steps
 
 
 def packed_words(source: Source, vocabulary: Vocabulary) -> list[exp.Expr]:
@@ -191,13 +198,37 @@ def class_position(source: Source, vocabulary: Vocabulary) -> exp.Expr:
     return vocabulary.position(source.schema.classes, _text(source.column(source.schema.label)))
 
 
+def has_label(source: Source) -> exp.Expr:
+    """Return the test that a row has a label: no cell that the label is read from is NULL.
+
+    It tells nothing of what a label says: a text that is none of the classes, a number that is NaN and a cell of CSV
+    that holds no number are labels like all others. A view may make its label of several columns, or NULL of some
+    values, so it is their own NULLs that count.
+    """
+    read = {made_of.name: made_of for made_of in source.column(source.schema.label).find_all(exp.Column)}
+    tests = [made_of.copy().is_(exp.null()).not_() for _, made_of in sorted(read.items())]
+    return exp.and_(*tests) if tests else exp.true()
+
+
 def known_label(source: Source, vocabulary: Vocabulary) -> exp.Expr:
-    """Return the condition that a row counts: its label is one of the classes, or a number that is not NaN."""
-    if source.schema.target is None:
-        if vocabulary.row_by_row:
-            named_so = [exp.Literal.string(name) for name in source.schema.classes]
-            return exp.In(this=_text(source.column(source.schema.label)), expressions=named_so)
-        return class_position(source, vocabulary).is_(exp.null()).not_()
+    """Return the condition that a row counts: its label is one of the classes, or a number that is not NaN.
+
+    Where neighbours differ in labels alone (`every_label`), a row must count whatever its label says: every row that
+    has one does, and one that says none of the classes, or no number, counts as the first class, or as `lower`.
+    Another label then moves a row from one cell to another, never into the counts or out of them.
+    """
+    if source.every_label:
+        return has_label(source)
+    if source.schema.target is not None:
+        return _known_number(source, vocabulary)
+    if vocabulary.row_by_row:
+        named_so = [exp.Literal.string(name) for name in source.schema.classes]
+        return exp.In(this=_text(source.column(source.schema.label)), expressions=named_so)
+    return class_position(source, vocabulary).is_(exp.null()).not_()
+
+
+def _known_number(source: Source, vocabulary: Vocabulary) -> exp.Expr:
+    """Return the test that a numeric target is a number: neither NULL nor NaN."""
     known = source.column(source.schema.label).is_(exp.null()).not_()
     if source.schema.label in source.whole:
         return known
@@ -207,15 +238,16 @@ def known_label(source: Source, vocabulary: Vocabulary) -> exp.Expr:
 def target_steps(target: Target, number: exp.Expr, vocabulary: Vocabulary) -> exp.Expr:
     """Return a double as whole steps above the lower bound: clamped first, then rounded, so that the cast cannot fail.
 
-    A row with NULL or NaN is left out by `known_label`; here it would be one of the bounds.
+    A row with NULL or NaN is left out by `known_label`, or counted as `lower` by `_class`; here it would be one of the
+    bounds.
     """
     bounded = vocabulary.clamped(number, target.lower, target.upper)
-    scaled = exp.Mul(
-        this=paren(exp.Sub(this=bounded, expression=double(target.lower))), expression=double(target.scale)
-    )
+    above = paren(exp.Sub(this=bounded, expression=double(target.lower)))
+    scaled = exp.Mul(this=above.copy(), expression=double(target.scale))
     branches = [
-        (exp.LTE(this=scaled, expression=double(0)), double(0)),
-        (exp.LT(this=scaled.copy(), expression=double(target.steps)), scaled.copy()),
+        # Less than a quarter of a step is none. It is never multiplied: PostgreSQL makes an error of what is too small.
+        (exp.LT(this=above, expression=double(0.25 / target.scale)), double(0)),
+        (exp.LT(this=scaled, expression=double(target.steps)), scaled.copy()),
     ]
     clamped = case(branches, double(target.steps))
     return exp.cast(exp.Floor(this=exp.Add(this=clamped, expression=double(0.5))), exp.DataType.Type.BIGINT)

@@ -1,26 +1,121 @@
-"""Which tables a view reads, by its text alone."""
+"""Which tables a view reads, by its text alone, where the text can tell.
+
+What is not understood is not guessed at. A view that calls a function which dpsql does not know, a table function, or
+something that users made, could read any table: such a text tells nothing.
+"""
 
 from __future__ import annotations
 
-import sqlglot
-from sqlglot import exp
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from itertools import pairwise
+
+from sqlglot import Dialect, TokenType, exp, parse_one
 from sqlglot.errors import SqlglotError
 
+#: What is called by a name that sqlglot does not know, or reads what is not in the query's text.
+_READING = (
+    exp.Anonymous, exp.AnonymousAggFunc, exp.Command, exp.Operator, exp.ReadCSV, exp.ReadParquet, exp.XMLTable,
+    exp.OpenJSON, exp.QueryTransform,
+)  # fmt: skip
+#: A part of a query may have such a name. Others can be files, or tables of the database itself.
+_PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
+_SYSTEM = ("pg_", "duckdb_", "sqlite_", "pragma_", "information_schema")
 
-def tables_read(definition: str, dialect: str) -> list[tuple[str | None, str]] | None:
-    """Return the names of all tables that a view's text mentions, or None when it cannot be read.
 
-    >>> tables_read("CREATE VIEW v AS SELECT * FROM a JOIN s.b USING (k)", "duckdb")
-    [(None, 'a'), ('s', 'b')]
+@dataclass(frozen=True)
+class Reads:
+    """The tables that a view's text names, each as schema and name, and the names that it gives to parts of itself."""
+
+    tables: tuple[tuple[str | None, str], ...]
+    parts: frozenset[str]
+
+
+def tables_read(definition: str, dialect: str, *, macros: Collection[str] = ()) -> Reads | None:
+    """Return what a view's text names, or None where it could read something that it does not name.
+
+    `macros` are the functions that users made. A name of `parts` can mean a table, too, where it stands outside of the
+    part's own query: whoever looks names up takes the table, if there is one.
+
+    >>> tables_read("CREATE VIEW v AS SELECT * FROM a JOIN s.b USING (k)", "duckdb").tables
+    ((None, 'a'), ('s', 'b'))
+    >>> tables_read("CREATE VIEW v AS SELECT * FROM query('FROM a')", "duckdb") is None
+    True
     """
     try:
-        parsed = sqlglot.parse_one(definition, dialect=dialect)
+        parsed = parse_one(definition, dialect=dialect)
+        query = parsed.expression if isinstance(parsed, exp.Create) and parsed.kind == "VIEW" else None
+        if not isinstance(query, exp.Query) or _calls(definition, dialect, macros):
+            return None
+        nodes = list(query.walk())
     except (SqlglotError, RecursionError):
         return None
-    query = parsed.expression if isinstance(parsed, exp.Create) else parsed
-    if query is None:
+    tables = [node for node in nodes if isinstance(node, exp.Table)]
+    if not all(_by_name(table) for table in tables) or any(_unknown(node) for node in nodes):
         return None
-    if any(not isinstance(table.this, exp.Identifier) for table in query.find_all(exp.Table)):
-        return None  # a table function: it could read anything
-    found = {(table.db or None, table.name) for table in query.find_all(exp.Table)}
-    return sorted(found, key=lambda one: (one[0] or "", one[1]))
+    parts = {node.alias.lower() for node in nodes if isinstance(node, exp.CTE)}
+    named = {(table.db or None, table.name) for table in tables}
+    plain = frozenset(name for name in parts if _PLAIN.fullmatch(name) and not name.startswith(_SYSTEM))
+    return Reads(tuple(sorted(named, key=lambda place: (place[0] or "", place[1]))), plain)
+
+
+def _by_name(table: exp.Table) -> bool:
+    """Whether this is a table of this database by its name, and none of the database's own."""
+    own = (table.db or table.name).lower()
+    return isinstance(table.this, exp.Identifier) and not table.catalog and not own.startswith(_SYSTEM)
+
+
+def _unknown(node: exp.Expr) -> bool:
+    """Whether a node calls what is not known, or stands for a text that was not understood."""
+    if isinstance(node, _READING):
+        return True
+    if isinstance(node, exp.Lateral):
+        return not isinstance(node.this, exp.Subquery | exp.Unnest | exp.Explode)
+    return isinstance(node, exp.Dot) and node.find(exp.Func) is not None
+
+
+def _calls(definition: str, dialect: str, macros: Collection[str]) -> bool:
+    """Whether a text could call something that users made: by its name, or by an operator that goes by a name."""
+    names = {name.lower() for name in macros}
+    if any(not name.replace("_", "").isalnum() for name in names):
+        return True
+    tokens = Dialect.get_or_raise(dialect).tokenize(definition)
+    return any(
+        name.text.lower() in names and following.token_type == TokenType.L_PAREN for name, following in pairwise(tokens)
+    )
+
+
+def expression_of(definition: str, dialect: str, column: str) -> str | None:
+    """Return what a view's column is made of, as text to compare; None where that cannot be told.
+
+    A table has the definition "", and its columns are themselves.
+
+    >>> expression_of("CREATE VIEW v AS SELECT t.day / 7 AS week FROM t", "duckdb", "week")
+    '"day" / 7'
+    """
+    own = exp.column(exp.to_identifier(column.lower(), quoted=True))
+    if not definition:
+        return own.sql(dialect)
+    try:
+        create = parse_one(definition, dialect=dialect)
+    except (SqlglotError, RecursionError):
+        return None
+    select = create.expression if isinstance(create, exp.Create) else None
+    if not isinstance(select, exp.Select):
+        return None
+    names = [item.name for item in create.this.expressions] if isinstance(create.this, exp.Schema) else []
+    for place, item in enumerate(select.expressions):
+        name = names[place] if place < len(names) else item.alias_or_name
+        if name.lower() == column.lower():
+            return _bare(item.unalias()).sql(dialect)
+    return own.sql(dialect) if any(item.is_star for item in select.expressions) else None
+
+
+def _bare(expression: exp.Expr) -> exp.Expr:
+    """Return an expression whose columns have no table before them, in small letters and quotes."""
+    return expression.transform(
+        lambda node: (
+            exp.column(exp.to_identifier(node.name.lower(), quoted=True)) if isinstance(node, exp.Column) else node
+        )
+    )

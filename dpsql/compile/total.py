@@ -6,7 +6,9 @@ A short list of what is allowed, each with a check of the families of values tha
 
 from __future__ import annotations
 
+import math
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
@@ -21,6 +23,13 @@ _FAMILIES = dict.fromkeys([*_INTEGERS, *_UNSIGNED, "FLOAT", "DOUBLE"], "number")
     ["VARCHAR", "TEXT", "ENUM"], "text"
 )
 _FAMILIES |= {"BOOLEAN": "boolean", "DATE": "date", "TIMESTAMP": "timestamp", "TIMESTAMPNTZ": "timestamp"}
+#: Where a decimal that is scaled to compare it can leave its type, which is an error there.
+_DECIMALS_FAIL = frozenset(("clickhouse",))
+#: The types a cast may name; any other word can be a type that somebody made, with checks of its own.
+_CAST_TO = frozenset((*_INTEGERS, "FLOAT", "DOUBLE", "DECIMAL", "VARCHAR", "TEXT", "BOOLEAN", "DATE")) | frozenset(
+    ("TIMESTAMP", "TIMESTAMPNTZ")
+)
+_NUMBER = re.compile("[0-9]+([.][0-9]*)?([eE][-+]?[0-9]+)?|[.][0-9]+([eE][-+]?[0-9]+)?")
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 
 
@@ -39,6 +48,7 @@ class Row:
             for item in select.expressions
             if isinstance(item, exp.Alias) and item.alias.lower() != item.this.name.lower()
         }
+        self.dialect = dialect
         self.types = None if types is None else {name.lower(): family(kind, dialect) for name, kind in types.items()}
 
     def bare(self, node: exp.Expression, wanted: str | None = None) -> exp.Expression:
@@ -57,8 +67,14 @@ class Row:
         return check(self, node)
 
     def same(self, nodes: Iterable[exp.Expression]) -> str:
-        """Return the one family of several expressions, or refuse them."""
+        """Return the one family of several expressions, or refuse them.
+
+        Two columns of text are refused: where their collations differ, PostgreSQL fails once a row gets there.
+        """
+        nodes = list(nodes)
         found = {self.family(node) for node in nodes} - {"null"}
+        if found == {"text"} and len({one.name.lower() for node in nodes for one in node.find_all(exp.Column)}) > 1:
+            raise Refused("compares or mixes two columns of text, whose collations may differ")
         if not found:
             return "null"
         if len(found) > 1 or found & {"other", "unknown"}:
@@ -106,7 +122,7 @@ class Row:
 def family(kind: str | exp.DataType, dialect: str) -> str:
     """Return the family of a column type: number, text, boolean, date, timestamp or other.
 
-    Numbers of more than 18 decimal digits are "other": comparing them can fail.
+    Numbers of more than 18 decimal digits are "other", in ClickHouse every decimal: comparing them can fail.
     """
     try:
         found = exp.DataType.build(kind, dialect=dialect)
@@ -114,14 +130,21 @@ def family(kind: str | exp.DataType, dialect: str) -> str:
         return "other"
     name = found.this.name if isinstance(found.this, exp.DataType.Type) else ""
     if name == "DECIMAL" and found.expressions:
-        return "number" if int(found.expressions[0].name) <= 18 else "other"
+        few = int(found.expressions[0].name) <= 18 and dialect not in _DECIMALS_FAIL
+        return "number" if few else "other"
     return "other" if found.args.get("nested") else _FAMILIES.get(name, "other")
 
 
 def _literal(row: Row, node: exp.Expression) -> str:
-    if not node.is_string and len(node.name) > 15:
+    if node.is_string:
+        return "text"
+    if len(node.name) > 15:
         raise Refused("uses a number of more than 15 digits")
-    return "text" if node.is_string else "number"
+    size = float(node.name) if _NUMBER.fullmatch(node.name) else math.inf
+    zero = not re.search("[1-9]", re.split("[eE]", node.name)[0])
+    if size > sys.float_info.max or (size < sys.float_info.min and not zero):
+        raise Refused("uses a number that no ordinary double holds")
+    return "number"
 
 
 def _negative(row: Row, node: exp.Expression) -> str:
@@ -147,35 +170,62 @@ def _like(row: Row, node: exp.Expression) -> str:
     only(node, "this", "expression", "negate")
     if not isinstance(node.expression, exp.Literal):
         raise Refused("uses LIKE with something else than a plain pattern")
+    if "\\" in node.expression.name:
+        raise Refused("uses LIKE with a backslash, which fails at the end of a pattern")
     return row.all("text", [node.this, node.expression], "boolean")
 
 
 def _is(row: Row, node: exp.Expression) -> str:
-    only(node, "this", "expression")
+    only(node, "this", "expression", "negate")  # PostgreSQL's IS NOT NULL is one node
     if isinstance(node.expression, exp.Null):
         row.family(node.this)
         return "boolean"
     return row.all("boolean", [node.this, node.expression])
 
 
+def _in(row: Row, node: exp.Expression) -> str:
+    """Allow a list of literals alone: ClickHouse casts what is in the list to the type of what is looked for."""
+    first, *listed = _parts("this", "expressions")(node)
+    if not all(isinstance(item.unnest(), exp.Literal | exp.Neg | exp.Null | exp.Boolean | exp.Cast) for item in listed):
+        raise Refused("uses IN with something else than literals")
+    if any(item.find(exp.Column) for item in listed):
+        raise Refused("uses IN with a column in its list")
+    row.same([first, *listed])
+    return "boolean"
+
+
 def _try_cast(row: Row, node: exp.Expression) -> str:
+    """Allow TRY_CAST where the database has it; Spark's CAST is read as one, and fails on a value that does not fit."""
+    if not node.args.get("safe"):
+        return _cast(row, node)
     only(node, "this", "to", "safe", "requires_string")
     row.family(node.this)
-    target = family(node.args["to"], "")
-    if target == "other" or node.args["to"].this.name == "ENUM":
-        raise Refused("uses TRY_CAST to a type that dpsql does not know")
+    if not node.sql(row.dialect).upper().startswith("TRY_CAST("):
+        raise Refused("uses TRY_CAST, which this database does not have")
+    return _target(node.args["to"])
+
+
+def _target(kind: exp.Expression) -> str:
+    """Return the family that a cast leads to; refuse every type but the few built-in ones, as they are."""
+    only(kind, "this", "expressions", "nullable")
+    name = kind.this.name if isinstance(kind.this, exp.DataType.Type) else ""
+    target = family(kind, "") if isinstance(kind, exp.DataType) and name in _CAST_TO else "other"
+    if target == "other":
+        raise Refused("uses a cast to a type that dpsql does not know")
     return target
 
 
 def _cast(row: Row, node: exp.Expression) -> str:
     """Allow a plain cast that cannot fail: to text, of a condition to boolean, of a literal that fits."""
-    only(node, "this", "to")
+    only(node, "this", "to", "requires_string")
     kind, source = node.args["to"], row.family(node.this)
-    target = "other" if kind.expressions else family(kind, "")
+    target, inner = _target(kind), node.this.unnest()
+    plain = not kind.expressions and kind.args.get("nullable") is not False  # ClickHouse: CAST(NULL AS String) fails
     total = source not in ("other", "unknown") if target == "text" else target == source == "boolean"
-    total = total or source == "null"
-    inner = node.this.unnest()
-    if not total and not (isinstance(inner, exp.Literal) and _fits(inner.name, kind.this.name)):
+    total = plain and (total or source == "null")
+    if not total and not (
+        isinstance(inner, exp.Literal) and not kind.expressions and _fits(inner.name, kind.this.name)
+    ):
         raise Refused("uses CAST on a value that may not fit; use TRY_CAST")
     return target
 
@@ -219,7 +269,7 @@ _CHECKS: dict[type[exp.Expression], _Check] = {
     exp.And: lambda row, node: row.all("boolean", _two(node)),
     exp.Or: lambda row, node: row.all("boolean", _two(node)),
     exp.Is: _is,
-    exp.In: lambda row, node: row.same(_parts("this", "expressions")(node)) and "boolean",
+    exp.In: _in,
     exp.Between: lambda row, node: row.same(_parts("this", "low", "high")(node)) and "boolean",
     exp.Like: _like,
     exp.Case: _case,

@@ -17,6 +17,8 @@ import numpy as np
 import pandas as pd
 from sqlglot import exp
 
+from dpsql.errors import TableChanged
+
 Row = dict[str, Any]
 Arrays = dict[str, np.ndarray[Any, Any]]
 
@@ -37,7 +39,9 @@ class Column:
 
     `type` is the engine's own name for it; `family` is ours: integer, real, text, boolean, date, other, opaque where
     nothing can be keyed by it, or untyped: text that the declared schema says how to read (a cell of CSV). `values` are
-    an ENUM's; `decimal` tells a type that holds numbers which no double can.
+    an ENUM's; `decimal` tells a type that holds numbers which no double can. `collation` names a rule under which texts
+    of different bytes can be equal, "" where equal means equal bytes. `computed` tells a generated column: an
+    expression that the database may evaluate when a row is read.
     """
 
     name: str
@@ -45,11 +49,22 @@ class Column:
     family: str
     values: tuple[str, ...] = ()
     decimal: bool = False
+    collation: str = ""
+    computed: bool = False
 
 
 @dataclass(frozen=True)
 class TableInfo:
-    """One table or view as the catalog describes it. Nothing here comes from rows."""
+    """One table or view as the catalog describes it. Nothing here comes from rows.
+
+    `identity` is how the database itself tells this table from any other, whatever they are called; "" where it cannot.
+    `version` tells it from another table of the same name and columns that was put in its place; it means nothing once
+    the database is closed.
+    `rows` are the identities of all that is stored and read with a table: its own, those of its partitions, the folders
+    that it lies in. Two tables that share one share rows. `within` are those of the tables that show its rows too: its
+    parents. A view has neither: its text tells what it reads.
+    `unfit` is why no run can rely on its rows, in words that follow "it" (it has row-level security); "" where one can.
+    """
 
     name: str
     schema: str
@@ -58,6 +73,11 @@ class TableInfo:
     kind: str
     definition: str = ""
     checks: tuple[str, ...] = ()
+    identity: str = ""
+    version: str = ""
+    rows: frozenset[str] = frozenset()
+    within: frozenset[str] = frozenset()
+    unfit: str = ""
 
     @property
     def integers(self) -> frozenset[str]:
@@ -138,12 +158,27 @@ class Engine(Protocol):
         """
         ...
 
+    def snapshot(self) -> AbstractContextManager[Transaction]:
+        """Open a transaction for reading dpsql's own tables: all of its statements see one state of them."""
+        ...
+
     def tables(self) -> list[str]:
         """Return the names of the user's tables and views (schema `dpsql` and temporary ones left out)."""
         ...
 
-    def table(self, name: str) -> TableInfo | None:
-        """Return what the catalog says of a table or view, or None. Reads no row."""
+    def table(self, name: str, *, schema: str | None = None) -> TableInfo | None:
+        """Return what the catalog says of a table or view, or None. Reads no row.
+
+        With a schema the name is the table's own there. Without, it may have a schema before a dot, and a name that
+        could mean two tables is refused.
+        """
+        ...
+
+    def identify(self, transaction: Transaction, info: TableInfo) -> TableInfo:
+        """Return a base table as it is told from all others from now on; one that has no identity is given one.
+
+        `transaction` is the ledger's: what is written to the table's own catalog there is kept or undone with it.
+        """
         ...
 
     def user_functions(self) -> list[str]:
@@ -158,8 +193,13 @@ class Engine(Protocol):
         """Run one checked aggregate over private rows, with `tables` loaded as temporary tables for it."""
         ...
 
-    def workspace(self) -> AbstractContextManager[Workspace]:
-        """Open a workspace for a session whose statements build on each other."""
+    def workspace(self, reads: Sequence[TableInfo] = ()) -> AbstractContextManager[Workspace]:
+        """Open a workspace for a session whose statements build on each other: all of them see one state of the tables.
+
+        `reads` are the tables and views that will be read, as `table` described them before the charge. Raises
+        TableChanged when one is another table by now (columns, definition, identity), or when an engine that cannot
+        hold a state sees that one was written to between two statements.
+        """
         ...
 
     def frame(self, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> pd.DataFrame:
@@ -177,6 +217,15 @@ class Engine(Protocol):
     def close(self) -> None:
         """Let the database go."""
         ...
+
+
+def check_same(before: TableInfo, now: TableInfo | None) -> None:
+    """Raise TableChanged unless a table that is about to be read is the one that was charged for."""
+    if now != before:
+        raise TableChanged(
+            f'table "{before.name}" was replaced or altered after the run was charged, and the charge stays.',
+            hint="ask again once nobody changes the table's definition",
+        )
 
 
 class Conflict(Exception):

@@ -11,6 +11,7 @@ import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,9 +22,11 @@ from chdb import __version__ as _version
 from chdb.session import Session
 from sqlglot import exp
 
-from dpsql.engines.base import Arrays, Column, Engine, Health, TableInfo
+from dpsql.engines.base import Arrays, Column, Engine, Health, TableInfo, Transaction, check_same
+from dpsql.engines.chdb_state import MERGE_TREE, State, check_state, engine_of
 from dpsql.engines.elsewhere import LedgerElsewhere
 from dpsql.engines.materialized import worked_out
+from dpsql.engines.naming import full_name, marked, pick, with_mark
 from dpsql.engines.vocabulary import StandardVocabulary, lowest_bit
 from dpsql.errors import DatabaseError, QueryFailed
 
@@ -45,12 +48,20 @@ SETTINGS = {
     "max_query_size": 2**30, "max_ast_depth": 10**6, "max_ast_elements": 10**9, "max_expanded_ast_elements": 10**9,
     "max_parser_depth": 10**5, "max_parser_backtracks": 10**9, "max_subquery_depth": 10**4,
     "log_queries": 0, "use_query_cache": 0, "use_query_condition_cache": 0,
+    # Rows never go to files of their own, which others could read: what does not fit in memory fails.
+    **{f"max_bytes_{what}before_external_{work}": 0
+       for what in ("", "ratio_") for work in ("group_by", "sort", "distinct", "join")},
 }  # fmt: skip
 #: Table engines that hold rows as they were put in; others read elsewhere, or merge rows by themselves.
 _PLAIN = ("MergeTree", "Memory", "Log", "StripeLog", "TinyLog")
 _SYSTEM = ("system", "information_schema")
+#: What a materialized view keeps its copies in.
+_INNER = ".inner"
+_RANDOM = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _FAMILIES = {"String": "text", "Bool": "boolean", "Date": "date", "Date32": "date"}
 _OTHER = ("UUID", "IPv4", "IPv6", "DateTime", "DateTime64", "FixedString")
+#: A default that is the same for every row: a number, a text, or NULL.
+_CONSTANT = re.compile(r"-?[0-9.]+(e[-+]?[0-9]+)?|NULL|true|false|'(?:[^'\\]|\\.)*'", re.IGNORECASE)
 #: Types that Arrow has no word for: shown as text.
 _SHOWN = re.compile(r"\b(Enum|U?Int128|U?Int256|UUID|IPv)")
 _BITS = {
@@ -135,6 +146,10 @@ class ChdbVocabulary(StandardVocabulary):
         """Return `CAST(bitAnd(bitShiftRight(plane, cell), 1) AS Int32)`."""
         return lowest_bit(plane, cell)
 
+    def day(self, text: str) -> exp.Expr:
+        """Return `CAST('2020-01-31' AS Date32)`: a Date begins in 1970."""
+        return exp.cast(exp.Literal.string(text), exp.DataType.Type.DATE32)
+
 
 def _unsigned(key: int | str) -> exp.Expr:
     value = exp.Placeholder(this=key) if isinstance(key, str) else exp.Literal.number(key)
@@ -178,26 +193,44 @@ class ChdbEngine(LedgerElsewhere):
 
     def tables(self) -> list[str]:
         """Return the tables and views, by the names that `table` takes."""
-        return sorted(self._places())
+        return sorted(full_name(place, self.home) for place in self._places())
 
-    def table(self, name: str) -> TableInfo | None:
+    def table(self, name: str, *, schema: str | None = None) -> TableInfo | None:
         """Return what the catalog says of a table or view. Reads no row.
 
-        A view, and a table whose rows are not its own, have a text that proves nothing.
+        A view, and a table whose rows are not its own, have a text that proves nothing. A table is told by the folder
+        of its rows, which a new name does not change; one in memory by its comment.
         """
         places = self._places()
-        folded = {called.lower(): called for called in reversed(places)}
-        called = name if name in places else folded.get(name.lower())
-        if called is None:
+        place = pick(places, name, schema=schema, home=self.home)
+        if place is None:
             return None
-        schema, table, engine = places[called]
-        asked = exp.select("name", "type").from_("system.columns").order_by("position")
+        (schema, table), row = place, places[place]
+        engine = row["engine"]
+        asked = exp.select("name", "type", "default_expression").from_("system.columns").order_by("position")
         own = [exp.column(one).eq(value) for one, value in (("database", schema), ("table", table))]
         asked = asked.where(*own, "default_kind NOT IN ('ALIAS', 'EPHEMERAL')")
-        columns = tuple(_column(row["name"], row["type"]) for row in self._asked(asked))
-        plain = engine in _PLAIN
+        columns = tuple(_column(row["name"], row["type"], row["default_expression"]) for row in self._asked(asked))
+        unended = exp.select("mutation_id").from_("system.mutations").where(*own, "NOT is_done").limit(1)
+        unfit = "has a change of its rows that has not ended" if self._asked(unended) else ""
+        plain = engine in _PLAIN and not table.startswith(_INNER)
         definition = "" if plain else f"a table of engine {engine}, whose rows may be those of others"
-        return TableInfo(called, schema, table, columns, "table" if plain else "view", definition)
+        identity = _identity(row) if plain else ""
+        rows = frozenset([identity] if identity else [])
+        kind, called = "table" if plain else "view", full_name(place, self.home)
+        facts = TableInfo(called, schema, table, columns, kind, definition, identity=identity, rows=rows)
+        return replace(facts, unfit=unfit)
+
+    def identify(self, transaction: Transaction, info: TableInfo) -> TableInfo:
+        """Return a base table with its identity; one in memory gets it written into its comment."""
+        if info.identity:
+            return info
+        comment = with_mark(self._places()[info.schema, info.table]["comment"], identity := secrets.token_hex(16))
+        changed = exp.Var(this="MODIFY COMMENT " + exp.Literal.string(comment).sql(DIALECT))
+        place = exp.table_(info.table, db=info.schema, quoted=True)
+        with self.workspace() as here:
+            here.alter(exp.Alter(this=place, kind="TABLE", actions=[changed]))
+        return replace(info, identity=identity, rows=frozenset([identity]))
 
     def user_functions(self) -> list[str]:
         """Return the names of functions that users defined."""
@@ -213,10 +246,13 @@ class ChdbEngine(LedgerElsewhere):
             return here.aggregate(query, tables)
 
     @contextmanager
-    def workspace(self) -> Iterator[ChdbWorkspace]:
+    def workspace(self, reads: Sequence[TableInfo] = ()) -> Iterator[ChdbWorkspace]:
         """Open a workspace: a connection of its own, and nothing of it left when it is closed."""
         here = ChdbWorkspace(self._beside(), self.ledger)
         try:
+            for before in reads:
+                check_same(before, self.table(before.table, schema=before.schema))
+                here.pin(before)
             yield here
         finally:
             here.close()
@@ -240,12 +276,12 @@ class ChdbEngine(LedgerElsewhere):
         if self.owned:
             guarded("close", self.session.close)
 
-    def _places(self) -> dict[str, tuple[str, str, str]]:
-        """Return database, name and engine of each table by what people call it."""
-        found = self._asked(exp.select("database", "name", "engine").from_("system.tables").where("NOT is_temporary"))
-        rows = [(row["database"], row["name"], row["engine"]) for row in found]
-        named = {(row[1] if row[0] == self.home else f"{row[0]}.{row[1]}"): row for row in sorted(rows)}
-        return {called: row for called, row in named.items() if row[0].lower() not in _SYSTEM}
+    def _places(self) -> dict[tuple[str, str], dict[str, str]]:
+        """Return what the catalog says of each table, by its database and name."""
+        folder = exp.Anonymous(this="arrayElement", expressions=[exp.column("data_paths"), exp.Literal.number(1)])
+        asked = exp.select("database", "name", "engine", "comment", exp.alias_(folder, "folder"))
+        found = self._asked(asked.from_("system.tables").where("NOT is_temporary"))
+        return {(row["database"], row["name"]): row for row in found if row["database"].lower() not in _SYSTEM}
 
     def _functions(self, *, system: bool) -> set[str]:
         origin = exp.column("origin").eq("System")
@@ -275,17 +311,30 @@ class ChdbWorkspace:
         self._session = session
         self._ledger = ledger
         self._names: dict[str, str] = {}
+        self._states: list[tuple[TableInfo, State]] = []
+        self._copies: dict[tuple[str, str], str] = {}
+
+    def pin(self, table: TableInfo) -> None:
+        """See to it that all statements read the same rows of a table, or fail."""
+        if engine_of(self._rows, table) == MERGE_TREE:
+            self._states.append((table, State.read(self._rows, table)))
+            return
+        place = exp.table_(table.table, db=table.schema, quoted=True)
+        guarded(_COUNTING, lambda: self._store("copy", exp.select("*").from_(place)))
+        self._copies[table.schema, table.table] = self._names.pop("copy")
 
     def keep(self, name: str, query: exp.Expr, tables: _Tables) -> None:
         """Keep the rows of a checked query, in memory, in place of those kept before."""
         before = self._names.get(name)
         self.run(_COUNTING, query, tables, lambda one: self._store(name, one))
+        self._check()
         if before is not None:
             self._drop(before)
 
     def aggregate(self, query: exp.Expr, tables: _Tables) -> Arrays:
         """Run one checked aggregate over private or kept rows; its groups alone are fetched."""
         found = self.run(_COUNTING, query, tables, self.fetched)
+        self._check()
         return {name: np.asarray(found.column(name).to_numpy()) for name in found.column_names}
 
     def run(self, doing: str, query: exp.Expr, tables: _Tables, act: Callable[[exp.Expr], _Result]) -> _Result:
@@ -314,6 +363,10 @@ class ChdbWorkspace:
             query = exp.select(exp.Star(replace=texts)).from_(exp.Subquery(this=query))
         return self.fetched(query).to_pandas(integer_object_nulls=True)
 
+    def alter(self, change: exp.Alter) -> None:
+        """Change what the catalog says of a table."""
+        guarded("write to its catalog", lambda: self._session.query(change.sql(DIALECT, identify=True)))
+
     def make(self, place: exp.Table, query: exp.Expr, properties: Sequence[exp.Expr]) -> None:
         """Create a table of a query's rows."""
         made = exp.Properties(expressions=list(properties))
@@ -322,6 +375,13 @@ class ChdbWorkspace:
     def close(self) -> None:
         """Let the connection go, and all temporary tables with it."""
         guarded(_COUNTING, self._session.close)
+
+    def _check(self) -> None:
+        for table, state in self._states:
+            check_state(self._rows, table, state)
+
+    def _rows(self, query: exp.Select) -> list[dict[str, Any]]:
+        return list(self.run(_READING, query, {}, self.fetched).to_pylist())
 
     def _load(self, name: str, columns: Any) -> None:
         table = exp.Anonymous(this="Python", expressions=[exp.column("given")])
@@ -355,8 +415,9 @@ class ChdbWorkspace:
                 with self._ledger.transaction() as transaction:
                     self._load(table.name, transaction.arrays(asked))
                 asked.replace(exp.select("*").from_(exp.table_(self._names[table.name], quoted=True)))
-            elif not table.db and table.name in self._names:
-                found = exp.table_(self._names[table.name], quoted=True)
+            elif (table.db, table.name) in self._copies or (not table.db and table.name in self._names):
+                stored = self._copies.get((table.db, table.name)) or self._names[table.name]
+                found = exp.table_(stored, quoted=True)
                 table.replace(exp.alias_(found, table.alias_or_name, table=True, quoted=True))
         return query
 
@@ -391,22 +452,34 @@ def _engine(name: str) -> exp.Expr:
     return exp.EngineProperty(this=exp.to_identifier(name))
 
 
-def _column(name: str, kind: str) -> Column:
+def _identity(row: Mapping[str, str]) -> str:
+    """Return the name of the folder with a table's rows, which ClickHouse draws at random, or the comment's mark."""
+    folder = Path(row["folder"]).name if row["folder"] else ""
+    return folder if _RANDOM.fullmatch(folder) else marked(row["comment"])
+
+
+def _column(name: str, kind: str, default: str = "") -> Column:
     """Return a column as the catalog describes it.
+
+    A MATERIALIZED or DEFAULT column is worked out when it is read, in parts of the table that were written before it
+    was added: unless its expression is a constant, a row can make it fail. An ALIAS always is, and is not listed.
 
     >>> [_column("x", kind).family for kind in ("Nullable(Int8)", "Decimal(9, 2)", "LowCardinality(String)", "JSON")]
     ['integer', 'real', 'text', 'opaque']
+    >>> [_column("x", "Int8", text).computed for text in ("", "7", "-7", "'a'", "toInt8(text)")]
+    [False, False, False, False, True]
     """
+    computed = bool(default) and _CONSTANT.fullmatch(default) is None
     inner = re.sub(r"^(LowCardinality\(|Nullable\()*", "", kind)
     word = re.split(r"[^A-Za-z0-9]", inner, maxsplit=1)[0]
     if re.fullmatch("U?Int[0-9]+", word):
-        return Column(name, kind, "integer")
+        return Column(name, kind, "integer", computed=computed)
     if re.fullmatch("Float[0-9]+|BFloat16|Decimal", word):
-        return Column(name, kind, "real")
+        return Column(name, kind, "real", computed=computed)
     if word in ("Enum8", "Enum16"):
         values = re.findall(r"'((?:[^'\\]|\\.)*)' = -?[0-9]+", inner)
-        return Column(name, kind, "text", tuple(re.sub(r"\\(.)", r"\1", value) for value in values))
-    return Column(name, kind, _FAMILIES.get(word) or ("other" if word in _OTHER else "opaque"))
+        return Column(name, kind, "text", tuple(re.sub(r"\\(.)", r"\1", value) for value in values), computed=computed)
+    return Column(name, kind, _FAMILIES.get(word) or ("other" if word in _OTHER else "opaque"), computed=computed)
 
 
 def _as_arrow(values: np.ndarray[Any, Any]) -> arrow.Array:

@@ -31,7 +31,7 @@ def read_header(path: Path) -> Header:
     first = next((sign for sign in _DELIMITERS if sign in line), ",")
     delimiter = "\t" if path.suffix.lower() == ".tsv" else first
     try:
-        names = next(csv.reader([line], delimiter=delimiter), [])
+        names = next(csv.reader([line], delimiter=delimiter, strict=True), [])
     except csv.Error:
         names = []
     if not names or not all(_is_name(name) for name in names) or len({name.lower() for name in names}) < len(names):

@@ -7,10 +7,9 @@ configuration is locked. A connection that the caller opened cannot be locked do
 from __future__ import annotations
 
 import os
-import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,34 +18,32 @@ import numpy as np
 import pandas as pd
 from sqlglot import exp
 
-from dpsql.engines.base import Arrays, Column, Conflict, Health, TableInfo
-from dpsql.engines.duckdb_catalog import CHECKS, COLUMNS, TABLES, enum_values, family
+from dpsql.engines import spillfolder
+from dpsql.engines.base import Arrays, Conflict, Health, TableInfo, Transaction, check_same
+from dpsql.engines.duckdb_catalog import CHECKS, COLUMNS, FUNCTIONS, OPTIMIZERS, PATH, TABLES, TEXT, columns_of
 from dpsql.engines.duckdb_cursor import (
     COUNTING,
     DuckDBTransaction,
     DuckDBWorkspace,
     StandIn,
+    compare_bytes,
     fetch,
     guarded,
     in_this_database,
     load,
     no_stand_in,
+    one_state,
+    quiet_rollback,
+    try_set,
 )
 from dpsql.engines.duckdb_folder import FileTables, SessionFiles
+from dpsql.engines.duckdb_identity import write_identity
+from dpsql.engines.duckdb_opening import HAND_SHAPED, HARDENING, SPILL, open_connection, secure
 from dpsql.engines.duckdb_vocabulary import DIALECT, DuckDBVocabulary
-from dpsql.errors import DatabaseError, DatabaseLocked, DatabaseReadOnly, UsageError
+from dpsql.engines.naming import full_name, marked, pick
+from dpsql.errors import DatabaseError, DatabaseLocked, UsageError
 
-#: Statements are shaped by hand; these two rewrites turn a level join into a build on the data side (PERF.md).
-HAND_SHAPED = "SET disabled_optimizers = 'join_order,build_side_probe_side'"
-HARDENING = {
-    "enable_external_access": "false",
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "python_enable_replacements": "false",
-}
 Connection = duckdb.DuckDBPyConnection
-#: DuckDB takes the list of allowed files only once the database is open, and the door is shut right after.
-_NOT_YET_CLOSED = {name: value for name, value in HARDENING.items() if name != "enable_external_access"}
 #: The files that a connection was opened with, for whoever wraps it again.
 _FILES: weakref.WeakKeyDictionary[Connection, FileTables] = weakref.WeakKeyDictionary()
 
@@ -70,24 +67,12 @@ def open_file(
         raise DatabaseError(f'there is no database file "{file}".', hint="check --db, or run: dpsql demo")
     if file is not None and file.name.split(".")[0].lower() == "dpsql":
         raise DatabaseError(f'a database called "{file}" would share its name with dpsql\'s schema.', hint="rename it")
-    deadline = time.monotonic() + wait
-    while True:
-        connection, problem = _try_open(path, read_only, HARDENING if files is None else _NOT_YET_CLOSED)
-        if connection is not None:
-            break
-        if not isinstance(problem, DatabaseLocked) or time.monotonic() >= deadline:
-            raise problem
-        time.sleep(0.05)
-    if not connection.execute("SELECT current_setting('lock_configuration')").fetchall()[0][0]:
-        connection.execute(HAND_SHAPED)
-        if files is not None:
-            files.allow(connection)
-        connection.execute("SET lock_configuration = true")
-    elif files is not None:
-        files.check_allowed(connection)
+    connection = open_connection(path, read_only=read_only, wait=wait)
+    spill = secure(connection, file, files=files, read_only=read_only)
     if files is not None:
         _FILES[connection] = files
-    engine = DuckDBEngine(connection, path=file, owned=True)
+    compare_bytes(connection)
+    engine = DuckDBEngine(connection, path=file, owned=True, spill=spill)
     return engine if files is None else _with_files(engine, files, read_only=read_only)
 
 
@@ -111,7 +96,7 @@ def adopt(connection: duckdb.DuckDBPyConnection) -> DuckDBEngine:
     """Wrap a connection that the caller opened. It stays the caller's: not locked down, not closed."""
     engine = DuckDBEngine(connection, path=None, owned=False)
     with engine._cursor("read its catalog") as cursor:  # not the connection: it may hold a result not yet fetched
-        rows = fetch(cursor, "SELECT path FROM duckdb_databases() WHERE database_name = current_database()")
+        rows = fetch(cursor, PATH)
     engine.path = Path(rows[0][0]) if rows and rows[0][0] else None
     return engine
 
@@ -131,8 +116,11 @@ class DuckDBEngine:
     dialect = own_dialect = DIALECT
     home = "main"
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, *, path: Path | None, owned: bool) -> None:
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, *, path: Path | None, owned: bool, spill: str = ""
+    ) -> None:
         self.connection = connection
+        self._spill = spill
         self.vocabulary = DuckDBVocabulary()
         self.path = path
         self.owned = owned
@@ -155,13 +143,16 @@ class DuckDBEngine:
         """Return one sentence for each protection this connection lacks (none for one that dpsql opened)."""
         with self._cursor("read its settings") as cursor:
             names = [*HARDENING, "lock_configuration"]
-            found = {name: str(fetch(cursor, "SELECT current_setting(?)", [name])[0][0]) for name in names}
+            found = {name: str(fetch(cursor, "SELECT system.main.current_setting(?)", [name])[0][0]) for name in names}
+            spill = fetch(cursor, SPILL)[0][0]
         wanted = HARDENING | {"lock_configuration": "true"}
-        return [
+        weak = [
             f"{name} is {found[name].lower()}, not {value}."
             for name, value in wanted.items()
             if found[name].lower() != value
         ]
+        readable = f"temp_directory is {spill}: rows that do not fit in memory lie there, where others can read them."
+        return [*weak, readable] if spill and spillfolder.open_to_others(spill) else weak
 
     @contextmanager
     def transaction(self) -> Iterator[DuckDBTransaction]:
@@ -175,56 +166,71 @@ class DuckDBEngine:
                 done = True
             finally:
                 if not done:
-                    _quiet_rollback(cursor)
+                    quiet_rollback(cursor)
+
+    def snapshot(self) -> AbstractContextManager[DuckDBTransaction]:
+        """Open a transaction for reading: in DuckDB any sees one state of the database."""
+        return self.transaction()
 
     def tables(self) -> list[str]:
         """Return the user's tables and views, by the names that `table` takes."""
         with self._cursor("read its catalog") as cursor:
             found = fetch(cursor, TABLES)
         files = self._files.names() if self._files else []
-        return sorted({*files, *(_full_name(schema, name) for schema, name, _ in found)})
+        return sorted({*files, *(full_name((row[0], row[1]), self.home) for row in found)})
 
-    def table(self, name: str) -> TableInfo | None:
-        """Return what the catalog says of a table or view. Reads no row, not even the estimated size."""
-        files = self._files.find(name) if self._files else None
+    def table(self, name: str, *, schema: str | None = None) -> TableInfo | None:
+        """Return what the catalog says of a table or view. Reads no row, not even the estimated size.
+
+        DuckDB numbers its tables anew whenever a file is opened. What lasts, whatever a table is called and however its
+        columns change, is its comment: there the identity of a registered table is kept.
+        """
+        with self._cursor("read its catalog") as cursor:
+            return self._description(cursor, name, schema)
+
+    def _description(self, cursor: Connection, name: str, schema: str | None) -> TableInfo | None:
+        files = self._files.find(name) if self._files and schema in (None, self.home) else None
         if files is not None:
             return files.info()
-        with self._cursor("read its catalog") as cursor:
-            # A table called "a.b" comes before table b of schema a.
-            rows = sorted(fetch(cursor, TABLES), key=lambda row: row[0] == "main")
-            known = {_full_name(row[0], row[1]): row for row in rows}
-            folded = {full.lower(): row for full, row in known.items()}
-            found = known.get(name) or folded.get(name.lower())  # "É" and "é" are two tables in DuckDB
-            if found is None:
-                return None
-            schema, table, definition = found
-            columns = fetch(cursor, COLUMNS, [schema, table])
-            checks = fetch(cursor, CHECKS, [schema, table])
+        known = {(row[0], row[1]): row for row in fetch(cursor, TABLES)}
+        place = pick(known, name, schema=schema, home=self.home)  # "É" and "é" are two tables in DuckDB
+        if place is None:
+            return None
+        schema, table, definition, comment, number = known[place]
+        columns = fetch(cursor, COLUMNS, [schema, table])
+        checks = fetch(cursor, CHECKS, [schema, table])
+        own = [(None,)] if definition else fetch(cursor, TEXT, [schema, table]) or [("",)]
+        identity = marked(comment)
         return TableInfo(
-            name=_full_name(schema, table),
+            name=full_name(place, self.home),
             schema=schema,
             table=table,
-            columns=tuple(Column(column, kind, family(kind), enum_values(kind)) for column, kind in columns),
+            columns=columns_of(columns, own[0][0]),
             kind="view" if definition else "table",
             definition=definition or "",
             checks=tuple(text for (text,) in checks),
+            identity=identity,
+            rows=frozenset([identity] if identity else []),
+            version=str(number),
         )
+
+    def identify(self, transaction: Transaction, info: TableInfo) -> TableInfo:
+        """Return a base table with its identity, which is written into its comment, after what stands there."""
+        files = self._files is not None and self._files.find(info.name) is not None
+        return info if files or info.identity else write_identity(transaction, info)
 
     def user_functions(self) -> list[str]:
         """Return the names of macros and functions that users defined, in lower case."""
         with self._cursor("read its catalog") as cursor:
-            found = cursor.execute("SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE NOT internal")
-            return sorted(name for (name,) in found.fetchall())
+            found = fetch(cursor, FUNCTIONS)
+        return sorted({name.lower() for name, internal in found if not internal})
 
     def redefined(self) -> list[str]:
         """Return the built-in functions that a user's macro stands in for."""
-        mine = self.user_functions()
-        if not mine:
-            return []
         with self._cursor("read its catalog") as cursor:
-            found = fetch(cursor, "SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE internal")
-        builtin = {name for (name,) in found}
-        return sorted(name for name in mine if name in builtin)
+            found = fetch(cursor, FUNCTIONS)
+        built_in = {name.lower() for name, internal in found if internal}
+        return sorted({name.lower() for name, internal in found if not internal} & built_in)
 
     def aggregate(self, query: exp.Expr, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> Arrays:
         """Run one checked aggregate over private rows, with `tables` loaded as temporary tables for it."""
@@ -232,9 +238,14 @@ class DuckDBEngine:
             return here.aggregate(query, tables)
 
     @contextmanager
-    def workspace(self) -> Iterator[DuckDBWorkspace]:
-        """Open a workspace: a cursor of its own, whose temporary tables nobody else sees and which go with it."""
-        with self._cursor(COUNTING) as cursor, self._tuned(cursor):
+    def workspace(self, reads: Sequence[TableInfo] = ()) -> Iterator[DuckDBWorkspace]:
+        """Open a workspace: one transaction on a cursor of its own, whose temporary tables nobody else sees.
+
+        Rows that the caller's own connection has not committed are not in it.
+        """
+        with self._cursor(COUNTING) as cursor, self._tuned(cursor), one_state(cursor):
+            for before in reads:
+                check_same(before, self._description(cursor, before.table, before.schema))
             if self._files is None:
                 yield DuckDBWorkspace(cursor)
             else:
@@ -315,6 +326,8 @@ class DuckDBEngine:
         """Close the connection if dpsql opened it."""
         if self.owned:
             self.connection.close()
+            spill, self._spill = self._spill, ""
+            spillfolder.leave(spill)
 
     @property
     def _stand_in(self) -> StandIn:
@@ -323,43 +336,23 @@ class DuckDBEngine:
     @contextmanager
     def _tuned(self, cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
         """Hold the caller's optimizer setting, which is global, for one statement; ours is set when it is opened."""
-        before = None if self.owned else fetch(cursor, "SELECT current_setting('disabled_optimizers')")[0][0]
-        tuned = before is not None and _try_set(cursor, HAND_SHAPED)
+        before = None if self.owned else fetch(cursor, OPTIMIZERS)[0][0]
+        tuned = before is not None and try_set(cursor, HAND_SHAPED)
         try:
             yield
         finally:
             if tuned:
-                _try_set(cursor, f"SET disabled_optimizers = {exp.Literal.string(before or '').sql(DIALECT)}")
+                try_set(cursor, f"SET disabled_optimizers = {exp.Literal.string(before or '').sql(DIALECT)}")
 
     @contextmanager
     def _cursor(self, doing: str) -> Iterator[duckdb.DuckDBPyConnection]:
         cursor = guarded(doing, self.connection.cursor)
         try:
+            if not self.owned:
+                compare_bytes(cursor)
             yield cursor
         finally:
             cursor.close()
-
-
-def _try_open(
-    path: str | Path, read_only: bool, settings: Mapping[str, str]
-) -> tuple[duckdb.DuckDBPyConnection | None, DatabaseError]:
-    """Open the file or say why not, in our own words."""
-    try:
-        return duckdb.connect(str(path), read_only=read_only, config=dict(settings)), DatabaseError("")
-    except duckdb.IOException as error:
-        text = str(error)
-    except duckdb.ConnectionException:
-        return None, DatabaseError(
-            f'"{path}" is already open in this process with other settings.',
-            hint="pass that connection: dpsql.connect(connection)",
-        )
-    except duckdb.Error:
-        text = ""
-    if "could not set lock on" in text.lower() or "used by another process" in text.lower():
-        return None, DatabaseLocked(f'another process holds "{path}".', hint="close it, or wait longer: --wait SECONDS")
-    if "read-only file system" in text.lower() or "permission denied" in text.lower():
-        return None, DatabaseReadOnly(f'"{path}" cannot be written.', hint="check the file's permissions")
-    return None, DatabaseError(f'"{path}" cannot be opened as a DuckDB database.', hint="check --db")
 
 
 def _may_write(statement: duckdb.Statement) -> bool:
@@ -367,22 +360,3 @@ def _may_write(statement: duckdb.Statement) -> bool:
     if statement.type == duckdb.StatementType.EXPLAIN:
         return "copy" in statement.query.lower()
     return statement.type in (duckdb.StatementType.COPY, duckdb.StatementType.PREPARE)
-
-
-def _full_name(schema: str, table: str) -> str:
-    return table if schema == "main" else f"{schema}.{table}"
-
-
-def _try_set(cursor: duckdb.DuckDBPyConnection, statement: str) -> bool:
-    try:
-        cursor.execute(statement)
-    except duckdb.Error:
-        return False  # a locked configuration: slower, not wrong
-    return True
-
-
-def _quiet_rollback(cursor: duckdb.DuckDBPyConnection) -> None:
-    try:
-        cursor.rollback()
-    except duckdb.Error:
-        return  # the failed commit already undid it

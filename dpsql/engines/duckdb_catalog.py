@@ -1,40 +1,70 @@
-"""DuckDB's catalog: the queries that read it, and our words for its types. Nothing here reads a row."""
+"""DuckDB's catalog: the queries that read it, and our words for its types. Nothing here reads a row.
+
+Functions are DuckDB's own by their full names: a user's macro of the same name, `duckdb_tables` or `lower`, would stand
+in for them and tell what it likes.
+"""
 
 from __future__ import annotations
 
-from sqlglot import exp
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sqlglot import Dialect, Token, TokenType, exp
+from sqlglot.errors import SqlglotError
+
+from dpsql.engines.base import Column
 
 TABLES = """
-SELECT schema_name, table_name, NULL AS definition
-FROM duckdb_tables()
-WHERE database_name = current_database() AND NOT internal AND NOT temporary AND schema_name <> 'dpsql'
+SELECT schema_name, table_name, NULL AS definition, comment, table_oid
+FROM system.main.duckdb_tables()
+WHERE database_name = system.main.current_database() AND NOT internal AND NOT temporary AND schema_name <> 'dpsql'
 UNION ALL
-SELECT schema_name, view_name, sql
-FROM duckdb_views()
-WHERE database_name = current_database() AND NOT internal AND NOT temporary AND schema_name <> 'dpsql'
+SELECT schema_name, view_name, sql, NULL, view_oid
+FROM system.main.duckdb_views()
+WHERE database_name = system.main.current_database() AND NOT internal AND NOT temporary AND schema_name <> 'dpsql'
 """
 COLUMNS = """
-SELECT column_name, data_type
-FROM duckdb_columns()
-WHERE database_name = current_database() AND schema_name = ? AND table_name = ?
+SELECT column_name, data_type, is_generated
+FROM system.main.duckdb_columns()
+WHERE database_name = system.main.current_database() AND schema_name = ? AND table_name = ?
 ORDER BY column_index
+"""
+FUNCTIONS = "SELECT function_name, internal FROM system.main.duckdb_functions()"
+PATH = "SELECT path FROM system.main.duckdb_databases() WHERE database_name = system.main.current_database()"
+OPTIMIZERS = "SELECT system.main.current_setting('disabled_optimizers')"
+COMMENT = """
+SELECT database_name AS here, comment
+FROM system.main.duckdb_tables()
+WHERE database_name = system.main.current_database() AND schema_name = ? AND table_name = ?
 """
 CHECKS = """
 SELECT expression
-FROM duckdb_constraints()
-WHERE database_name = current_database() AND schema_name = ? AND table_name = ? AND constraint_type = 'CHECK'
+FROM system.main.duckdb_constraints()
+WHERE database_name = system.main.current_database() AND schema_name = ? AND table_name = ?
+  AND constraint_type = 'CHECK'
 """
+#: A table's own text: the one place where the catalog tells a column's collation.
+TEXT = """
+SELECT sql
+FROM system.main.duckdb_tables()
+WHERE database_name = system.main.current_database() AND schema_name = ? AND table_name = ?
+"""
+#: Collations under which equal means equal bytes.
+_BINARY = ("binary", "c", "posix")
+_UNKNOWN = "unknown"
 
 
 def family(kind: str) -> str:
     """Return our word for a DuckDB type.
 
-    >>> [family(kind) for kind in ("BIGINT", "DECIMAL(18,2)", "ENUM('a')", "BOOLEAN", "DATE", "INTEGER[]")]
-    ['integer', 'real', 'text', 'boolean', 'date', 'other']
+    Types not listed are opaque. Of some it is known why: equal values of VARIANT (1 and 1.0) have different hashes.
+
+    >>> [family(kind) for kind in ("BIGINT", "DECIMAL(18,2)", "ENUM('a')", "DATE", "UUID", "INTEGER[]", "VARIANT")]
+    ['integer', 'real', 'text', 'date', 'other', 'opaque', 'opaque']
     """
     if kind.endswith("]"):
-        return "other"
-    return _FAMILIES.get(kind.split("(")[0], "other")
+        return "opaque"
+    return _FAMILIES.get(kind.split("(")[0], "opaque")
 
 
 _FAMILIES = {
@@ -44,6 +74,8 @@ _FAMILIES = {
     **dict.fromkeys(("VARCHAR", "ENUM"), "text"),
     "BOOLEAN": "boolean",
     "DATE": "date",
+    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"), "other"),
+    **dict.fromkeys(("TIME", "UUID", "BLOB"), "other"),
 }
 
 
@@ -57,3 +89,57 @@ def enum_values(kind: str) -> tuple[str, ...]:
         return ()
     parsed = exp.DataType.build(kind, dialect="duckdb")
     return tuple(str(value.this) for value in parsed.expressions)
+
+
+def columns_of(rows: Sequence[tuple[Any, ...]], text: str | None) -> tuple[Column, ...]:
+    """Return the columns of a table (`text` is its own CREATE TABLE) or of a view, which has no such text.
+
+    The collations of a view's columns follow from its base table's.
+    """
+    rules = [""] * len(rows) if text is None else collations(text, len(rows))
+    return tuple(
+        Column(name, kind, family(kind), enum_values(kind), collation=rule, computed=bool(computed))
+        for (name, kind, computed), rule in zip(rows, rules, strict=True)
+    )
+
+
+def collations(text: str, count: int) -> list[str]:
+    """Return the collation of each of a table's first `count` columns, "" where equal means equal bytes.
+
+    A text that cannot be read tells nothing, and then every collation is unknown.
+
+    >>> collations("CREATE TABLE t(a VARCHAR COLLATE nocase, b VARCHAR COLLATE C DEFAULT('x'), c INTEGER);", 3)
+    ['nocase', '', '']
+    """
+    try:
+        tokens = Dialect.get_or_raise("duckdb").tokenize(text)
+    except SqlglotError:
+        return [_UNKNOWN] * count
+    named = [_collation(part) for part in _definitions(tokens)][:count]
+    return named + [_UNKNOWN] * (count - len(named))
+
+
+def _definitions(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+    """Yield what stands between the commas of the first parentheses, without what is in parentheses there."""
+    depth = 0
+    held: list[Token] = []
+    for token in tokens:
+        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        if (depth == 1 and token.token_type == TokenType.COMMA) or (held and depth == 0):
+            yield held
+            held = []
+            if depth == 0:
+                return
+        elif depth == 1:
+            held.append(token)
+
+
+def _collation(definition: Sequence[Token]) -> str:
+    kinds = [token.token_type for token in definition]
+    if TokenType.COLLATE not in kinds:
+        return ""
+    start = end = kinds.index(TokenType.COLLATE) + 1
+    while end + 1 < len(kinds) and kinds[end + 1] == TokenType.DOT:
+        end += 2
+    name = "".join(token.text for token in definition[start : end + 1])
+    return "" if name.lower() in _BINARY else name or _UNKNOWN

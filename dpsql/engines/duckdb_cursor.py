@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
@@ -13,19 +14,31 @@ from sqlglot import exp
 
 from dpsql.engines.base import Arrays, Conflict, Row
 from dpsql.engines.duckdb_vocabulary import DIALECT
-from dpsql.errors import DatabaseReadOnly, QueryFailed
+from dpsql.errors import DatabaseError, DatabaseReadOnly, DiskFull, QueryFailed
 
 _Result = TypeVar("_Result")
 StandIn = Callable[[exp.Table], exp.Expr | None]
 #: The one thing done on private rows: not even the kind of its failure is told.
 COUNTING = "count the rows"
+#: A question to the catalog of the present database.
+_LOOK = "SELECT COUNT(*) FROM system.main.duckdb_tables() WHERE database_name = system.main.current_database()"
+_LOADING = "load a temporary table"
 READ_ONLY = "the database was opened read-only, and this needs to write to its ledger."
+DISK_FULL = "there is no room left on the disk for the database file."
+#: How the system says so: a full disk, a full quota, a file at its size limit; and DuckDB of its temporary folder.
+_FULL = ("no space left on device", "disk quota exceeded", "file too large", "not enough disk space")
 
 #: Tables of up to so many rows are handed over as lists, and the types that these may have.
 SHORT = 4096
 _LISTED = {
     "int16": "SMALLINT", "int32": "INTEGER", "int64": "BIGINT", "uint8": "UTINYINT", "uint64": "UBIGINT",
 }  # fmt: skip
+
+
+def is_full(error: duckdb.Error) -> bool:
+    """Whether an error says that there is no room on the disk. A failed commit has the class of a conflict."""
+    text = str(error).lower()
+    return any(words in text for words in _FULL)
 
 
 def guarded(doing: str, act: Callable[[], _Result]) -> _Result:
@@ -36,8 +49,8 @@ def guarded(doing: str, act: Callable[[], _Result]) -> _Result:
     problem: Exception
     try:
         return act()
-    except duckdb.TransactionException:
-        problem = Conflict()
+    except duckdb.TransactionException as error:
+        problem = DiskFull(DISK_FULL, hint="make room, then try again") if is_full(error) else Conflict()
     except duckdb.ConstraintException:
         problem = Conflict()
     except duckdb.InvalidInputException as error:
@@ -46,8 +59,9 @@ def guarded(doing: str, act: Callable[[], _Result]) -> _Result:
     except duckdb.OutOfMemoryException as error:
         problem = QueryFailed(doing, type(error).__name__, hint="fewer trees, less depth, or more memory")
     except duckdb.Error as error:
-        problem = QueryFailed(doing, type(error).__name__)
-    if doing == COUNTING and isinstance(problem, QueryFailed):
+        full = is_full(error)
+        problem = DiskFull(DISK_FULL, hint="make room") if full else QueryFailed(doing, type(error).__name__)
+    if doing == COUNTING or (doing == _LOADING and isinstance(problem, Conflict)):  # no conflict: an earlier failure
         problem = QueryFailed(COUNTING, "why is withheld too")
     raise problem
 
@@ -55,6 +69,53 @@ def guarded(doing: str, act: Callable[[], _Result]) -> _Result:
 def fetch(cursor: duckdb.DuckDBPyConnection, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
     """Run a query on the catalog or the settings and return its rows."""
     return guarded("read its catalog", lambda: cursor.execute(query, list(parameters)).fetchall())
+
+
+@contextmanager
+def one_state(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Hold one state of the database for all statements of a block; what they kept is gone after it.
+
+    BEGIN alone fixes nothing: DuckDB takes the state of a database when a transaction first looks at it, so the catalog
+    is looked at right away. Others may write, alter, drop and check-point meanwhile; rows and their addresses stay.
+    """
+    guarded("begin a transaction", cursor.begin)
+    try:
+        fetch(cursor, _LOOK)
+        yield
+    finally:
+        quiet_rollback(cursor)
+
+
+def quiet_rollback(cursor: duckdb.DuckDBPyConnection) -> None:
+    """Undo a transaction, unless a failed commit already did."""
+    try:
+        cursor.rollback()
+    except duckdb.Error:
+        return
+
+
+def compare_bytes(cursor: duckdb.DuckDBPyConnection) -> None:
+    """Let texts be equal where their bytes are, on this cursor alone, whatever the caller's default collation is.
+
+    Raises DatabaseError where that collation is locked.
+    """
+    if try_set(cursor, "SET SESSION default_collation = ''"):
+        return
+    rule = fetch(cursor, "SELECT system.main.current_setting('default_collation')")[0][0]
+    if rule:
+        raise DatabaseError(
+            f'this connection compares texts by the collation "{rule}", under which different texts are equal.',
+            hint="connect without default_collation",
+        )
+
+
+def try_set(cursor: duckdb.DuckDBPyConnection, statement: str) -> bool:
+    """Change a setting, and return whether that was allowed."""
+    try:
+        cursor.execute(statement)
+    except duckdb.Error:
+        return False  # a locked configuration
+    return True
 
 
 def no_stand_in(table: exp.Table) -> exp.Expr | None:
@@ -69,7 +130,7 @@ def in_this_database(cursor: duckdb.DuckDBPyConnection, query: exp.Expr, stand_i
     """
     if not any(table.db for table in query.find_all(exp.Table)):
         return query.sql(DIALECT, copy=False)
-    database = fetch(cursor, "SELECT current_database()")[0][0]
+    database = fetch(cursor, "SELECT system.main.current_database()")[0][0]
 
     def qualify(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Table) and node.args.get("db") and not node.args.get("catalog"):
@@ -89,7 +150,7 @@ def load(
     if not isinstance(columns, pd.DataFrame) and all(_listed(values) for values in columns.values()):
         lists = [values.tolist() for values in columns.values()]
         text = _from_lists(name, tuple((column, str(values.dtype)) for column, values in columns.items()))
-        guarded("load a temporary table", lambda: cursor.execute(text, lists))
+        guarded(_LOADING, lambda: cursor.execute(text, lists))
         return
     frame = columns if isinstance(columns, pd.DataFrame) else pd.DataFrame(dict(columns))
     statement = temporary(name, exp.select("*").from_("dpsql_batch"))
@@ -99,7 +160,7 @@ def load(
         cursor.execute(statement.sql(DIALECT))
         cursor.unregister("dpsql_batch")
 
-    guarded("load a temporary table", create)
+    guarded(_LOADING, create)
 
 
 def _listed(values: np.ndarray[Any, Any]) -> bool:

@@ -11,6 +11,9 @@ a temporary table of its own; the address is that table's.
 Every cell of CSV is text, and so is what folders named `column=value` say: a type guessed from rows, or from which
 folders there are, would be a fact about rows. Such a column is untyped, and a numeric feature is what TRY_CAST makes of
 it: NULL where a cell holds no number. A line with too few cells is left out. None can make a statement fail.
+
+A CSV file is read by one thread: several would each guess where a row starts, and with line breaks inside quotes one
+row's length then changes many others. `csvrows.py` refuses files in which one row can change others even so.
 """
 
 from __future__ import annotations
@@ -26,10 +29,11 @@ from sqlglot import exp
 
 from dpsql.engines.base import Column, TableInfo
 from dpsql.engines.csvheader import read_header
+from dpsql.engines.csvrows import check_rows
 from dpsql.engines.duckdb_catalog import family
-from dpsql.engines.duckdb_cursor import fetch
+from dpsql.engines.duckdb_cursor import COUNTING, fetch, guarded
 from dpsql.engines.duckdb_vocabulary import DIALECT
-from dpsql.engines.tablefiles import CSV, TableFiles
+from dpsql.engines.tablefiles import CSV, TableFiles, same_file
 from dpsql.errors import DatabaseError, DpsqlError, TableChanged
 
 #: What the views that stand for files carry as their comment, with a digest of their text.
@@ -37,6 +41,8 @@ MARK = "dpsql file "
 #: DuckDB's own columns of a Parquet row. A file that has one of these names cannot be addressed.
 FILE, PLACE, ADDRESS = "file_index", "file_row_number", "rowid"
 _PLACES = 40
+#: Bytes of a line that DuckDB takes. `csvrows.LONGEST_ROW` is less.
+_LONGEST_LINE = 2_000_000
 #: How many different lists of columns the footers of some files have.
 SHAPES = """
 SELECT COUNT(DISTINCT shape)
@@ -45,7 +51,7 @@ FROM (
   FROM parquet_schema({parts}) WHERE column_id > 0 GROUP BY file_name
 )
 """
-_Facts = tuple[tuple[int, int, int], ...]
+_Facts = tuple[tuple[int, ...], ...]
 
 
 class FileTable:
@@ -54,7 +60,9 @@ class FileTable:
     def __init__(self, files: TableFiles, cursor: duckdb.DuckDBPyConnection) -> None:
         self.files = files
         self.name = files.name
-        self._facts = _facts(files.paths)
+        self._facts = _facts(files)
+        self._connection = cursor
+        self._checked = False
         self._problem: DpsqlError | None = None
         self._columns: tuple[Column, ...] = ()
         try:
@@ -80,12 +88,49 @@ class FileTable:
         if self._problem is not None:
             raise self._problem
         self.check()
-        return TableInfo(self.name, "main", self.name, self._columns, "table")
+        self._check_rows()
+        return TableInfo(self.name, "main", self.name, self._columns, "table", rows=same_file([self.files.place]))
 
     def check(self, when: str = "since they were opened") -> None:
         """Raise TableChanged unless the files are those that were opened."""
-        if _facts(self.files.paths) != self._facts:
+        if _facts(self.files) != self._facts:
             raise TableChanged(f'the files of table "{self.name}" have changed {when}.', hint="open them again")
+
+    def _check_rows(self) -> None:
+        """Raise DatabaseError unless every row can be read; looked at once, as the files stay the same.
+
+        The rows of CSV must be told apart, and the texts of Parquet be UTF-8: DuckDB fails on a cell that is not, and a
+        run would fail with it. Here the file is refused before a charge, and its owner mends it.
+        """
+        if self._checked:
+            return
+        if self.files.kind == CSV:
+            check_rows(self.files.paths[0], self._header)
+        else:
+            self._check_texts()
+        self.check()
+        self._checked = True
+
+    def _check_texts(self) -> None:
+        texts = [column.name for column in self._columns if column.type == "VARCHAR"]
+        if not texts:
+            return
+        longest = [exp.Max(this=exp.Length(this=exp.column(name, quoted=True))) for name in texts]
+        read = self._parquet(self.files.paths)
+        cursor = self._connection.cursor()
+        try:
+            guarded(
+                COUNTING,
+                lambda: cursor.execute(exp.select(*longest).from_(exp.Table(this=read)).sql(DIALECT)).fetchall(),
+            )
+            return
+        except DpsqlError:
+            problem = DatabaseError(
+                f"texts of {self.files.words} cannot be read: damaged, or not UTF-8.", hint="write it again, as UTF-8"
+            )
+        finally:
+            cursor.close()
+        raise problem
 
     def rows(self, *, addressed: bool = False) -> exp.Select:
         """Return the query that reads the rows, with their addresses where the file format has them."""
@@ -128,7 +173,7 @@ class FileTable:
             )
         folders = {key.lower() for keys in self.files.keys for key in keys}
         return tuple(
-            Column(name, kind, "untyped" if name.lower() in folders else family(kind)) for name, kind in columns
+            Column(name, kind, "untyped" if name.lower() in folders else _family(kind)) for name, kind in columns
         )
 
     def _told(self, cursor: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
@@ -160,8 +205,19 @@ class FileTable:
             "columns": columns,
             "strict_mode": exp.false(),
             "ignore_errors": exp.true(),
+            "parallel": exp.false(),
+            "max_line_size": exp.Literal.number(_LONGEST_LINE),
         }
         return _call("read_csv", self.files.paths, options)
+
+
+def _family(kind: str) -> str:
+    """Return our word for a type of Parquet: times and timestamps can hold numbers there that DuckDB fails to read.
+
+    >>> _family("BIGINT"), _family("TIMESTAMP")
+    ('integer', 'opaque')
+    """
+    return "opaque" if kind.startswith("TIME") else family(kind)
 
 
 def _address() -> exp.Expr:
@@ -182,10 +238,13 @@ def as_pattern(path: Path) -> str:
     return re.sub(r"([*?\[])", r"[\1]", str(path))
 
 
-def _facts(paths: Sequence[Path]) -> _Facts:
-    """Return what tells a changed file; () when one of them is gone."""
+def _facts(table: TableFiles) -> _Facts:
+    """Return what tells a changed file, or one more or less in a table's folders; () when one of them is gone.
+
+    Times of writing and lengths can be set by whoever rewrites a file; the time of the last change of any kind cannot.
+    """
     try:
-        found = [path.stat() for path in paths]
+        found = [path.stat() for path in (*table.paths, *sorted(table.folders))]
     except OSError:
         return ()
-    return tuple((one.st_mtime_ns, one.st_size, one.st_ino) for one in found)
+    return tuple((one.st_mtime_ns, one.st_ctime_ns, one.st_size, one.st_ino, one.st_dev) for one in found)

@@ -8,6 +8,7 @@ are there for SQL typed by people, never for counting: nobody can redefine what 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import duckdb
 from sqlglot import exp
@@ -19,15 +20,18 @@ from dpsql.engines.duckdb_vocabulary import DIALECT
 from dpsql.engines.tablefiles import CSV, TableFiles
 from dpsql.errors import DatabaseError
 
+_MEANWHILE = "while they were read, and what was charged stays charged"
 VIEWS = """
-SELECT view_name, comment FROM duckdb_views()
-WHERE database_name = current_database() AND schema_name = 'main' AND starts_with(comment, ?)
+SELECT view_name, comment FROM system.main.duckdb_views()
+WHERE database_name = system.main.current_database() AND schema_name = 'main' AND system.main.starts_with(comment, ?)
 """
 TAKEN = """
-SELECT table_name FROM duckdb_tables() WHERE database_name = current_database() AND schema_name = 'main'
+SELECT table_name FROM system.main.duckdb_tables()
+WHERE database_name = system.main.current_database() AND schema_name = 'main'
 UNION ALL
-SELECT view_name FROM duckdb_views() WHERE database_name = current_database() AND schema_name = 'main'
-AND NOT starts_with(coalesce(comment, ''), ?)
+SELECT view_name FROM system.main.duckdb_views()
+WHERE database_name = system.main.current_database() AND schema_name = 'main'
+AND NOT system.main.starts_with(coalesce(comment, ''), ?)
 """
 
 
@@ -42,15 +46,19 @@ class FileTables:
         """Return the files' paths, and the patterns that mean them."""
         return {text for one in self._found for path in one.paths for text in (str(path), as_pattern(path))}
 
+    @property
+    def place(self) -> Path | None:
+        """The folder of the files."""
+        return self._found[0].place.resolve().parent if self._found else None
+
     def allow(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Let a connection that is not locked yet read these files and no others, then close it to the outside."""
+        """Let a connection that is not locked yet read these files and no others, once it is closed to the outside."""
         listed = exp.Array(expressions=[exp.Literal.string(path) for path in sorted(self.paths())])
         guarded("allow the files", lambda: connection.execute(f"SET allowed_paths = {listed.sql(DIALECT)}"))
-        guarded("close itself", lambda: connection.execute("SET enable_external_access = false"))
 
     def check_allowed(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Raise unless a connection that was locked before may read these files."""
-        allowed = fetch(connection, "SELECT current_setting('allowed_paths')")[0][0]
+        allowed = fetch(connection, "SELECT system.main.current_setting('allowed_paths')")[0][0]
         if not self.paths() <= set(allowed):
             raise DatabaseError(
                 "these files are already open in this process, and some are new.", hint="close them first"
@@ -119,7 +127,9 @@ class SessionFiles:
         loaded = f"dpsql_rows_of_{found.name}"
         if found.name not in self._used:
             text = temporary(loaded, found.rows()).sql(DIALECT)
+            found.check(_MEANWHILE)
             guarded(COUNTING, lambda: self._cursor.execute(text).fetchall())
+            found.check(_MEANWHILE)
             self._used[found.name] = found
         alias = table.args.get("alias") or exp.TableAlias(this=table.this.copy())
         return exp.table_(loaded, db="main", catalog="temp", quoted=True, alias=alias.this)
@@ -128,7 +138,7 @@ class SessionFiles:
         """Raise TableChanged unless the Parquet files that were read are still the same."""
         for one in self._used.values():
             if one.files.kind != CSV:
-                one.check("while they were read, and what was charged stays charged")
+                one.check(_MEANWHILE)
 
 
 def _named(query: exp.Select, table: exp.Table) -> exp.Subquery:

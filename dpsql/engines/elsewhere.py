@@ -29,6 +29,10 @@ class LedgerElsewhere:
         """Open a write transaction in the database that holds the ledger."""
         return self.ledger.transaction()
 
+    def snapshot(self) -> AbstractContextManager[Transaction]:
+        """Open a transaction for reading in the database that holds the ledger."""
+        return self.ledger.snapshot()
+
     def ledger_health(self) -> list[Health]:
         """Return how the ledger's database is."""
         return [replace(one, what=f"ledger's {one.what}") for one in self.ledger.health()]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import duckdb
 import pandas as pd
 
 from dpsql.errors import DatabaseError
 
+#: One thread reads: several would guess where a row starts, wrongly where line breaks are inside quotes.
+_CSV = "SELECT * FROM read_csv(?, all_varchar := true, parallel := false)"
 _KINDS = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet"}
 
 
@@ -31,11 +34,14 @@ def read_rows(path: Path, numeric: Sequence[str]) -> pd.DataFrame:
         raise DatabaseError(f'there is no file "{path}".', hint="check the path")
     frame: pd.DataFrame | None = None
     try:
-        with duckdb.connect() as connection:
+        with (
+            TemporaryDirectory(prefix="dpsql-") as spill,
+            duckdb.connect(config={"temp_directory": spill}) as connection,
+        ):
             if kind == "parquet":
                 frame = connection.execute("SELECT * FROM read_parquet(?)", [str(path)]).fetchdf()
             else:
-                frame = connection.execute("SELECT * FROM read_csv(?, all_varchar := true)", [str(path)]).fetchdf()
+                frame = connection.execute(_CSV, [str(path)]).fetchdf()
     except duckdb.Error:
         frame = None
     if frame is None:

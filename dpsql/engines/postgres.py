@@ -8,9 +8,8 @@ own while a session lasts; what is kept there is in temporary tables that go wit
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,19 @@ import pandas as pd
 import psycopg
 from sqlglot import exp
 
-from dpsql.engines.base import Arrays, Column, Health, TableInfo
-from dpsql.engines.postgres_catalog import CHECKS, COLUMNS, TABLES, VIEW, family
+from dpsql.engines.base import Arrays, Column, Health, TableInfo, Transaction, check_same
+from dpsql.engines.naming import full_name, pick
+from dpsql.engines.postgres_catalog import (
+    CHECKS,
+    COLUMNS,
+    KIN,
+    MADE_BY_USERS,
+    STRANGERS,
+    TABLES,
+    UNFIT,
+    VIEW,
+    column,
+)
 from dpsql.engines.postgres_cursor import (
     COUNTING,
     Connection,
@@ -31,6 +41,16 @@ from dpsql.engines.postgres_cursor import (
     fetch,
     guarded,
     load,
+    lock,
+)
+from dpsql.engines.postgres_health import (
+    COUNTERS_OPEN,
+    OPEN_SCHEMAS,
+    PLACE,
+    PREPARED,
+    SIBLINGS,
+    examine_server,
+    examine_wall,
 )
 from dpsql.engines.postgres_vocabulary import DIALECT, PostgresVocabulary
 from dpsql.engines.views import as_view
@@ -61,6 +81,29 @@ def open_server(target: str, *, wait: float = 2.0) -> PostgresEngine:
         return engine
 
 
+def open_connection(conninfo: str, *, wait: float) -> Connection:
+    """Return a new connection of dpsql's own, set to what every one of them is set to."""
+    problem: DatabaseError
+    try:
+        connection: Connection = psycopg.connect(conninfo, autocommit=True, connect_timeout=10)
+    except psycopg.Error:
+        problem = DatabaseError(
+            f"{_named(conninfo)} cannot be reached.", hint="check --db, the password (PGPASSWORD) and the server"
+        )
+    else:
+        limits = {"lock_timeout": f"{max(1, round(wait * 1000))}ms"}
+        for name, value in {**SETTINGS, **limits}.items():
+            guarded("set its own settings", lambda n=name, v=value: execute(connection, _SET, (n, v)))  # type: ignore[misc]
+        guarded("set its own settings", lambda: execute(connection, _UNCOUNTED))
+        return connection
+    raise problem
+
+
+def _named(conninfo: str) -> str:
+    known = psycopg.conninfo.conninfo_to_dict(conninfo)
+    return f"PostgreSQL {known.get('dbname', '')} on {known.get('host', 'this machine')}"
+
+
 def adopt(connection: psycopg.Connection[Any]) -> PostgresEngine:
     """Return an engine that connects as a connection of the caller's does; that one is left alone."""
     parameters = {**connection.info.get_parameters(), "password": connection.info.password}
@@ -74,33 +117,53 @@ class PostgresEngine:
     home = _HOME
     path: Path | None = None
 
-    def __init__(self, conninfo: str, *, wait: float) -> None:
+    def __init__(self, conninfo: str, *, wait: float, opener: Callable[[], Connection] | None = None) -> None:
         self._conninfo = conninfo
-        self._limits = {"lock_timeout": f"{max(1, round(wait * 1000))}ms"}
+        self._connect = opener or (lambda: open_connection(conninfo, wait=wait))
         self.vocabulary = PostgresVocabulary()
         self._idle: list[Connection] = []
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        known = psycopg.conninfo.conninfo_to_dict(self._conninfo)
-        return f"<PostgreSQL {known.get('dbname', '')} on {known.get('host', 'this machine')}>"
+        return f"<{_named(self._conninfo)}>"
 
     def health(self) -> list[Health]:
-        """Return versions, what the role may do, and how far the server's clock is from ours."""
+        """Return versions, what the role may do, how far the server's clock is from ours, what analysts could reach."""
         with self._connection("read its settings") as connection:
-            asked = datetime.now(UTC)
-            version, role, superuser, schema, writes, now, syncs = fetch(connection, _HEALTH)[0]
-            away = abs((now - asked).total_seconds())
-        rights = f"connected as {role}" + (", a superuser" if superuser else "")
-        return [
-            Health("driver", True, f"psycopg {psycopg.__version__}"),
-            Health("server", int(version) >= 140000, f"PostgreSQL {int(version) // 10000}", "14 or newer is needed"),
-            Health("schema", bool(schema), "dpsql is there" if schema else "no schema dpsql", "dpsql init --db …"),
-            Health("rights", not superuser, rights, "connect as the owner role for daily work"),
-            Health("ledger rights", True, "may write the ledger" if writes else "may read the ledger"),
-            Health("durability", syncs == "on", f"fsync is {syncs}", "turn fsync on: a charge must outlive a crash"),
-            Health("clock", away < _MOST_SECONDS, f"{away:.1f} s apart", "set both clocks by the network"),
-        ]
+            return [*examine_server(connection), *examine_wall(connection), *self._siblings_open(connection)]
+
+    def siblings(self) -> list[str]:
+        """Return the names of the server's other databases."""
+        with self._connection("read its settings") as connection:
+            return [name for (name,) in fetch(connection, SIBLINGS)]
+
+    def sibling(self, name: str) -> PostgresEngine:
+        """Return an engine on another database of the same server, for whoever this one is connected as."""
+        return open_server(psycopg.conninfo.make_conninfo(self._conninfo, dbname=name))
+
+    def place(self) -> tuple[str, str]:
+        """Return which database this is, and where `dpsql init` was run ("" where it was not): two texts to compare."""
+        with self._connection("read its settings") as connection:
+            prepared = fetch(connection, PREPARED)
+            return str(fetch(connection, PLACE)[0][0]), str((prepared and prepared[0][0]) or "")
+
+    def open_schemas(self) -> list[str]:
+        """Return the schemas that others meet and analysts can create in, with the roles."""
+        with self._connection("read its settings") as connection:
+            return [f'"{name}" ({roles})' for name, roles in fetch(connection, OPEN_SCHEMAS)]
+
+    def _siblings_open(self, connection: Connection) -> list[Health]:
+        """Say in which other databases the server's counters are open, where they are closed in this one."""
+        if fetch(connection, COUNTERS_OPEN)[0][0]:
+            return []
+        names = [name for name in self.siblings() if self._tells(name)]
+        told = f"open in {', '.join(names)}" if names else "closed in every database that this role can enter"
+        return [Health("other databases", not names, told, "dpsql init closes them again, as a superuser")]
+
+    def _tells(self, name: str) -> bool:
+        with suppress(DatabaseError), closing(self.sibling(name)) as other, other._connection("look") as connection:
+            return bool(fetch(connection, COUNTERS_OPEN)[0][0])
+        return False
 
     def weaknesses(self) -> list[str]:
         """Return nothing: every connection is dpsql's own."""
@@ -112,33 +175,29 @@ class PostgresEngine:
         with self._connection("write to its own tables") as connection, self._in(connection, "READ COMMITTED"):
             yield PostgresTransaction(connection)
 
+    @contextmanager
+    def snapshot(self) -> Iterator[PostgresTransaction]:
+        """Open a transaction for reading dpsql's own tables: all of its statements see one state of them."""
+        isolation = "REPEATABLE READ READ ONLY"
+        with self._connection("read its own tables") as connection, self._in(connection, isolation, keep=False):
+            yield PostgresTransaction(connection)
+
     def tables(self) -> list[str]:
         """Return the user's tables and views, by the names that `table` takes."""
         with self._connection("read its catalog") as connection:
-            return sorted(_full_name(row[0], row[1]) for row in fetch(connection, TABLES))
+            return sorted(full_name((row[0], row[1]), _HOME) for row in fetch(connection, TABLES))
 
-    def table(self, name: str) -> TableInfo | None:
-        """Return what the catalog says of a table or view. Reads no row, no statistic, not the estimated size."""
+    def table(self, name: str, *, schema: str | None = None) -> TableInfo | None:
+        """Return what the catalog says of a table or view. Reads no row, no statistic, not the estimated size.
+
+        A table is told by its number (oid), which outlasts renames and moves to other schemas.
+        """
         with self._connection("read its catalog") as connection:
-            rows = sorted(fetch(connection, TABLES), key=lambda row: row[0] == _HOME)
-            known = {_full_name(row[0], row[1]): row for row in rows}
-            folded = {full.lower(): row for full, row in known.items()}
-            found = known.get(name) or folded.get(name.lower())
-            if found is None:
-                return None
-            schema, table, kind, number, inherits = found
-            columns = fetch(connection, COLUMNS, [number])
-            checks = fetch(connection, CHECKS, [number])
-            definition = _definition(connection, kind, number, inherits=inherits)
-        return TableInfo(
-            name=_full_name(schema, table),
-            schema=schema,
-            table=table,
-            columns=tuple(_column(*row) for row in columns),
-            kind="view" if definition else "table",
-            definition=definition,
-            checks=tuple(text for (text,) in checks),
-        )
+            return _description(connection, name, schema)
+
+    def identify(self, transaction: Transaction, info: TableInfo) -> TableInfo:
+        """Return the table as it is: its number is its identity."""
+        return info
 
     def user_functions(self) -> list[str]:
         """Return nothing: the search path has no place for functions of users, and a view names them with a schema."""
@@ -154,10 +213,19 @@ class PostgresEngine:
             return here.aggregate(query, tables)
 
     @contextmanager
-    def workspace(self) -> Iterator[PostgresWorkspace]:
-        """Open a workspace: one snapshot, whose temporary tables nobody else sees and which go with it."""
+    def workspace(self, reads: Sequence[TableInfo] = ()) -> Iterator[PostgresWorkspace]:
+        """Open a workspace: one snapshot, whose temporary tables nobody else sees and which go with it.
+
+        A snapshot does not hold against TRUNCATE and ALTER TABLE, and names are looked up in the newest catalog. So the
+        tables are locked against both before the snapshot is taken, and it is checked that the locked ones were meant.
+        """
         with self._connection(COUNTING) as connection, self._in(connection, "REPEATABLE READ", keep=False):
-            yield PostgresWorkspace(connection)
+            tables = [one for one in reads if one.kind == "table"]
+            for before in tables:
+                lock(connection, before)
+            for before in reads:
+                check_same(before, _description(connection, before.table, before.schema))
+            yield PostgresWorkspace(connection, tables)
 
     def frame(self, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> pd.DataFrame:
         """Run a query over public or released tables and return it as a DataFrame (predictions, never training)."""
@@ -229,32 +297,15 @@ class PostgresEngine:
                 with suppress(psycopg.Error):  # a lost connection undid it already
                     connection.execute("ROLLBACK")
 
-    def _connect(self) -> Connection:
-        problem: DatabaseError
-        try:
-            connection: Connection = psycopg.connect(self._conninfo, autocommit=True, connect_timeout=10)
-        except psycopg.Error:
-            problem = DatabaseError(
-                f"{self!r} cannot be reached.", hint="check --db, the password (PGPASSWORD) and the server"
-            )
-        else:
-            for name, value in {**SETTINGS, **self._limits}.items():
-                guarded("set its own settings", lambda n=name, v=value: execute(connection, _SET, (n, v)))  # type: ignore[misc]
-            return connection
-        raise problem
-
 
 _IDS = "dpsql_ids"
-_MOST_SECONDS = 5.0
-_HEALTH = """
-SELECT current_setting('server_version_num'), current_user,
-       (SELECT rolsuper FROM pg_roles WHERE rolname = current_user),
-       to_regnamespace('dpsql') IS NOT NULL,
-       CASE WHEN to_regclass('dpsql.entry') IS NULL THEN false
-           ELSE has_table_privilege('dpsql.entry', 'INSERT') END,
-       clock_timestamp(), current_setting('fsync')
-"""
 _SET = "SELECT pg_catalog.set_config(?, ?, false)"
+#: Counters of rows and files are read by everybody. A superuser may stop counting; `dpsql init` stops it for the owner.
+_UNCOUNTED = """
+SELECT pg_catalog.set_config('track_counts', 'off', false),
+       pg_catalog.set_config('pg_stat_statements.track', 'none', false)
+FROM pg_catalog.pg_roles WHERE rolname = current_user AND rolsuper
+"""
 
 
 def _filled(table: exp.Table, column: str) -> exp.Update:
@@ -270,19 +321,49 @@ def _filled(table: exp.Table, column: str) -> exp.Update:
     )
 
 
-def _column(name: str, kind: str, base: str, typtype: str, values: list[str] | None) -> Column:
-    return Column(name, kind, family(base, typtype), tuple(values or ()), decimal=base.startswith("numeric"))
+def _description(connection: Connection, name: str, schema: str | None) -> TableInfo | None:
+    known = {(row[0], row[1]): row for row in fetch(connection, TABLES)}
+    place = pick(known, name, schema=schema, home=_HOME)
+    kin = fetch(connection, KIN, [known[place][3]] * 2) if place is not None else []
+    if place is None or not kin:
+        return None
+    schema, table, kind, number = known[place]
+    columns = fetch(connection, COLUMNS, [number])
+    checks = fetch(connection, CHECKS, [number])
+    strangers = dict(fetch(connection, STRANGERS, [number]))
+    ((unfit,),) = fetch(connection, UNFIT, [number, number])
+    definition = _definition(connection, kind, number, foreign=any(part and its == "f" for _, part, its in kin))
+    (identity,) = {one for one, part, _ in kin if part} & {one for one, part, _ in kin if not part}
+    return TableInfo(
+        name=full_name(place, _HOME),
+        schema=schema,
+        table=table,
+        columns=tuple(_trusted(column(*row), strangers) for row in columns),
+        kind="view" if definition else "table",
+        definition=definition,
+        checks=tuple(text for (text,) in checks),
+        identity=identity,
+        rows=frozenset(one for one, part, _ in kin if part and not definition),
+        within=frozenset(one for one, part, _ in kin if not part and one != identity),
+        version=str(number),
+        unfit=unfit,
+    )
 
 
-def _definition(connection: Connection, kind: str, number: int, *, inherits: bool) -> str:
+def _trusted(described: Column, strangers: Mapping[str, str]) -> Column:
+    """Return a column, or one that can have no role at all where its type belongs to somebody else than the owner."""
+    if described.name not in strangers:
+        return described
+    return Column(described.name, f'{described.type}, a type of role "{strangers[described.name]}"', "opaque")
+
+
+def _definition(connection: Connection, kind: str, number: int, *, foreign: bool) -> str:
     """Return a view's text as CREATE VIEW; for what is neither a plain table nor a view a text that proves nothing."""
     if kind == "v":
+        if fetch(connection, MADE_BY_USERS, [number]):
+            return "a view that calls what users made"
         (text,) = fetch(connection, VIEW, [number])[0]
         return as_view(text, DIALECT)
-    if inherits:
-        return "a part of another table, whose rows have that table's budget"
-    return {"m": "a materialized view", "f": "a foreign table"}.get(kind, "")
-
-
-def _full_name(schema: str, table: str) -> str:
-    return table if schema == _HOME else f"{schema}.{table}"
+    if kind == "m":
+        return "a materialized view"
+    return "a foreign table, or one with foreign parts" if foreign else ""

@@ -2,47 +2,133 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from dpsql.engines.base import Column
+
 TABLES = """
-SELECT n.nspname, c.relname, c.relkind, c.oid, EXISTS (SELECT 1 FROM pg_inherits AS i WHERE i.inhrelid = c.oid)
+SELECT n.nspname, c.relname, c.relkind, c.oid
 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'dpsql')
   AND n.nspname NOT LIKE 'pg\\_t%'
 """
-#: A column of a domain has the type that the domain is made of.
+#: A table, all that inherits from it (a query on the table reads their rows too), and all that it inherits from. The
+#: server's and the database's numbers stand before a table's, as a copy has the same numbers for its tables.
+KIN = """
+WITH RECURSIVE below AS (
+    SELECT CAST(? AS OID) AS oid
+    UNION
+    SELECT i.inhrelid FROM pg_inherits AS i JOIN below ON i.inhparent = below.oid
+), above AS (
+    SELECT CAST(? AS OID) AS oid
+    UNION
+    SELECT i.inhparent FROM pg_inherits AS i JOIN above ON i.inhrelid = above.oid
+), kin AS (
+    SELECT oid, TRUE AS part FROM below
+    UNION ALL
+    SELECT oid, FALSE FROM above
+)
+SELECT format('%s.%s.%s', server.system_identifier, d.oid, kin.oid), kin.part, c.relkind
+FROM pg_control_system() AS server, kin
+JOIN pg_class AS c ON c.oid = kin.oid
+JOIN pg_database AS d ON d.datname = current_database()
+"""
+#: What a view's query needs beyond relations and plain types: functions, operators, domains that users made.
+MADE_BY_USERS = """
+SELECT 1
+FROM pg_rewrite AS r JOIN pg_depend AS d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
+LEFT JOIN pg_type AS t ON d.refclassid = 'pg_type'::regclass AND t.oid = d.refobjid
+WHERE r.ev_class = ? AND d.refclassid NOT IN ('pg_class'::regclass, 'pg_collation'::regclass)
+  AND (t.oid IS NULL OR t.typtype NOT IN ('e', 'c'))
+LIMIT 1
+"""
+#: A column of a domain has the type that the domain is made of. Two texts of different bytes can be equal only under a
+#: collation that is not deterministic. A stored generated column ('s') is read as it was stored; a virtual one ('v',
+#: from version 18 on) is worked out when it is read. An ENUM's owner can say how it becomes text, by a cast.
 COLUMNS = """
 SELECT a.attname, format_type(a.atttypid, a.atttypmod),
        CASE WHEN t.typtype = 'd' THEN format_type(t.typbasetype, NULL) ELSE format_type(a.atttypid, NULL) END,
        t.typtype,
        CASE WHEN t.typtype = 'e'
            THEN (SELECT array_agg(CAST(e.enumlabel AS TEXT) ORDER BY e.enumsortorder)
-                 FROM pg_enum AS e WHERE e.enumtypid = t.oid) END
-FROM pg_attribute AS a JOIN pg_type AS t ON t.oid = a.atttypid
+                 FROM pg_enum AS e WHERE e.enumtypid = t.oid) END,
+       CASE WHEN NOT o.collisdeterministic THEN CAST(o.collname AS TEXT) ELSE '' END,
+       a.attgenerated = 'v',
+       t.typtype = 'e' AND EXISTS (SELECT 1 FROM pg_cast AS k WHERE k.castsource = t.oid)
+FROM pg_attribute AS a JOIN pg_type AS t ON t.oid = a.atttypid LEFT JOIN pg_collation AS o ON o.oid = a.attcollation
 WHERE a.attrelid = ? AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum
 """
 CHECKS = "SELECT pg_get_expr(conbin, conrelid) FROM pg_constraint WHERE conrelid = ? AND contype = 'c'"
 VIEW = "SELECT pg_get_viewdef(CAST(? AS OID))"
-
-_OPAQUE = frozenset(
-    ("json", "xml", "point", "line", "lseg", "box", "path", "polygon", "circle", "tsvector", "tsquery", "money", "bit")
+#: Columns whose type, or a part of it, belongs to a role other than a superuser, the one that asks and the owner of
+#: schema dpsql: whoever owns a type can give it casts, which run as whoever reads the column.
+STRANGERS = """
+WITH RECURSIVE part AS (
+    SELECT attname AS name, atttypid AS id FROM pg_attribute WHERE attrelid = ? AND attnum > 0 AND NOT attisdropped
+    UNION
+    SELECT part.name, inner_part.id FROM part JOIN pg_type AS whole ON whole.oid = part.id
+    LEFT JOIN pg_range AS span ON span.rngtypid = whole.oid
+    CROSS JOIN LATERAL (VALUES (whole.typbasetype), (whole.typelem), (span.rngsubtype)) AS inner_part(id)
+    WHERE inner_part.id <> 0
 )
+SELECT part.name, min(r.rolname) FROM part
+JOIN pg_type AS made ON made.oid = part.id JOIN pg_roles AS r ON r.oid = made.typowner
+WHERE NOT r.rolsuper AND r.rolname <> current_user
+  AND NOT EXISTS (SELECT 1 FROM pg_namespace AS own WHERE own.nspname = 'dpsql' AND own.nspowner = r.oid)
+GROUP BY part.name
+"""
+#: Why reading a table can fail on a row: policies would be evaluated on each row that this role reads, or rows of a
+#: part of it come from another server or a file, where they are read by other rules.
+UNFIT = """
+WITH RECURSIVE part AS (
+  SELECT inhrelid AS number FROM pg_inherits WHERE inhparent = ?
+  UNION
+  SELECT i.inhrelid FROM pg_inherits AS i JOIN part ON i.inhparent = part.number
+)
+SELECT CASE
+    WHEN row_security_active(CAST(? AS OID))
+    THEN 'has row-level security that binds this role: its policies would be evaluated on each row, and can fail on one'
+    WHEN EXISTS (SELECT 1 FROM part JOIN pg_class AS c ON c.oid = part.number WHERE c.relkind = 'f')
+    THEN 'has a foreign table among its parts, whose rows can fail to be read'
+    ELSE ''
+  END
+"""
+
 _FAMILIES = {
     **dict.fromkeys(("smallint", "integer", "bigint"), "integer"),
     **dict.fromkeys(("real", "double precision", "numeric"), "real"),
     **dict.fromkeys(("text", "character varying", "character"), "text"),
     "boolean": "boolean",
     "date": "date",
+    **dict.fromkeys(("timestamp without time zone", "timestamp with time zone", "time without time zone"), "other"),
+    **dict.fromkeys(("interval", "uuid", "bytea", "inet", "cidr", "macaddr", "macaddr8", "oid"), "other"),
 }
+
+
+def column(
+    name: str,
+    kind: str,
+    base: str,
+    typtype: str,
+    values: Sequence[str] | None,
+    collation: str,
+    computed: bool,
+    cast: bool,
+) -> Column:
+    """Return a column as a row of `COLUMNS` describes it; `cast` tells an ENUM with a cast of its owner's making."""
+    known = "opaque" if cast else family(base, typtype)
+    listed = tuple(values or ())
+    return Column(name, kind, known, listed, base.startswith("numeric"), collation, computed)
 
 
 def family(base: str, typtype: str) -> str:
     """Return our word for a type, by the name of what it is made of; an ENUM is text.
 
-    A type whose values cannot be told apart by a hash, such as json, is opaque: it can be no key of anything.
+    Types not listed are opaque. Each listed one is PostgreSQL's own and has a hash that agrees with its equality; a
+    user's type, or one of an extension (citext), can call anything equal.
 
-    >>> family("integer", "b"), family("numeric", "d"), family("mood", "e"), family("date", "b"), family("json", "b")
-    ('integer', 'real', 'text', 'date', 'opaque')
+    >>> family("integer", "b"), family("numeric", "d"), family("mood", "e"), family("uuid", "b"), family("json", "b")
+    ('integer', 'real', 'text', 'other', 'opaque')
     """
-    if base.split("[")[0] in _OPAQUE or typtype == "c":
-        return "opaque"
-    return "text" if typtype == "e" else _FAMILIES.get(base.split("(")[0], "other")
+    return "text" if typtype == "e" else _FAMILIES.get(base, "opaque")

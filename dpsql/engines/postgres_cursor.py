@@ -11,14 +11,16 @@ import psycopg
 from psycopg import errors as server
 from sqlglot import exp
 
-from dpsql.engines.base import Arrays, Conflict, Row
+from dpsql.engines.base import Arrays, Conflict, Row, TableInfo, check_same
 from dpsql.engines.postgres_vocabulary import DIALECT
-from dpsql.errors import DatabaseError, DatabaseLocked, DatabaseReadOnly, DpsqlError, QueryFailed
+from dpsql.errors import DatabaseError, DatabaseLocked, DatabaseReadOnly, DiskFull, DpsqlError, QueryFailed
 
 _Result = TypeVar("_Result")
 Connection = psycopg.Connection[Any]
 #: The one thing done on private rows: not even the kind of its failure is told.
 COUNTING = "count the rows"
+#: Which table a name means at this moment, whatever the snapshot.
+_MEANT = "SELECT CAST(to_regclass(?) AS OID)"
 _CONFLICTS = (
     server.SerializationFailure,
     server.DeadlockDetected,
@@ -59,6 +61,8 @@ def _in_our_words(doing: str, error: psycopg.Error) -> DpsqlError:
         )
     if isinstance(error, server.InsufficientPrivilege):
         return DatabaseError(f"this role may not {doing}.", hint="dpsql doctor --db …, or ask the owner")
+    if isinstance(error, server.DiskFull) and doing != COUNTING:
+        return DiskFull("there is no room left on the server's disk.", hint="make room there, then try again")
     if isinstance(error, server.ReadOnlySqlTransaction):
         return DatabaseReadOnly(
             "the server is read-only, and this needs to write.", hint="connect to the primary server"
@@ -158,22 +162,47 @@ def _array(kind: int, values: Sequence[Any]) -> np.ndarray[Any, Any]:
     return np.array(values, object)
 
 
-class PostgresWorkspace:
-    """Temporary tables and aggregates in one transaction, whose snapshot never changes."""
+def lock(connection: Connection, table: TableInfo) -> None:
+    """Keep others from altering, emptying or dropping a table until the transaction ends; they may write rows."""
+    place = exp.table_(table.table, db=table.schema, quoted=True).sql(DIALECT)
+    try:
+        guarded("lock the table", lambda: execute(connection, f"LOCK TABLE {place} IN ACCESS SHARE MODE"))
+        return
+    except QueryFailed:
+        pass  # there is no such table any more
+    check_same(table, None)
 
-    def __init__(self, connection: Connection) -> None:
+
+class PostgresWorkspace:
+    """Temporary tables and aggregates in one transaction, whose snapshot never changes.
+
+    `tables` are locked; what their names mean is looked up again after each statement, for a schema can be renamed.
+    """
+
+    def __init__(self, connection: Connection, tables: Sequence[TableInfo] = ()) -> None:
         self._connection = connection
+        self._tables = tables
 
     def keep(self, name: str, query: exp.Expr, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> None:
         """Keep the rows of a checked query in a temporary table of the session's own."""
         self._load(tables)
         table = exp.table_(name, quoted=True)
         guarded(COUNTING, lambda: replace_temporary(self._connection, name, table, query))
+        self._check()
 
     def aggregate(self, query: exp.Expr, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> Arrays:
         """Run one checked aggregate over private or kept rows."""
         self._load(tables)
-        return guarded(COUNTING, lambda: arrays_of(execute(self._connection, query)))
+        found = guarded(COUNTING, lambda: arrays_of(execute(self._connection, query)))
+        self._check()
+        return found
+
+    def _check(self) -> None:
+        for table in self._tables:
+            meant = fetch(
+                self._connection, _MEANT, [exp.table_(table.table, db=table.schema, quoted=True).sql(DIALECT)]
+            )
+            check_same(table, table if str(meant[0][0]) == table.version else None)
 
     def _load(self, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> None:
         for name, columns in tables.items():

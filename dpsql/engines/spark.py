@@ -8,7 +8,7 @@ seen by nobody else, and what is kept behind them is let go at the end. Spark ha
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from dpsql.engines import spark_bridge
 from dpsql.engines import spark_catalog as catalog
-from dpsql.engines.base import Arrays, Engine, Health, TableInfo
+from dpsql.engines.base import Arrays, Engine, Health, TableInfo, Transaction, check_same
 from dpsql.engines.elsewhere import LedgerElsewhere
 from dpsql.engines.spark_cursor import COUNTING, SparkWorkspace, arrays_of, guarded
 from dpsql.engines.spark_files import ParquetFolder
@@ -109,10 +109,17 @@ class SparkEngine(LedgerElsewhere):
         """Return the tables, views, temporary views and Parquet tables, by the names that `table` takes."""
         return sorted({place.called for place in catalog.places(self.session, self.files)})
 
-    def table(self, name: str) -> TableInfo | None:
-        """Return what the catalog (or a Parquet footer) says of a table or view. Reads no row."""
-        place = catalog.find(self.session, self.files, name)
+    def table(self, name: str, *, schema: str | None = None) -> TableInfo | None:
+        """Return what the catalog (or a Parquet footer) says of a table or view. Reads no row.
+
+        A table is told by where its files lie. One whose rows are in memory has no identity that outlasts Spark.
+        """
+        place = catalog.find(self.session, self.files, name, schema=schema)
         return None if place is None else catalog.describe(self.session, self.files, place)
+
+    def identify(self, transaction: Transaction, info: TableInfo) -> TableInfo:
+        """Return the table as it is: its place is its identity."""
+        return info
 
     def user_functions(self) -> list[str]:
         """Return the names of functions that users defined, and of built-in ones that they replaced."""
@@ -131,10 +138,14 @@ class SparkEngine(LedgerElsewhere):
             return here.aggregate(query, tables)
 
     @contextmanager
-    def workspace(self) -> Iterator[SparkWorkspace]:
+    def workspace(self, reads: Sequence[TableInfo] = ()) -> Iterator[SparkWorkspace]:
         """Open a workspace: a session of its own, and nothing of it left when it is closed."""
         here = SparkWorkspace(self._clone(), self.ledger, self.files)
         try:
+            for before in reads:
+                check_same(before, self.table(before.table, schema=before.schema))
+                if before.kind == "table":
+                    here.pin(before)
             yield here
         finally:
             here.close()

@@ -1,4 +1,4 @@
-"""What pyspark has no public call for: four reaches into Java, here and nowhere else.
+"""What pyspark has no public call for: a few reaches into Java, here and nowhere else.
 
 A Spark Connect session has no Java on this side. It has a public `cloneSession`; a plan is not to be had there, and a
 clone's checkpoints are not found again.
@@ -6,8 +6,12 @@ clone's checkpoints are not found again.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext, StorageLevel
 from pyspark.sql import SparkSession
 
@@ -27,6 +31,29 @@ def clone(session: Any) -> Any:
 def plan(frame: Any) -> Any | None:
     """Return a frame's analysed plan, None where it is on a server."""
     return frame._jdf.queryExecution().analyzed() if hasattr(frame, "_jdf") else None
+
+
+def roots(leaf: Any) -> list[str]:
+    """Return the folders and files that a leaf of a plan reads, as URLs; [] for one that reads none."""
+    name = leaf.getClass().getSimpleName()
+    if name == "HiveTableRelation":
+        return [str(leaf.tableMeta().location().toString())]
+    if name != "LogicalRelation" or leaf.relation().getClass().getSimpleName() != "HadoopFsRelation":
+        return []
+    paths = leaf.relation().location().rootPaths()
+    return [str(paths.apply(place).toString()) for place in range(paths.size())]
+
+
+def memory_of(session: Any, leaf: Any) -> str:
+    """Return what tells the data that a leaf of a plan holds in this application's memory; "" for any other leaf."""
+    name = leaf.getClass().getSimpleName()
+    if name in ("LogicalRDD", "ExternalRDD"):
+        number = leaf.rdd().id()
+    elif name == "LocalRelation":
+        number = session._jvm.java.lang.System.identityHashCode(leaf.data())
+    else:
+        return ""
+    return f"memory {session.sparkContext.applicationId}.{name}.{number}"
 
 
 def stored(frame: Any) -> Any:
@@ -50,3 +77,60 @@ def forget(frame: Any) -> None:
         frame._jdf.logicalPlan().rdd().unpersist(True)
     else:
         frame.unpersist(blocking=True)
+
+
+#: Formats in which a row starts where the file says, and not where a reader takes it to.
+_COLUMNAR = ("ParquetFileFormat", "OrcFileFormat")
+_FIXED = ("LocalRelation", "Range", "OneRowRelation")
+
+
+def leaves(plan: Any) -> Iterator[Any]:
+    """Yield what a plan reads, subqueries included."""
+    for one in (plan, *members(plan.subqueriesAll())):
+        yield from members(one.collectLeaves())
+
+
+def file_format(leaf: Any) -> str:
+    """Return the format of the files that a leaf of a plan reads; "" where it reads no files."""
+    relation = leaf.relation() if leaf.getClass().getSimpleName() == "LogicalRelation" else None
+    if relation is None or relation.getClass().getSimpleName() != "HadoopFsRelation":
+        return ""
+    return str(relation.fileFormat().getClass().getSimpleName())
+
+
+def is_text(leaf: Any) -> bool:
+    """Whether a leaf of a plan reads files of text: CSV, JSON and the like."""
+    return file_format(leaf) not in ("", *_COLUMNAR)
+
+
+def file_facts(frame: Any) -> tuple[tuple[Any, ...], ...] | None:
+    """Return what tells a changed file among those that a frame reads.
+
+    None where one is gone, or not to be seen from here, and where it reads other things than files.
+    """
+    read = plan(frame)
+    if read is None:
+        return None
+    if not all(file_format(leaf) in _COLUMNAR or leaf.nodeName().split(" ")[0] in _FIXED for leaf in leaves(read)):
+        return None
+    session = frame.sparkSession
+    settings = session._jsparkSession.sessionState().newHadoopConf()
+    try:
+        return tuple(_facts(session._jvm, settings, file) for file in sorted(frame.inputFiles()))
+    except (OSError, Py4JJavaError):
+        return None
+
+
+def _facts(jvm: Any, settings: Any, file: str) -> tuple[Any, ...]:
+    if file.startswith("file:"):
+        found = os.stat(unquote(urlsplit(file).path))
+        return file, found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
+    path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(file))
+    status = path.getFileSystem(settings).getFileStatus(path)
+    return file, status.getModificationTime(), status.getLen()
+
+
+def members(sequence: Any) -> Iterator[Any]:
+    """Yield the members of a Scala sequence."""
+    for place in range(sequence.size()):
+        yield sequence.apply(place)

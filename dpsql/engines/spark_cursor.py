@@ -19,11 +19,11 @@ from pyspark.sql.functions import broadcast
 from sqlglot import exp
 
 from dpsql.engines import spark_bridge
-from dpsql.engines.base import Arrays, Engine
+from dpsql.engines.base import Arrays, Engine, TableInfo
 from dpsql.engines.materialized import worked_out
 from dpsql.engines.spark_files import ParquetFolder, is_parquet
 from dpsql.engines.spark_vocabulary import DIALECT
-from dpsql.errors import QueryFailed
+from dpsql.errors import QueryFailed, TableChanged
 
 _Result = TypeVar("_Result")
 try:
@@ -130,10 +130,30 @@ class SparkWorkspace:
         self._kept: dict[str, Any] = {}
         self._views: dict[str, str] = {}
         self._sources: dict[tuple[str, str], str] = {}
+        self._facts: list[tuple[TableInfo, Any, Any]] = []
+        self._fixed: list[Any] = []
+
+    def pin(self, table: TableInfo) -> None:
+        """See to it that all statements read the same rows of a table, or fail.
+
+        The files of a table in a columnar format are listed once, and compared after every statement. What else a
+        table may be made of cannot be compared: its rows are read once, and stored until the end.
+        """
+        place = exp.table_(table.table, db=table.schema)
+        frame = self._frame(place)
+        facts = guarded("read its catalog", lambda: spark_bridge.file_facts(frame))
+        if facts is None:
+            frame = guarded(COUNTING, lambda: spark_bridge.fixed(frame))
+            self._fixed.append(frame)
+        else:
+            self._facts.append((table, frame, facts))
+        self._sources[table.schema, table.table] = self._show("source", frame)
 
     def keep(self, name: str, query: exp.Expr, tables: Tables) -> None:
         """Keep the rows of a checked query; rows of a lost worker are worked out again, and are the same again."""
+        self._check()
         held = self.run(COUNTING, query, tables, spark_bridge.stored, nested=True)
+        self._check()
         self._show(name, held)
         before, self._kept[name] = self._kept.get(name), held
         if before is not None:
@@ -141,7 +161,18 @@ class SparkWorkspace:
 
     def aggregate(self, query: exp.Expr, tables: Tables) -> Arrays:
         """Run one checked aggregate over private or kept rows; its groups alone are fetched."""
-        return self.run(COUNTING, query, tables, lambda frame: arrays_of(frame.toArrow()))
+        self._check()
+        found = self.run(COUNTING, query, tables, lambda frame: arrays_of(frame.toArrow()))
+        self._check()
+        return found
+
+    def _check(self) -> None:
+        for table, frame, before in self._facts:
+            if guarded("read its catalog", lambda held=frame: spark_bridge.file_facts(held)) != before:  # type: ignore[misc]
+                raise TableChanged(
+                    f'the files of table "{table.name}" changed while they were read, and the charge stays.',
+                    hint="ask again when nobody writes to it",
+                )
 
     def run(
         self, doing: str, query: exp.Expr, tables: Tables, act: Callable[[Any], _Result], *, nested: bool = False
@@ -162,7 +193,9 @@ class SparkWorkspace:
         """Let all kept rows go, before anything else happens."""
         for frame in self._kept.values():
             guarded(COUNTING, lambda held=frame: held.unpersist(blocking=True))  # type: ignore[misc]
-        self._kept = {}
+        for frame in self._fixed:
+            guarded(COUNTING, lambda held=frame: spark_bridge.forget(held))  # type: ignore[misc]
+        self._kept, self._fixed, self._facts = {}, [], []
 
     def _load(self, name: str, columns: Any) -> None:
         made = as_arrow(columns)
@@ -178,15 +211,14 @@ class SparkWorkspace:
         """Return the view that shows a view of the caller's or a Parquet table: the same files as long as we work."""
         key = table.db, table.name
         if key not in self._sources:
-            name = exp.table_(table.name, quoted=True).sql(DIALECT)
-            frame = guarded(
-                "read its catalog",
-                lambda: (
-                    self._session.table(name) if table.db == SESSION else self._files.frame(self._session, table.name)
-                ),
-            )
-            self._sources[key] = self._show("source", frame)
+            self._sources[key] = self._show("source", self._frame(table))
         return self._sources[key]
+
+    def _frame(self, table: exp.Table) -> Any:
+        if is_parquet(table.db, table.name):
+            return guarded("read its catalog", lambda: self._files.frame(self._session, table.name))
+        place = exp.table_(table.name, db=None if table.db == SESSION else table.db, quoted=True).sql(DIALECT)
+        return guarded("read its catalog", lambda: self._session.table(place))
 
     def _placed(self, query: exp.Expr) -> exp.Expr:
         """Return a query that finds what it names: small tables, kept rows, views of the caller's, Parquet, our own.
@@ -203,7 +235,7 @@ class SparkWorkspace:
                     self._load(name, transaction.arrays(asked))
                 asked.replace(exp.select("*").from_(self._views[name]))
                 continue
-            if table.db == SESSION or is_parquet(table.db, name):
+            if table.db == SESSION or is_parquet(table.db, name) or (table.db, name) in self._sources:
                 view = self._source(table)
             elif table.db or name not in self._views:
                 continue

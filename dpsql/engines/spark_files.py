@@ -23,7 +23,7 @@ class ParquetFolder:
 
     def __init__(self, folder: Path | None) -> None:
         self.path = folder
-        self._shapes: dict[str, tuple[list[tuple[str, int, int]], Any]] = {}
+        self._shapes: dict[str, tuple[list[tuple[Any, ...]], Any]] = {}
 
     def names(self) -> dict[str, Path]:
         """Return the tables by their names."""
@@ -44,7 +44,7 @@ class ParquetFolder:
         return frame
 
 
-def _stamps(place: Path) -> list[tuple[str, int, int]]:
-    """Return which files a table has, when each was written, and how long it is."""
+def _stamps(place: Path) -> list[tuple[Any, ...]]:
+    """Return which files a table has, when each was written and changed, and how long it is."""
     files = [(str(file), file.stat()) for file in (place, *place.rglob("*"))]
-    return sorted((name, found.st_mtime_ns, found.st_size) for name, found in files)
+    return sorted((name, found.st_mtime_ns, found.st_ctime_ns, found.st_size) for name, found in files)

@@ -18,7 +18,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from dpsql.engines import spark_bridge
+from dpsql.engines import spark_bridge, spillfolder
 from dpsql.engines.spark_cursor import guarded
 from dpsql.errors import DatabaseError, ParameterError, QueryFailed
 
@@ -108,9 +108,23 @@ def _started(address: Address) -> Any:
     with tempfile.NamedTemporaryFile("w", suffix=".properties") as silent:
         silent.write(_SILENT)
         silent.flush()
+        builder = builder.config("spark.local.dir", _private_folder())
         option = f"-Dlog4j2.configurationFile={silent.name} -Dlog4j.configurationFile={silent.name}"
         with _muted():
             return builder.config("spark.driver.extraJavaOptions", option).getOrCreate()
+
+
+def _private_folder() -> str:
+    """Return where this process may put rows that do not fit in memory: a folder that its owner alone can enter.
+
+    On the disk that SPARK_LOCAL_DIRS names, if it does; that is set for Java too, as it stands above any setting. Where
+    workers of a cluster put theirs is set where they are started.
+    """
+    disk = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
+    place = str(spillfolder.make(None, near=Path(disk) if disk else None))
+    if disk:
+        os.environ["SPARK_LOCAL_DIRS"] = place
+    return place
 
 
 def heap(held: int) -> int:

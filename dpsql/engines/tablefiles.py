@@ -11,7 +11,7 @@ sub-folder that is a table, a sub-folder of a folder that has a ledger, another 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,8 @@ from dpsql.errors import DatabaseError, ParameterError
 PARQUET, CSV = "parquet", "csv"
 KINDS = {".parquet": PARQUET, ".pq": PARQUET, ".csv": CSV, ".tsv": CSV}
 LEDGER = "dpsql_ledger.duckdb"
+#: What an identity that is a file's starts with. Files are written anew under one name, and then it changes.
+FILE = "file "
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,15 @@ class TableFiles:
 def is_files(target: Path) -> bool:
     """Whether a path is meant as files: an existing folder, or a name that ends like a Parquet or CSV file."""
     return target.suffix.lower() in KINDS or target.is_dir()
+
+
+def same_file(places: Iterable[Path]) -> frozenset[str]:
+    """Return what tells a file or folder of this machine whatever it is called: by a rename or a link it is the same.
+
+    A copy, and a file that was written anew under the old name, are other files.
+    """
+    facts = [place.stat() for place in places if place.exists()]
+    return frozenset(f"{FILE}{one.st_dev}.{one.st_ino}" for one in facts)
 
 
 def find_tables(target: Path) -> list[TableFiles]:

@@ -1,22 +1,25 @@
 """Registered datasets: the table, its declared schema, and the proof that neither has changed since.
 
-A dataset is found by its table's name, never guessed: a copy or an unregistered view has no budget. A view counts
-only when it is provably row-to-row on one base table, and then its base table is what is registered.
+A dataset is found by its table's schema and name, and the table there must still be the one that was registered: the
+database's own identity of tables says so (`kernel/identity.py`). A copy or an unregistered view has no budget. A view
+counts only when it is provably row-to-row on one base table, and then its base table is what is registered.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dpsql.compile.conditiontext import tests_of
 from dpsql.compile.source import Source, table
-from dpsql.compile.tables import tables_read
 from dpsql.engines.base import Engine, TableInfo
 from dpsql.errors import DatabaseError, NotRegistered, ParameterError, SchemaError, TableChanged, UnknownName
+from dpsql.kernel.columnground import HINT, why_unreliable
+from dpsql.kernel.identity import Base, why_private
 from dpsql.kernel.readings import fits, readings
-from dpsql.kernel.views import look_up, unfold
+from dpsql.kernel.views import unfold
 from dpsql.ledger import Entry, Ledger
 from dpsql.ledger.charge import check_text
 from dpsql.schema import Boolean, Categorical, Numeric, Schema
@@ -33,14 +36,20 @@ _FITTING = {
 
 @dataclass(frozen=True)
 class Dataset:
-    """A registered table: its id in the ledger, its name, its schema, and the columns it had when registered."""
+    """A registered table: its id in the ledger, its name, its schema, and the columns it had when registered.
+
+    `place` is the schema and the name of the table or view in the database, `base` the stored table behind it, and
+    `registration` the ledger entry that says all this.
+    """
 
     id: str
     table: str
-    base: str
+    place: tuple[str, str]
+    base: Base
     schema: Schema
     columns: Mapping[str, str]
     definition: str = ""
+    registration: int = 0
 
     def details(self) -> dict[str, Any]:
         """Return what the registration entry stores."""
@@ -48,7 +57,8 @@ class Dataset:
         schema = json.dumps(self.schema.to_dict(), ensure_ascii=False)
         return {
             "schema": schema,
-            "base": self.base,
+            "place": list(self.place),
+            "base": self.base.stored(),
             "columns": dict(self.columns),
             "definition": self.definition,
         }
@@ -57,13 +67,13 @@ class Dataset:
 def find(engine: Engine, ledger: Ledger, name: str) -> Dataset:
     """Return the dataset registered for a table, after checking that the table is still as it was."""
     known = registered(ledger)
-    dataset = known.get(name.lower())
     info = engine.table(name)
-    if dataset is None and info is not None:
-        dataset = known.get(info.name.lower())
+    there = (dataset for dataset in known.values() if info and dataset.place == (info.schema, info.table))
+    dataset = next(there, None) or known.get(name.lower())
     if dataset is None:
         if info is None:
             raise UnknownName("table", name, engine.tables())
+        _check_renamed(info, known.values())
         raise NotRegistered(name, (one.table for one in known.values()))
     check_unchanged(engine, dataset)
     return dataset
@@ -71,35 +81,43 @@ def find(engine: Engine, ledger: Ledger, name: str) -> Dataset:
 
 def registered(ledger: Ledger) -> dict[str, Dataset]:
     """Return the registered datasets by table name in lower case, each as last registered."""
-    found: dict[str, Dataset] = {}
-    for entry in ledger.entries(event="register"):
-        dataset = _from_entry(entry)
-        found = {name: one for name, one in found.items() if one.id != dataset.id}
-        found[dataset.table.lower()] = dataset
-    return found
+    return datasets_of(ledger.entries(event="register"))
 
 
-def resolve(engine: Engine, name: str, schema: Schema) -> tuple[TableInfo, str, Schema]:
-    """Return a table's catalog entry, its base table, and the schema as the catalog spells it."""
+def datasets_of(entries: Iterable[Entry]) -> dict[str, Dataset]:
+    """Return the datasets that some entries register, by table name in lower case, each as last registered."""
+    last = {entry.dataset: _from_entry(entry) for entry in entries if entry.event == "register"}
+    return {dataset.table.lower(): dataset for dataset in last.values()}
+
+
+def resolve(engine: Engine, name: str, schema: Schema) -> tuple[TableInfo, TableInfo, Schema]:
+    """Return a table's catalog entry, that of its base table, and the schema as the catalog spells it."""
     info = engine.table(name)
     if info is None:
         raise UnknownName("table", name, engine.tables())
+    if info.unfit:
+        raise SchemaError(f'"{info.name}" {info.unfit}.', hint=HINT)
     spelled = _spelled(info, schema)
+    unreliable = why_unreliable(engine, info, columns_used(info, spelled))
+    if unreliable is not None:
+        raise SchemaError(unreliable, hint=HINT)
     return info, _base(engine, info), spelled
 
 
 def columns_used(info: TableInfo, schema: Schema) -> dict[str, str]:
-    """Return the type of every column that the schema names."""
+    """Return the type of every column that the schema names, in its conditions too."""
     names = [schema.label] if schema.labelled else []
     names += [feature.name for feature in schema.features]
     names += [name for name in (schema.unit.column, schema.partition, schema.batch) if name is not None]
+    tested = {test.column for _, text in schema.conditions for test in tests_of(text)}
+    names += [column.name for column in info.columns if column.name.lower() in {name.lower() for name in tested}]
     return {name: _type(info, name) for name in names}
 
 
 def check_unchanged(engine: Engine, dataset: Dataset) -> None:
-    """Raise TableChanged unless the table still has the columns and the base it was registered with."""
-    hint = f"dpsql register --table {dataset.table} --schema FILE --replace"
-    info = engine.table(dataset.table)
+    """Raise TableChanged unless the table still is the one that was registered, with its columns and its base."""
+    hint = _again(dataset.table)
+    info = _catalog(engine, dataset)
     if info is None:
         raise TableChanged(f'table "{dataset.table}" was registered but is no longer there.', hint=hint)
     for name, kind in dataset.columns.items():
@@ -108,15 +126,26 @@ def check_unchanged(engine: Engine, dataset: Dataset) -> None:
             raise TableChanged(
                 f'table "{dataset.table}" has lost its column "{name}" since it was registered.', hint=hint
             )
-        if column.type != kind:
+        if _type(info, name) != kind:
             raise TableChanged(
-                f'column "{name}" of "{dataset.table}" was {kind} when registered and is {column.type} now.',
+                f'column "{name}" of "{dataset.table}" was {kind} when registered and is {_type(info, name)} now.',
                 hint=hint,
             )
-    if _base(engine, info) != dataset.base:
+    base = _base(engine, info)
+    if not dataset.base.is_place(base):
         raise TableChanged(f'view "{dataset.table}" reads another table than when it was registered.', hint=hint)
+    if not dataset.base.is_same(base):
+        raise TableChanged(
+            f'"{base.name}" is not the table that was registered: it was made anew, or another took its name.',
+            hint=f"{hint}   (the new rows share the old budget)",
+        )
+    if dataset.base.has_grown(base):
+        raise TableChanged(f'table "{base.name}" has other parts than when it was registered.', hint=hint)
     if info.definition != dataset.definition:
         raise TableChanged(f'view "{dataset.table}" was redefined since it was registered.', hint=hint)
+    unreliable = why_unreliable(engine, info, dataset.columns)
+    if unreliable is not None:
+        raise TableChanged(unreliable, hint=HINT)
 
 
 def scope(dataset: Dataset, batch: str | None) -> str:
@@ -141,7 +170,7 @@ def source(engine: Engine, dataset: Dataset, batch: str | None = None) -> Source
 
 
 def _all_rows(engine: Engine, dataset: Dataset) -> Source:
-    info = engine.table(dataset.table)
+    info = _catalog(engine, dataset)
     if info is None:
         raise UnknownName("table", dataset.table, engine.tables())
     redefined = engine.redefined()
@@ -152,17 +181,36 @@ def _all_rows(engine: Engine, dataset: Dataset) -> Source:
         )
     if info.kind == "table":
         read, place = readings(info, dataset.schema), table(info.table, info.schema)
-        rows = Source(dataset.schema, place, read, whole=info.integers, decimals=info.decimals)
+        rows = Source(dataset.schema, place, read, whole=info.integers, decimals=info.decimals, reads=(info,))
     else:
         base, view = unfold(engine, info)
         place = table(base.table, base.schema)
         rows = Source(dataset.schema, place, dict(view.columns), view.where, info.integers, info.decimals)
+        rows = replace(rows, reads=(info, base))
     return replace(rows, labelled=dataset.schema.labelled)
 
 
-def _base(engine: Engine, info: TableInfo) -> str:
-    base = info if info.kind == "table" else unfold(engine, info)[0]
-    return f"{base.schema}.{base.table}"
+def _base(engine: Engine, info: TableInfo) -> TableInfo:
+    return info if info.kind == "table" else unfold(engine, info)[0]
+
+
+def _catalog(engine: Engine, dataset: Dataset) -> TableInfo | None:
+    schema, name = dataset.place
+    return engine.table(name, schema=schema)
+
+
+def _again(table: str) -> str:
+    return f"dpsql register --table {table} --schema FILE --replace"
+
+
+def _check_renamed(info: TableInfo, known: Iterable[Dataset]) -> None:
+    """Raise TableChanged when a table is a registered one under another name."""
+    for dataset in known:
+        if info.identity and info.identity == dataset.base.identity:
+            raise TableChanged(
+                f'table "{info.name}" is registered as "{dataset.table}", and was renamed since.',
+                hint=_again(info.name),
+            )
 
 
 def _spelled(info: TableInfo, schema: Schema) -> Schema:
@@ -202,14 +250,19 @@ def _fitting(info: TableInfo, name: str, families: tuple[str, ...], role: str) -
 
 
 def _type(info: TableInfo, name: str) -> str:
+    """Return a column's type; of an ENUM known by a name with its values too: a new one would move rows to a batch."""
     column = info.column(name)
-    return column.type if column else ""
+    if column is None:
+        return ""
+    return column.type if not column.values or "(" in column.type else f"{column.type}{column.values}"
 
 
 def _from_entry(entry: Entry) -> Dataset:
     details = entry.details
     schema = Schema.from_dict(json.loads(details["schema"]))
-    return Dataset(entry.dataset, entry.table, details["base"], schema, details["columns"], details["definition"])
+    place, base = tuple(details["place"]), Base.read(details["base"])
+    columns, definition = details["columns"], details["definition"]
+    return Dataset(entry.dataset, entry.table, place, base, schema, columns, definition, entry.entry_id)
 
 
 def fit_features(info: TableInfo, schema: Schema) -> None:
@@ -219,28 +272,5 @@ def fit_features(info: TableInfo, schema: Schema) -> None:
 
 
 def exposed(engine: Engine, ledger: Ledger, info: TableInfo) -> str | None:
-    """Return the registered table whose rows a table or view would show, or None."""
-    private = {}
-    for dataset in registered(ledger).values():
-        private[dataset.base.lower()] = dataset.table
-        private[_full_name(dataset.table).lower()] = dataset.table
-    return _exposed(engine, info, private, depth=0)
-
-
-def _exposed(engine: Engine, info: TableInfo, private: Mapping[str, str], *, depth: int) -> str | None:
-    found = private.get(f"{info.schema}.{info.table}".lower())
-    if found is not None or info.kind == "table":
-        return found
-    read = tables_read(info.definition, engine.dialect)
-    if depth > 20 or read is None:
-        return next(iter(private.values()), None)
-    for schema, name in read:
-        inner = look_up(engine, schema, name, info.schema)
-        hit = _exposed(engine, inner, private, depth=depth + 1) if inner else None
-        if hit is not None:
-            return hit
-    return None
-
-
-def _full_name(table: str) -> str:
-    return table if "." in table else f"main.{table}"
+    """Return why a table or view cannot be read for free, in words that follow its name; None where it can."""
+    return why_private(engine, info, [(dataset.table, dataset.base) for dataset in registered(ledger).values()])

@@ -46,6 +46,7 @@ class Rows:
         self._engine = engine
         self._source = source
         self._sides = sides
+        self._reads = tuple(dict.fromkeys(table for rows in (source, *sides.values()) for table in rows.reads))
         self._tickets = Tickets(tuple(random_key() >> 1 for _ in range(3)))
         self._classes = len(source.schema.classes)
         self._open = ExitStack()
@@ -91,15 +92,14 @@ class Rows:
         found = np.zeros((forest.leaves, self._classes), np.int64)
         if not _many(forest, shared) and self._kept is not None and self._kept.leads_to(forest, part):
             query, last_rows, tables = self._at_nodes(forest, part, shared=shared)
-            groups = _on_grid(self._run(counts.counted(query, last_rows, tables)), "leaf", forest.leaves)
-            found[groups["leaf"], groups["class"]] = groups["rows"]
+            add_on_grid(found, self._run(counts.counted(query, last_rows, tables)), "leaf", "class")
             return found
         for first, last in batches(forest, self._classes):
             trees = Slice(shared, first, forest.trees)
             batch = forest if (first, last) == (0, forest.trees) else forest.part(first, last)
             statement = counts.leaf_counts(self._of(part), batch, self._engine.vocabulary, self._tickets, trees, part)
-            groups = _on_grid(self._run(statement), "leaf", batch.leaves)
-            found[forest.first_leaf[first] + groups["leaf"], groups["class"]] = groups["rows"]
+            leaves = slice(int(forest.first_leaf[first]), int(forest.first_leaf[last]))
+            add_on_grid(found[leaves], self._run(statement), "leaf", "class")
         return found
 
     def _cell_counts(self, forest: Forest, part: Part) -> Counts:
@@ -132,18 +132,19 @@ class Rows:
                 if kept
                 else counts.leaf_sums(*where)
             )
-            groups = _on_grid(self._run(statement), "leaf", batch.leaves)
-            below = groups["rows"] * steps - groups["steps"]
-            found[forest.first_leaf[first] + groups["leaf"]] = np.stack([below, groups["steps"]], axis=1)
+            groups = self._run(statement)
+            leaves = found[slice(int(forest.first_leaf[first]), int(forest.first_leaf[last]))]
+            add_on_grid(leaves[:, 0], groups | {"rows": groups["rows"] * steps - groups["steps"]}, "leaf")
+            add_on_grid(leaves[:, 1], groups | {"rows": groups["steps"]}, "leaf")
         return found
 
     def histograms(self, forest: Forest, asks: Asks, part: Part, *, shared: bool, by_class: bool) -> Counts:
         """Return the exact count of each (ask, cell, class) of the full grid (one class when not by class)."""
         query, rows, tables = self._at_nodes(forest, part, shared=shared)
         statement = splits.histograms(query, rows, tables, len(forest.axes), asks, by_class=by_class)
-        groups = _on_grid(self._run(statement), "ask", len(asks))
         found = np.zeros((len(asks), CELLS, self._classes if by_class else 1), np.int64)
-        found[groups["ask"], groups["cell"], groups["class"] if by_class else 0] = groups["rows"]
+        keys = ("ask", "cell", "class")
+        add_on_grid(found if by_class else found[:, :, 0], self._run(statement), *keys[: 3 if by_class else 2])
         return found
 
     def scores(
@@ -182,10 +183,8 @@ class Rows:
         check_unlabelled(statement.query, self._of(part).schema.label)
         self._here.keep("kept_guessed", statement.query, statement.tables)
         found = np.zeros((forest.leaves, self._classes), np.int64)
-        groups = _on_grid(
-            self._run(pseudo.counts("kept_guessed", forest, self._engine.vocabulary)), "leaf", forest.leaves
-        )
-        found[groups["leaf"], groups["class"]] = groups["rows"]
+        groups = self._run(pseudo.counts("kept_guessed", forest, self._engine.vocabulary))
+        add_on_grid(found, groups, "leaf", "class")
         return found
 
     def score_counts(
@@ -196,10 +195,9 @@ class Rows:
         held = rows.held if rows.schema.features == features else ""
         rows = replace(rows, schema=replace(rows.schema, features=features), held=held)
         statement = scorecounts.score_counts(rows, released, grid, self._engine.vocabulary, self._tickets, part)
-        groups = _on_grid(self._run(statement), "ask", len(grid.histograms))
-        found = np.zeros(grid.cells, np.int64)
-        found[np.array(list(grid.starts.values()))[groups["ask"]] + groups["cell"]] = groups["rows"]
-        return found
+        found = np.zeros((len(grid.histograms), max(size for _, size in grid.histograms)), np.int64)
+        add_on_grid(found, self._run(statement), "ask", "cell")
+        return np.concatenate([row[:size] for row, (_, size) in zip(found, grid.histograms, strict=True)])
 
     def right(self, mixtures: Mixtures, part: Part) -> Counts:
         """Return how many rows each mixture of a released forest's trees labels as they are. One scan."""
@@ -236,7 +234,7 @@ class Rows:
     @property
     def _here(self) -> Workspace:
         if self._workspace is None:
-            self._workspace = self._open.enter_context(self._engine.workspace())
+            self._workspace = self._open.enter_context(self._engine.workspace(self._reads))
         return self._workspace
 
     def _run(self, statement: Statement) -> Arrays:
@@ -258,8 +256,16 @@ class _Kept:
         return (
             (self.part, self.forest.trees, self.forest.axes) == (part, forest.trees, forest.axes)
             and len(walked) <= len(forest.levels)
-            and all(one is other for one, other in zip(walked, forest.levels, strict=False))
+            and all(_equal_levels(mine, theirs) for mine, theirs in zip(walked, forest.levels, strict=False))
         )
+
+
+def _equal_levels(one: Level, other: Level) -> bool:
+    return (
+        np.array_equal(one.axis, other.axis)
+        and np.array_equal(one.arity, other.arity)
+        and np.array_equal(one.planes, other.planes)
+    )
 
 
 def _narrowed(source: Source, bounds: Mapping[str, tuple[float, float]]) -> Source:
@@ -280,10 +286,14 @@ def _passing(levels: Sequence[Level]) -> bool:
     return all((level.axis == PASS).all() for level in levels)
 
 
-def _on_grid(groups: Arrays, key: str, count: int) -> Arrays:
-    """Leave out groups past the last leaf.
+def add_on_grid(grid: Counts, groups: Arrays, *keys: str) -> None:
+    """Add the rows of each group to its cell of a public grid; groups outside the grid are left out.
 
-    A sound forest has none. A broken one must not be an error here: whether a row gets there depends on the rows.
+    A sound statement has no group outside, and no two for one cell. A broken one must not be an error here, nor
+    overwrite a count: whether a row gets there depends on the rows.
     """
-    kept = groups[key] < count
-    return {name: values[kept] for name, values in groups.items()}
+    places = tuple(groups[key].astype(np.int64) for key in keys)
+    inside = np.ones(len(groups["rows"]), bool)
+    for place, size in zip(places, grid.shape, strict=True):
+        inside &= (place >= 0) & (place < size)
+    np.add.at(grid, tuple(place[inside] for place in places), groups["rows"][inside].astype(np.int64))

@@ -15,7 +15,7 @@ from typing import Any
 from dpsql.errors import ParameterError
 from dpsql.kernel import noise
 from dpsql.kernel.describe import describe_plan, describe_step
-from dpsql.kernel.utility import MOST, UTILITIES, width
+from dpsql.kernel.utility import CLASSLESS, MOST, UTILITIES, width
 from dpsql.ledger.amount import format_delta, format_epsilon
 from dpsql.schema import Unit
 
@@ -76,6 +76,10 @@ class Step:
                 raise ParameterError(name, allowed="a positive whole number", given=given)
         if (self.operation in ("choose", "public_splits")) != (self.utility in UTILITIES):
             raise ParameterError("utility", allowed=f"one of {', '.join(UTILITIES)}, for choose", given=self.utility)
+        if self.operation == "public_splits" and self.utility not in CLASSLESS:
+            raise ParameterError(
+                "utility", allowed="one that reads no label, as the answer gets no noise", given=self.utility
+            )
         if self.nano_epsilon < self.uses and not self.free:
             raise ParameterError("epsilon", allowed=f"at least {self.uses / NANO:.9f}", given=self.nano_epsilon / NANO)
 

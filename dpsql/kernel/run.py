@@ -15,7 +15,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from dpsql.engines.base import Engine, Transaction
-from dpsql.errors import DpsqlError, NotPrivate, ParameterError, QueryFailed
+from dpsql.errors import DpsqlError, NotPrivate, ParameterError, QueryFailed, RunFailed
+from dpsql.kernel.border import AllowanceExceeded, rebuild_plan
 from dpsql.kernel.dataset import Dataset, scope, source
 from dpsql.kernel.plan import LABELLED, UNLABELLED, Plan
 from dpsql.kernel.session import Session
@@ -89,12 +90,16 @@ def run(
     When the request was made before, nothing is asked or stored: what its entry released is to be handed out. With an
     `other` dataset both are charged in one step, or neither is.
     """
+    plan = rebuild_plan(plan)
+    due = charge_for(dataset, plan, who=charge.who, request_id=charge.request_id, batch=batch, other=other)
+    _check_charge(charge, due)
     refuse_unproven(ledger, dataset, plan)
     check_sides(dataset, other, plan)
     where = source(engine, dataset, batch)
     sides = sources(engine, dataset, other, plan, where)
     beside = None if other is None else other_charge(charge, plan, other)
-    entries = ledger.reserve_all([charge] if beside is None else [charge, beside])
+    registered = {one.id: one.registration for one in (dataset, other) if one is not None}
+    entries = ledger.reserve_all([charge] if beside is None else [charge, beside], registered)
     if not entries[0].fresh:
         return entries[0]
     problem: DpsqlError | None = None
@@ -102,6 +107,8 @@ def run(
     try:
         with closing(Session(engine, where, plan, sides)) as session:
             released = ask(session)
+            if session.failed:
+                raise RunFailed  # the method went on as if nothing had happened
         entries[0] = _store(ledger, entries, released, digest(released), store)
         done = True
     except Exception as error:  # noqa: BLE001  the border of the kernel: nothing passes it unsealed
@@ -118,11 +125,20 @@ def run(
 
 
 def _sealed(error: Exception) -> DpsqlError:
-    """Return an error that is safe to show: an error's text, and the frames it came through, can hold exact counts."""
-    if not isinstance(error, DpsqlError):
-        return QueryFailed("finish the run", type(error).__name__, hint="ask again; if it stays so, report it")
+    """Return an error that is safe to show: an error's text, and the frames it came through, can hold exact counts.
+
+    A failed count and an unexpected error have one sentence: which of the two it was could depend on rows.
+    """
+    if not isinstance(error, DpsqlError) or isinstance(error, QueryFailed):
+        return RunFailed()
     error.__context__ = error.__cause__ = None
     return error.with_traceback(None)
+
+
+def _check_charge(given: Charge, due: Charge) -> None:
+    """Raise AllowanceExceeded unless the ledger is asked for just what the plan costs."""
+    if given != due:
+        raise AllowanceExceeded("a run was asked for whose charge is not that of its plan.")
 
 
 def refuse_unproven(ledger: Ledger, dataset: Dataset, plan: Plan) -> None:

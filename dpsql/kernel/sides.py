@@ -4,11 +4,17 @@ Right only because no unit is on both sides, or because the plan adds up what bo
 sides is never asked of the data:
 
 - Within one table a condition on a row tells the side, so a row is on one side whatever the others are. Where a unit
-  has several rows the condition may read the unit's column alone; then all its rows are on one side.
+  has several rows the condition may read the unit's column alone; then all its rows are on one side. Conditions are
+  the owner's, declared in the schema, or an analyst's in a closed language of ours (`kernel/rowtests.py`).
 - For two tables the owner declares at registration (`disjoint_from`) that no unit of one is in the other. Where nobody
   did, the costs of both sides add up.
 
 Where labels alone are private (`public_features`), features may be read as they are, and only labels are paid for.
+Neighbours have the same rows, and the same rows of both have a label: which cells of the label are NULL is public. What
+a label says is private, so no row is on a side, or counted at all, because of that: a label that is none of the classes
+counts as the first of them, a target that is no number as its lower bound (`compile/source.py`). Another label then
+moves one row from one class to another in each tree, two counts by one each (`Unit.change`), and changes nothing that
+is read without noise.
 """
 
 from __future__ import annotations
@@ -17,13 +23,12 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.compile.condition import NotTotal, total_condition
-from dpsql.compile.source import Source, known_label
+from dpsql.compile.source import Source, has_label, known_label
 from dpsql.engines.base import Engine
-from dpsql.errors import NotPrivate, NotRegistered, ParameterError, SchemaError
+from dpsql.errors import NotPrivate, NotRegistered, ParameterError, SchemaError, UnknownName
 from dpsql.kernel.dataset import Dataset, find, registered, source
 from dpsql.kernel.plan import FEATURES, LABELLED, UNLABELLED, Plan, Sides
-from dpsql.kernel.readings import types_read
+from dpsql.kernel.rowtests import is_condition, row_test
 from dpsql.ledger import Ledger
 from dpsql.schema import Schema
 
@@ -31,12 +36,19 @@ from dpsql.schema import Schema
 def partner(engine: Engine, ledger: Ledger, dataset: Dataset, unlabelled: str) -> Dataset | None:
     """Return the other table that holds the unlabelled rows; None where they are told apart by a condition."""
     known = registered(ledger)
+    declared = dataset.schema.condition(unlabelled) is not None
     if unlabelled.lower() not in known:
-        if unlabelled and engine.table(unlabelled) is not None:
-            raise NotRegistered(unlabelled, (one.table for one in known.values()))
+        if not declared and not is_condition(unlabelled):
+            _refuse_unknown(engine, dataset, [one.table for one in known.values()], unlabelled)
         return None
+    if declared:
+        raise ParameterError(
+            "unlabelled",
+            allowed="a name that is not both a registered table and a declared condition",
+            given=unlabelled,
+        )
     other = find(engine, ledger, unlabelled)
-    if other.base.lower() == dataset.base.lower():
+    if other.id == dataset.id:
         raise ParameterError("unlabelled", allowed="another table, or a condition on rows", given=unlabelled)
     if other.schema.features != dataset.schema.features:
         raise SchemaError(
@@ -47,6 +59,15 @@ def partner(engine: Engine, ledger: Ledger, dataset: Dataset, unlabelled: str) -
     if _unit(other.schema) != _unit(dataset.schema):
         raise SchemaError(f'"{other.table}" protects {other.schema.unit}, "{dataset.table}" {dataset.schema.unit}.')
     return other
+
+
+def _refuse_unknown(engine: Engine, dataset: Dataset, tables: list[str], unlabelled: str) -> None:
+    """Say what a name is that is neither a registered table nor a declared condition; other texts are for later."""
+    if unlabelled and engine.table(unlabelled) is not None:
+        raise NotRegistered(unlabelled, tables)
+    if unlabelled.isidentifier():
+        known = [*tables, *(name for name, _ in dataset.schema.conditions)]
+        raise UnknownName("registered table or declared condition", unlabelled, known)
 
 
 def apart(dataset: Dataset, other: Dataset | None) -> bool:
@@ -94,6 +115,7 @@ def sources(engine: Engine, dataset: Dataset, other: Dataset | None, plan: Plan,
         return {}
     if plan.unit.labels:
         _check_features_apart(dataset, rows)
+        rows = replace(rows, every_label=True)
     if other is not None:
         labelled, unlabelled = rows, source(engine, other)
     else:
@@ -118,58 +140,22 @@ def _condition(engine: Engine, dataset: Dataset, rows: Source, plan: Plan) -> ex
                 allowed=f'a condition on "{schema.unit.column}", as labels may be missing on some rows of a unit only',
                 given=None,
             )
-        return exp.not_(exp.paren(known_label(rows, engine.vocabulary)))
-    info = engine.table(dataset.table)
-    read = types_read(info, schema) if info else {}
-    types = {name: kind for name, kind in read.items() if name in dataset.columns}
-    try:
-        found = total_condition(plan.unlabelled, engine.dialect, types=types, macros=engine.user_functions())
-    except NotTotal as problem:
-        raise ParameterError(
-            "unlabelled", allowed=f"a registered table or a condition on rows; it {problem}", given=plan.unlabelled
-        ) from None
-    if plan.unit.labels:
-        _check_label_alone(found, schema.label, plan.unlabelled)
-    spelled = {name.lower(): name for name in types}
-    named = {spelled[column.name.lower()] for column in found.find_all(exp.Column)}
-    if schema.unit.column is not None and not plan.unit.labels and named - {schema.unit.column}:
-        raise ParameterError(
-            "unlabelled",
-            allowed=f'a condition on "{schema.unit.column}" alone: all rows of a unit must be on one side',
-            given=plan.unlabelled,
-        )
-
-    def unfolded(node: exp.Expr) -> exp.Expr:
-        return rows.column(spelled[node.name.lower()]) if isinstance(node, exp.Column) else node
-
-    return exp.Coalesce(this=exp.paren(found.transform(unfolded)), expressions=[exp.false()])
+        return exp.not_(exp.paren(has_label(rows)))
+    return row_test(engine, dataset, rows, plan.unlabelled, labels=plan.unit.labels)
 
 
 def _check_features_apart(dataset: Dataset, rows: Source) -> None:
-    """Refuse a view whose features or rows follow from what its label is made of: they would tell a private label."""
-    label = {column.name.lower() for column in rows.column(dataset.schema.label).find_all(exp.Column)}
-    read = [rows.column(feature.name) for feature in dataset.schema.features]
+    """Refuse a view whose features, units or rows follow from what its label is made of: they would tell a label."""
+    schema = dataset.schema
+    label = {column.name.lower() for column in rows.column(schema.label).find_all(exp.Column)}
+    names = [*(feature.name for feature in schema.features), schema.unit.column, schema.partition, schema.batch]
+    read = [rows.column(name) for name in names if name is not None]
     read += [] if rows.where is None else [rows.where]
     if any(column.name.lower() in label for one in read for column in one.find_all(exp.Column)):
         raise NotPrivate(
             f'view "{dataset.table}" takes features or rows from its label, so they are not public.',
             hint="a view whose features and filter leave the label alone",
         )
-
-
-def _check_label_alone(condition: exp.Expr, label: str, given: str) -> None:
-    """Where labels are private and the rest is public, a side may depend on whether a row has a label, on nothing more.
-
-    A side that followed from a label's value would tell it: what is read on the unlabelled side gets no noise.
-    """
-    for column in condition.find_all(exp.Column):
-        tested = isinstance(column.parent, exp.Is) and isinstance(column.parent.expression, exp.Null)
-        if column.name.lower() == label.lower() and not tested:
-            raise ParameterError(
-                "unlabelled",
-                allowed=f'a condition that reads "{label}" only as IS NULL or IS NOT NULL: labels are private',
-                given=given,
-            )
 
 
 def _declares(one: Dataset, other: Dataset) -> bool:

@@ -10,7 +10,8 @@ from dpsql.errors import SchemaError
 def unfold(engine: Engine, info: TableInfo) -> tuple[TableInfo, RowView]:
     """Return a view's base table and what the view makes of its rows, or raise SchemaError with the reason."""
     base = _base(engine, info)
-    types = {column.name: column.type for column in base.columns}
+    # A collation can make a comparison fail, or two texts one: what it is on may be handed on and no more.
+    types = {column.name: "UNKNOWN" if column.collation else column.type for column in base.columns}
     macros = engine.user_functions()
     view = row_to_row(info.definition, engine.dialect, types=types, macros=macros)
     if view is None:
@@ -23,11 +24,14 @@ def unfold(engine: Engine, info: TableInfo) -> tuple[TableInfo, RowView]:
 
 
 def look_up(engine: Engine, schema: str | None, name: str, home: str) -> TableInfo | None:
-    """Return the table that a view in schema `home` means by a name: its own schema comes before the default one."""
+    """Return the table that a view in schema `home` means by a name: its own schema comes before the default one.
+
+    Schema and name stay apart: a table that is called "hr.people" is not table "people" of schema "hr".
+    """
     if schema:
-        return engine.table(name if schema == engine.home else f"{schema}.{name}")
-    own = engine.table(f"{home}.{name}") if home != engine.home else None
-    return own or engine.table(name)
+        return engine.table(name, schema=schema)
+    own = engine.table(name, schema=home)
+    return own or (engine.table(name, schema=engine.home) if home != engine.home else None)
 
 
 def _base(engine: Engine, info: TableInfo) -> TableInfo:

@@ -7,6 +7,7 @@ from dpsql.ledger.budget import Budget, Share
 from dpsql.ledger.charge import KINDS, NEIGHBOURS, Charge, measure
 from dpsql.ledger.entry import Entry
 from dpsql.ledger.ledger import Ledger
+from dpsql.ledger.limits import Limits, Standing, limit_details
 
 __all__ = [
     "KINDS",
@@ -16,10 +17,13 @@ __all__ = [
     "Charge",
     "Entry",
     "Ledger",
+    "Limits",
     "Share",
+    "Standing",
     "anchor_path",
     "format_delta",
     "format_epsilon",
+    "limit_details",
     "measure",
     "parse_delta",
     "parse_epsilon",

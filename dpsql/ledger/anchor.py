@@ -6,18 +6,23 @@ between, the database then agrees with one of the two. A charge is handed out on
 
 from __future__ import annotations
 
+import errno
 import json
 import os
-import tempfile
 import threading
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from dpsql.errors import DatabaseReadOnly
+from dpsql import jsontext
+from dpsql.errors import DatabaseError, DatabaseReadOnly, DiskFull, DpsqlError
 from dpsql.ledger.chain import Head
 
 _LOCKS: dict[Path, threading.RLock] = {}
 _LOCKS_GUARD = threading.Lock()
+#: What the system says where there is no room: a full disk, a full quota, a file at its size limit.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_LARGEST_MEGABYTES = 1
 
 
 @dataclass(frozen=True)
@@ -46,39 +51,71 @@ def lock_for(database: Path) -> threading.RLock:
 
 
 def read(path: Path) -> Receipt | None:
-    """Return the receipt, or None when there is none. Raises ValueError when it cannot be understood."""
+    """Return the receipt, or None when there is none. Raises ValueError when it cannot be understood.
+
+    Who may not read it is told that by DatabaseError: it says nothing of the ledger.
+    """
+    problem: DatabaseError
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = jsontext.parse(jsontext.read_file(path, megabytes=_LARGEST_MEGABYTES))
         pending = found["pending"]
         return Receipt(found["ledger_id"], Head(**found["head"]), Head(**pending) if pending else None)
     except FileNotFoundError:
         return None
+    except PermissionError:
+        problem = DatabaseError(
+            f'this account may not read the ledger\'s receipt "{path}", so nothing can be said of the ledger.',
+            hint="run as the account that owns the database file, or let it read the receipt",
+        )
     except (KeyError, TypeError, OSError) as error:
         raise ValueError(f"{path.name} is not a receipt") from error
+    raise problem
+
+
+def seen(path: Path | None) -> bytes | None:
+    """Return the receipt as it lies there, to tell whether it was replaced; None where there is none to be read."""
+    try:
+        return None if path is None else path.read_bytes()
+    except OSError:
+        return None
 
 
 def write(path: Path, receipt: Receipt) -> None:
     """Replace the receipt in one step, on disk when this returns, readable by its owner alone.
 
-    Raises DatabaseReadOnly when the folder cannot be written.
+    The new one is made beside it, always under the same name: what a killed process left there goes with the next.
+    Raises DiskFull or DatabaseReadOnly when it cannot be written.
     """
-    text = json.dumps(asdict(receipt), indent=2) + "\n"
+    coming = path.with_name(f"{path.name}.new")
     try:
-        handle, name = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)  # mode 0600
+        with suppress(FileNotFoundError):
+            coming.unlink()
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(name, path)
+            _write_through(coming, json.dumps(asdict(receipt), indent=2) + "\n")
+            os.replace(coming, path)
         except OSError:
-            os.unlink(name)
+            with suppress(OSError):
+                coming.unlink()
             raise
         _sync_folder(path.parent)
     except OSError as error:
-        raise DatabaseReadOnly(
-            f'the ledger\'s receipt "{path}" cannot be written.', hint="make the database's folder writable"
-        ) from error
+        raise _refusal(path, error) from error
+
+
+def _write_through(path: Path, text: str) -> None:
+    """Write a new file, on disk when this returns, that its owner alone can read."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _refusal(path: Path, error: OSError) -> DpsqlError:
+    said = f'the ledger\'s receipt "{path}" cannot be written'
+    if error.errno in _FULL:
+        return DiskFull(f"{said}: there is no room left on the disk.", hint="make room, then try again")
+    return DatabaseReadOnly(f"{said}.", hint="make the database's folder writable")
 
 
 def findings(path: Path, ledger_id: str, head: Head) -> list[str]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 
 from dpsql.engines.base import Transaction
-from dpsql.ledger.amount import NANO, format_delta, format_epsilon
+from dpsql.ledger import limits
+from dpsql.ledger.amount import NANO, format_delta, format_epsilon, parse_epsilon
+from dpsql.ledger.chain import parsed
+from dpsql.ledger.limits import Standing
 from dpsql.mechanisms.concentrated import smallest_epsilon
 
 
@@ -46,7 +48,8 @@ class Share:
 class Budget:
     """A dataset's budget of one kind, in nano-epsilon. `spent` is `whole` plus the largest scope's spending.
 
-    The amounts of kind "approximate" are nano-rho; `delta` is then the one for which the owner declared the cap.
+    The amounts of kind "approximate" are nano-rho; `declared` nano-epsilon and `delta` are then what the owner declared
+    the cap for. `standing` is the dataset's, whatever the kind: its limits and its unfinished runs.
 
     >>> budget = Budget("adult", "adult", "pure", cap=2_000_000_000, whole=0, spent=500_000_000)
     >>> budget.left_text
@@ -62,6 +65,13 @@ class Budget:
     analysts: tuple[Share, ...] = ()
     scopes: tuple[Share, ...] = ()
     delta: Decimal | None = None
+    declared: int | None = None
+    standing: Standing = field(default_factory=Standing)
+
+    @property
+    def least_charge(self) -> int:
+        """Return the least charge of a run against this budget, in its own measure."""
+        return self.standing.limits.least_charge(self.cap, self.declared)
 
     @property
     def left(self) -> int | None:
@@ -135,6 +145,7 @@ def read(transaction: Transaction, dataset: str, kind: str) -> Budget | None:
     if not found:
         return None
     row = found[0]
+    declared = _declared(transaction, dataset) if kind == "approximate" else {}
     return Budget(
         dataset,
         row["table_name"],
@@ -144,15 +155,16 @@ def read(transaction: Transaction, dataset: str, kind: str) -> Budget | None:
         spent=row["spent"],
         analysts=tuple(Share(**share) for share in transaction.rows(_ANALYSTS, (dataset, kind))),
         scopes=tuple(Share(**share) for share in transaction.rows(_SCOPES, (dataset, kind))),
-        delta=_declared_delta(transaction, dataset) if kind == "approximate" else None,
+        delta=Decimal(declared["delta"]) if "delta" in declared else None,
+        declared=parse_epsilon(declared["epsilon"]) if "epsilon" in declared else None,
+        standing=limits.read(transaction, dataset),
     )
 
 
-def _declared_delta(transaction: Transaction, dataset: str) -> Decimal | None:
-    """Return the delta of the owner's last cap of kind "approximate"."""
+def _declared(transaction: Transaction, dataset: str) -> dict[str, str]:
+    """Return the epsilon and the delta of the owner's last cap of kind "approximate"."""
     rows = transaction.rows(_DETAILS, (dataset,))
-    delta = json.loads(rows[0]["details"]).get("delta") if rows else None
-    return None if delta is None else Decimal(delta)
+    return dict(parsed(rows[0]["details"])) if rows else {}
 
 
 _BUDGET = "SELECT table_name, cap, whole, spent FROM dpsql.budget WHERE dataset = ? AND kind = ?"

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
+from typing import Any
 
+from sqlglot import exp
+
+from dpsql import jsontext
 from dpsql.engines.base import Transaction
-
-EVENTS = ("register", "cap", "reserve", "release", "lost", "anchor")
+from dpsql.errors import LedgerBroken
 
 
 @dataclass(frozen=True)
@@ -80,9 +83,23 @@ def link(event: Event, previous: Head) -> Event:
     return replace(placed, hash=hash_of(placed))
 
 
-def read(transaction: Transaction) -> list[Event]:
-    """Return all events in order. One scan of `dpsql.entry`."""
-    return [Event(**row) for row in transaction.rows(_READ)]
+def read(transaction: Transaction, equal: Mapping[str, object] | None = None, *, after: int = 0) -> list[Event]:
+    """Return the events behind a place in the chain whose columns have the given values, in order. One scan."""
+    equal = equal or {}
+    conditions: list[exp.Expr] = [exp.column(name).eq(exp.Placeholder()) for name in equal]
+    behind = exp.GT(this=exp.column("sequence"), expression=exp.Placeholder())
+    query = exp.select(*(field.name for field in fields(Event))).from_(exp.table_("entry", db="dpsql"))
+    query = query.where(behind, *conditions).order_by("sequence")
+    return [Event(**row) for row in transaction.rows(query.sql(), (after, *equal.values()))]
+
+
+def parsed(text: str) -> Any:
+    """Return what a column of JSON holds; raise LedgerBroken where somebody made it unreadable."""
+    try:
+        return jsontext.parse(text)
+    except ValueError:
+        broken = LedgerBroken(["an event's plan or details cannot be read: it was changed after it was written."])
+    raise broken
 
 
 def store(transaction: Transaction, event: Event) -> None:
@@ -90,21 +107,23 @@ def store(transaction: Transaction, event: Event) -> None:
     transaction.run(_STORE, tuple(vars(event).values()))
 
 
-def findings(ledger_id: str, events: Sequence[Event]) -> list[str]:
+def findings(ledger_id: str, events: Sequence[Event], known: Head | None = None) -> list[str]:
     """Return one sentence for each place where the chain does not hold (none when it does).
+
+    With a `known` head, up to which the chain was checked before, the events are those behind it.
 
     >>> first = link(Event(0, "anchor", 0, who="ann"), Head(0, genesis("x")))
     >>> findings("x", [first]), findings("x", [replace(first, who="eve")])
     ([], ['event 1 was changed after it was written.'])
     """
-    return list(_breaks(ledger_id, events))
+    return list(_breaks(known or Head(0, genesis(ledger_id)), events))
 
 
-def _breaks(ledger_id: str, events: Sequence[Event]) -> Iterator[str]:
-    if events and events[0].sequence != 1:
+def _breaks(known: Head, events: Sequence[Event]) -> Iterator[str]:
+    if events and events[0].sequence != known.sequence + 1:
         yield f"events before {events[0].sequence} are missing."
-    elif events and events[0].previous_hash != genesis(ledger_id):
-        yield "event 1 belongs to another ledger."
+    elif events and events[0].previous_hash != known.hash:
+        yield f"event {events[0].sequence} belongs to another ledger."
     for before, after in pairwise(events):
         if after.sequence != before.sequence + 1:
             yield f"there is a gap between events {before.sequence} and {after.sequence}."
@@ -115,12 +134,6 @@ def _breaks(ledger_id: str, events: Sequence[Event]) -> Iterator[str]:
             yield f"event {event.sequence} was changed after it was written."
 
 
-_READ = """
-SELECT sequence, event, entry_id, request_id, dataset, table_name, kind, scope, method, plan, neighbours,
-       unit, nano_epsilon, cap, analyst, digest, details, who, recorded_at, previous_hash, hash
-FROM dpsql.entry
-ORDER BY sequence
-"""
 _STORE = """
 INSERT INTO dpsql.entry (sequence, event, entry_id, request_id, dataset, table_name, kind, scope, method,
     plan, neighbours, unit, nano_epsilon, cap, analyst, digest, details, who, recorded_at, previous_hash,

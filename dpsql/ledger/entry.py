@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from dpsql.ledger.amount import format_epsilon
-from dpsql.ledger.chain import Event
+from dpsql.ledger.chain import Event, parsed
 from dpsql.ledger.charge import Charge
 
 _STATES = {"release": "released", "lost": "lost"}
@@ -55,6 +54,29 @@ class Entry:
         return format_epsilon(self.nano_epsilon)
 
 
+@dataclass(frozen=True)
+class Registration:
+    """What an owner registers. `fold` says that scopes mean other rows from now on.
+
+    All that was charged on any of them then counts for every row.
+    """
+
+    dataset: str
+    table: str
+    details: Mapping[str, Any] = field(hash=False)
+    replace: bool = False
+    fold: bool = False
+
+    def stored(self) -> dict[str, Any]:
+        """Return what the entry stores."""
+        return {**self.details, "folded": True} if self.fold else dict(self.details)
+
+
+def folds_scopes(event: Event) -> bool:
+    """Whether an event counts what was charged on scopes for every row."""
+    return event.event == "register" and parsed(event.details).get("folded") is True
+
+
 def fold(events: Iterable[Event]) -> list[Entry]:
     """Return one entry per opening event, in order, each with the state its last event left it in."""
     opened: dict[int, list[Event]] = {}
@@ -80,14 +102,14 @@ def entry_of(group: list[Event], *, fresh: bool = False) -> Entry:
         request_id=first.request_id,
         scope=first.scope,
         method=first.method,
-        plan=json.loads(first.plan),
+        plan=parsed(first.plan),
         neighbours=first.neighbours,
         unit=first.unit,
         nano_epsilon=first.nano_epsilon,
         cap=first.cap,
         analyst=first.analyst,
         digest=last.digest,
-        details=json.loads(last.details),
+        details=parsed(last.details),
         fresh=fresh,
     )
 

@@ -10,18 +10,19 @@ from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from dpsql import sqlfiles
-from dpsql.engines.base import Conflict, Engine, Transaction
-from dpsql.errors import DatabaseLocked, LedgerBroken, NotRegistered, ParameterError
-from dpsql.ledger import anchor, block, owner
+from dpsql.engines.base import Engine, Transaction
+from dpsql.errors import DatabaseLocked, LedgerBroken, NotRegistered, ParameterError, TableChanged
+from dpsql.ledger import anchor, block, chain, owner
 from dpsql.ledger import budget as budgets
 from dpsql.ledger.block import Block
 from dpsql.ledger.budget import Budget
 from dpsql.ledger.chain import Event
 from dpsql.ledger.charge import Charge, canonical_json, check_text
-from dpsql.ledger.entry import Entry, differences, entry_of, event_of, fold
+from dpsql.ledger.entry import Entry, Registration, differences, entry_of, event_of, fold
+from dpsql.ledger.limits import limit_details
 from dpsql.ledger.spend import spend
+from dpsql.ledger.waiting import PATIENCE, wait_in_turn
 
-TRIES = 50
 _Result = TypeVar("_Result")
 
 
@@ -31,13 +32,15 @@ class Ledger:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.receipt_path = anchor.anchor_path(engine.path) if engine.path else None
+        self.patience = PATIENCE
         self._lock = anchor.lock_for(engine.path) if engine.path else threading.RLock()
+        self._memory = block.Memory()
 
     # The owner's acts.
 
     def install(self) -> None:
         """Create the ledger's tables from `sql/ledger.sql`, unless they are there."""
-        self._retry(self._install)
+        self._in_turn(self._install)
 
     def register(
         self,
@@ -54,11 +57,27 @@ class Ledger:
 
         `cap_nano` None is no cap: for public data alone, and never for a dataset that has had one.
         """
+        registration = Registration(dataset, table, details, replace=replace)
+        return self.register_as(lambda into: registration, cap_nano, who, kind=kind)
+
+    def register_as(
+        self, decide: Callable[[Block], Registration], cap_nano: int | None, who: str, *, kind: str = "pure"
+    ) -> Entry:
+        """Give a budget to what `decide` says inside the block, after all others who register at the same time.
+
+        `decide` is asked anew when another writer was faster.
+        """
         self.install()
-        event = Event(0, "register", 0, dataset=check_text("dataset", dataset), kind=kind, cap=cap_nano,
-                      table_name=check_text("table", table), who=check_text("who", who),
-                      details=canonical_json("details", details))  # fmt: skip
-        return self.write(lambda into: owner.register(into, event, replace=replace))
+        check_text("who", who)
+
+        def register(into: Block) -> Entry:
+            made = decide(into)
+            event = Event(0, "register", 0, dataset=check_text("dataset", made.dataset), kind=kind, cap=cap_nano,
+                          table_name=check_text("table", made.table), who=who,
+                          details=canonical_json("details", made.stored()))  # fmt: skip
+            return owner.register(into, event, replace=made.replace)
+
+        return self.write(register)
 
     def set_cap(
         self,
@@ -81,6 +100,24 @@ class Ledger:
                       details=canonical_json("details", details or {}))  # fmt: skip
         return self.write(lambda into: owner.set_cap(into, event))
 
+    def set_limits(
+        self, dataset: str, who: str, *, lost_runs: object | None = None, least_epsilon: object | None = None
+    ) -> Entry:
+        """Set how many of a dataset's runs may stay unfinished, the least charge of a run, or both."""
+        self._require_installed(dataset)
+        details = limit_details(lost_runs, least_epsilon)
+        if not details:
+            raise ParameterError("limits", allowed="lost_runs, least_epsilon or both", given=None)
+        event = Event(0, "limit", 0, dataset=dataset, who=check_text("who", who),
+                      details=canonical_json("details", details))  # fmt: skip
+        return self.write(lambda into: owner.set_limits(into, event))
+
+    def accept_runs(self, dataset: str, who: str) -> Entry:
+        """Accept a dataset's unfinished runs, so that they count no longer: the owner has looked into them."""
+        self._require_installed(dataset)
+        event = Event(0, "accept", 0, dataset=dataset, who=check_text("who", who))
+        return self.write(lambda into: owner.accept_runs(into, event))
+
     def accept(self, who: str) -> Entry:
         """Take the chain as it stands for the truth: rebuild the sums, write a new receipt, record the act.
 
@@ -89,7 +126,7 @@ class Ledger:
         """
         check_text("who", who)
         self.install()
-        return self._retry(lambda: owner.accept(self.engine, self._lock, who))
+        return self._in_turn(lambda: owner.accept(self.engine, self._lock, who))
 
     # A run: reserve, then query, then release or lost.
 
@@ -98,14 +135,25 @@ class Ledger:
 
         The entry is `fresh` when this call made the charge. A repeated request id with the same content
         returns the stored entry, charges nothing, and is not fresh: hand out its release, run nothing.
-        Raises BudgetExceeded, NotRegistered, LedgerBroken, ParameterError; then nothing has changed.
+        Raises BudgetExceeded, ChargeTooSmall, RunsUnfinished, NotRegistered, LedgerBroken or ParameterError; then
+        nothing has changed.
         """
         return self.reserve_all([charge])[0]
 
-    def reserve_all(self, charges: Sequence[Charge]) -> list[Entry]:
-        """Make several charges in one step, all of them or none; each is as `reserve` makes it."""
+    def reserve_all(self, charges: Sequence[Charge], registered: Mapping[str, int] | None = None) -> list[Entry]:
+        """Make several charges in one step, all of them or none; each is as `reserve` makes it.
+
+        `registered` names the registration entry that each dataset was read from. Raises TableChanged where the owner
+        registered one anew since: a scope may mean other rows by now.
+        """
         self._require_installed(charges[0].table)
-        return self.write(lambda into: [_reserve(into, charge) for charge in charges])
+
+        def reserve(into: Block) -> list[Entry]:
+            for dataset, entry_id in (registered or {}).items():
+                _check_registration(into, dataset, entry_id)
+            return [_reserve(into, charge) for charge in charges]
+
+        return self.write(reserve)
 
     def release(self, entry: Entry, digest: str, transaction: Transaction) -> Entry:
         """Mark an entry released, in a block of `transaction()` or `write`, with what it releases."""
@@ -122,29 +170,31 @@ class Ledger:
 
     def transaction(self) -> AbstractContextManager[Block]:
         """Open a block: a transaction on a sound ledger whose events get a receipt. Conflict may end it."""
-        return block.sound_block(self.engine, self._lock)
+        return block.sound_block(self.engine, self._lock, self._memory)
 
     def write(self, work: Callable[[Block], _Result]) -> _Result:
-        """Do `work` in a block, anew while other writers are faster (at most `TRIES` times)."""
+        """Do `work` in a block, anew while other writers are faster: as long as the ledger moves."""
 
         def attempt() -> _Result:
             with self.transaction() as into:
                 return work(into)
 
-        return self._retry(attempt)
+        return self._in_turn(attempt)
 
     # Looking, which changes nothing.
 
     def find_request(self, request_id: str) -> Entry | None:
         """Return the entry of a request, or None."""
-        return next((entry for entry in self.entries() if entry.request_id == request_id), None)
+        return self._look(lambda found: _entry_of_request(found, request_id))
 
     def entries(self, dataset: str | None = None, *, who: str | None = None, event: str | None = None) -> list[Entry]:
         """Return entries in order, each with its state: all, or those of a dataset, a person, an event."""
+        wanted = {"dataset": dataset, "event": None if event == "reserve" else event}  # a charge has further events
+        known = {name: value for name, value in wanted.items() if value is not None}
         return [
             entry
-            for entry in fold(self._look(lambda found: found.events) or [])
-            if dataset in (None, entry.dataset) and who in (None, entry.who) and event in (None, entry.event)
+            for entry in fold(self._look(lambda found: chain.read(found, known)) or [])
+            if who in (None, entry.who) and event in (None, entry.event)
         ]
 
     def budget(self, dataset: str, kind: str = "pure") -> Budget:
@@ -166,26 +216,39 @@ class Ledger:
 
     def verify(self) -> list[str]:
         """Return one sentence for each thing that does not hold in chain, sums or receipt; [] is good."""
+        deadline = time.monotonic() + self.patience
         with self._lock:
-            try:
-                found = self._look(lambda into: block.findings(into, self.receipt_path))
-            except LedgerBroken as broken:
-                return broken.findings
-            return self._receipt_without_ledger() if found is None else found
+            while True:
+                before = anchor.seen(self.receipt_path)
+                found = self._findings()
+                # A receipt that was replaced in between belongs to another state than the one that was read.
+                if not found or anchor.seen(self.receipt_path) == before or time.monotonic() > deadline:
+                    return found
 
     # Inside.
 
-    def _look(self, read: Callable[[Block], _Result]) -> _Result | None:
-        with self.engine.transaction() as transaction:
-            return read(block.load(transaction)) if _installed(transaction) else None
+    def _findings(self) -> list[str]:
+        try:
+            found = self._look(lambda into: block.findings(into, block.check_all(into), self.receipt_path))
+        except LedgerBroken as broken:
+            return broken.findings
+        return self._receipt_without_ledger() if found is None else found
 
-    def _retry(self, attempt: Callable[[], _Result]) -> _Result:
-        for tries in range(TRIES):
-            try:
-                return attempt()
-            except Conflict:
-                time.sleep((1 + secrets.randbelow(1000)) * 1e-6 * min(2**tries, 50))
-        raise DatabaseLocked(f"other writers were faster {TRIES} times in a row.", hint="try again")
+    def _look(self, read: Callable[[Transaction], _Result]) -> _Result | None:
+        """Read from one state of the ledger: what one statement sees, the next one sees too."""
+        with self.engine.snapshot() as transaction:
+            return read(transaction) if _installed(transaction) else None
+
+    def _in_turn(self, attempt: Callable[[], _Result]) -> _Result:
+        return wait_in_turn(attempt, turn=self._turn, patience=self.patience)
+
+    def _turn(self) -> object:
+        """Return how many writers have had their turn; None where that cannot be told now."""
+        try:
+            rows = self._look(lambda found: found.rows("SELECT turn FROM dpsql.chain"))
+        except DatabaseLocked:
+            return None
+        return rows[0]["turn"] if rows else None
 
     def _install(self) -> None:
         with self._lock, self.engine.transaction() as transaction:
@@ -193,7 +256,7 @@ class Ledger:
                 return
             for statement in _statements(sqlfiles.read("ledger.sql")):
                 transaction.run(statement)
-            transaction.run("INSERT INTO dpsql.chain VALUES (?, ?)", (secrets.token_hex(16), block.now()))
+            transaction.run("INSERT INTO dpsql.chain VALUES (?, ?, 0)", (secrets.token_hex(16), block.now()))
 
     def _require_installed(self, table: str) -> None:
         with self.engine.transaction() as transaction:
@@ -207,9 +270,14 @@ class Ledger:
         return ["there is a receipt, but no ledger in the database."] if there else []
 
 
+def _check_registration(into: Block, dataset: str, entry_id: int) -> None:
+    runs = into.state.books.runs.get(dataset)
+    if runs is not None and runs.registered != entry_id:
+        raise TableChanged("the table was registered anew while the run was planned.", hint="ask again")
+
+
 def _reserve(into: Block, charge: Charge) -> Entry:
-    earlier = next((event for event in into.events if event.request_id == charge.request_id), None)
-    if earlier is not None:
+    for earlier in chain.read(into, {"request_id": charge.request_id}):
         changed = differences(earlier, charge)
         if changed:
             raise ParameterError(
@@ -220,6 +288,11 @@ def _reserve(into: Block, charge: Charge) -> Entry:
         return entry_of(into.about(earlier.entry_id))
     spend(into, charge)
     return entry_of([into.append(event_of(charge))], fresh=True)
+
+
+def _entry_of_request(transaction: Transaction, request_id: str) -> Entry | None:
+    opened = chain.read(transaction, {"request_id": request_id})
+    return entry_of(chain.read(transaction, {"entry_id": opened[0].entry_id})) if opened else None
 
 
 def _close(into: Block, entry: Entry, event: str, *, digest: str = "", details: str = "{}") -> Entry:

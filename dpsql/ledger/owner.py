@@ -1,4 +1,7 @@
-"""The owner's acts: registering a dataset, setting caps, accepting a restored ledger. Each is an entry."""
+"""The owner's acts: registering a dataset, setting caps and limits, accepting unfinished runs or a restored ledger.
+
+Each is an entry.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,14 @@ from typing import Any
 
 from dpsql.engines.base import Engine
 from dpsql.errors import LedgerBroken, NotRegistered, ParameterError
-from dpsql.ledger import anchor, chain, sums
+from dpsql.ledger import anchor, limits, sums
 from dpsql.ledger import block as blocks
 from dpsql.ledger.amount import MOST
 from dpsql.ledger.anchor import Receipt
 from dpsql.ledger.block import Block
 from dpsql.ledger.chain import Event
 from dpsql.ledger.charge import canonical_json, check_kind
-from dpsql.ledger.entry import Entry, entry_of
+from dpsql.ledger.entry import Entry, entry_of, folds_scopes
 from dpsql.ledger.spend import OPEN_ANALYST
 
 
@@ -38,6 +41,9 @@ def register(into: Block, event: Event, *, replace: bool) -> Entry:
     if before and before["cap"] is not None:
         _require_cap(event.cap)
     into.run("UPDATE dpsql.budget SET table_name = ? WHERE dataset = ?", (event.table_name, event.dataset))
+    if folds_scopes(event):
+        into.run("UPDATE dpsql.budget SET whole = spent WHERE dataset = ?", (event.dataset,))
+        into.run("DELETE FROM dpsql.scope_budget WHERE dataset = ?", (event.dataset,))
     _put_cap(into, event, known=before is not None)
     return entry_of([into.append(event)])
 
@@ -61,6 +67,28 @@ def set_cap(into: Block, event: Event) -> Entry:
     return entry_of([into.append(event)])
 
 
+def set_limits(into: Block, event: Event) -> Entry:
+    """Change a dataset's least charge, or how many of its runs may stay unfinished."""
+    return entry_of([into.append(_of_dataset(into, event))])
+
+
+def accept_runs(into: Block, event: Event) -> Entry:
+    """Accept a dataset's unfinished runs: they count no longer, and the act says how many they were."""
+    standing = limits.read(into, event.dataset)
+    details = {"lost": standing.lost, "reserved": standing.reserved}
+    event = dataclasses.replace(event, details=canonical_json("details", details))
+    return entry_of([into.append(_of_dataset(into, event))])
+
+
+def _of_dataset(into: Block, event: Event) -> Event:
+    """Return an event about a dataset with the table that it has now; raise NotRegistered where there is none."""
+    rows = into.rows("SELECT dataset, table_name FROM dpsql.budget")
+    table = next((row["table_name"] for row in rows if row["dataset"] == event.dataset), None)
+    if table is None:
+        raise NotRegistered(event.dataset, [row["dataset"] for row in rows])
+    return dataclasses.replace(event, table_name=table)
+
+
 def accept(engine: Engine, lock: threading.RLock, who: str) -> Entry:
     """Append an 'anchor' event to a sound chain, make the sums follow it, and write a new receipt.
 
@@ -70,12 +98,13 @@ def accept(engine: Engine, lock: threading.RLock, who: str) -> Entry:
     with lock:
         path = anchor.anchor_path(engine.path) if engine.path else None
         with engine.transaction() as transaction:
-            block = blocks.queue(transaction)
-            broken = chain.findings(block.ledger_id, block.events)
-            if broken:
-                raise LedgerBroken(broken, hint="restore a copy whose chain holds, then accept it")
-            details = {"findings": blocks.findings(block, path), "receipt": _old_receipt(path)}
-            sums.rebuild(transaction, block.events)
+            blocks.queue(transaction)
+            state = blocks.check_all(transaction)
+            if state.broken:
+                raise LedgerBroken(state.broken, hint="restore a copy whose chain holds, then accept it")
+            details = {"findings": blocks.findings(transaction, state, path), "receipt": _old_receipt(path)}
+            sums.rebuild(transaction, state.books.accounts)
+            block = Block(transaction, state)
             event = Event(0, "anchor", 0, who=who, details=canonical_json("details", details))
             entry = entry_of([block.append(event)])
         if path:

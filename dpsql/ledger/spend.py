@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 
 from dpsql.engines.base import Transaction
-from dpsql.errors import BudgetExceeded, NotRegistered, ParameterError
+from dpsql.errors import BudgetExceeded, ChargeTooSmall, NotRegistered, ParameterError, RunsUnfinished
 from dpsql.ledger import budget as budgets
 from dpsql.ledger.amount import format_epsilon
 from dpsql.ledger.budget import Budget
@@ -19,9 +19,11 @@ from dpsql.ledger.charge import Charge, scope_column
 def spend(transaction: Transaction, charge: Charge) -> None:
     """Add a charge to the dataset's row, its scope's and its analyst's, or raise so that the block undoes it.
 
-    Raises NotRegistered, BudgetExceeded, or ParameterError when the charge does not fit the dataset.
+    Raises NotRegistered, BudgetExceeded, ChargeTooSmall, RunsUnfinished, or ParameterError when the charge does not fit
+    the dataset.
     """
     before = _budget_for(transaction, charge)
+    _check_limits(charge, before)
     if charge.scope:
         _check_partition(charge, before)
         changed = _spend_scope(transaction, charge)
@@ -58,6 +60,24 @@ def _budget_for(transaction: Transaction, charge: Charge) -> Budget:
     if found.table.casefold() != charge.table.casefold():
         raise ParameterError("table", allowed=f'"{found.table}", the table of its dataset', given=charge.table)
     return found
+
+
+def _check_limits(charge: Charge, before: Budget) -> None:
+    """Refuse a charge below the least one, and any charge while too many runs are unfinished.
+
+    The counts are right however many runs start at once: writers of the ledger queue, and each reads after those before
+    it. Public data, which has no cap, has nothing that a failure could tell.
+    """
+    if before.cap is None:
+        return
+    if charge.nano_epsilon < before.least_charge:
+        least = format_epsilon(before.least_charge)
+        raise ChargeTooSmall(charge.table, needed=charge.epsilon, least=least, measure=charge.measure)
+    standing = before.standing
+    if standing.waits:
+        hint = f"let runs under way end; then, as owner: dpsql ledger accept --table {shlex.quote(charge.table)}"
+        limit = standing.limits.lost_runs
+        raise RunsUnfinished(charge.table, lost=standing.lost, reserved=standing.reserved, limit=limit, hint=hint)
 
 
 def _check_partition(charge: Charge, before: Budget) -> None:

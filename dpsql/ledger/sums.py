@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from dpsql.engines.base import Transaction
-from dpsql.ledger.amount import format_epsilon
-from dpsql.ledger.chain import Event
+from dpsql.ledger.amount import format_epsilon, parse_epsilon
+from dpsql.ledger.chain import Event, parsed
+from dpsql.ledger.entry import folds_scopes
+from dpsql.ledger.limits import Limits
 
 
 @dataclass
@@ -16,6 +19,7 @@ class Account:
 
     table: str
     cap: int | None
+    declared: int | None = None
     whole: int = 0
     scopes: dict[str, int] = field(default_factory=dict)
     analysts: dict[str, int] = field(default_factory=dict)
@@ -30,20 +34,55 @@ class Account:
 Accounts = dict[tuple[str, str], Account]
 
 
-def replay(events: Iterable[Event]) -> tuple[Accounts, list[str]]:
-    """Return what the events add up to, and one sentence for each charge that passed its cap."""
-    accounts: Accounts = {}
-    findings: list[str] = []
-    for event in events:
+@dataclass
+class Runs:
+    """What the events say of one dataset's runs: its limits, the entries that are unfinished, its last registration."""
+
+    registered: int = 0
+    limits: Limits = field(default_factory=Limits)
+    unfinished: set[int] = field(default_factory=set)
+
+
+@dataclass
+class Replay:
+    """What the events so far add up to; `take` adds one."""
+
+    accounts: Accounts = field(default_factory=dict)
+    runs: dict[str, Runs] = field(default_factory=dict)
+
+    def take(self, event: Event) -> list[str]:
+        """Add an event, and return one sentence for each rule that it breaks."""
+        found: list[str] = []
+        runs = self.runs.setdefault(event.dataset, Runs())
+        if event.event in ("register", "limit"):
+            runs.limits = runs.limits.changed(parsed(event.details))
         if event.event == "register":
-            for (dataset, _), account in accounts.items():
+            runs.registered = event.entry_id
+            for (dataset, _), account in self.accounts.items():
                 if dataset == event.dataset:
                     account.table = event.table_name
+                    if folds_scopes(event):
+                        account.whole, account.scopes = account.spent, {}
         if event.event in ("register", "cap"):
-            _set_cap(accounts, event)
+            _set_cap(self.accounts, event)
         elif event.event == "reserve":
-            findings += _spend(accounts, event)
-    return accounts, findings
+            found = _passed_limits(self.accounts, runs, event) + _spend(self.accounts, event)
+            runs.unfinished.add(event.entry_id)
+        elif event.event == "release":
+            runs.unfinished.discard(event.entry_id)
+        elif event.event == "accept":
+            runs.unfinished.clear()
+        return found
+
+
+def replay(events: Iterable[Event], before: Replay | None = None) -> tuple[Replay, list[str]]:
+    """Return what the events add up to, with those `before` them, and one sentence for each that broke a rule.
+
+    A charge breaks a rule when it passes its cap or its limits. `before` itself stays as it is.
+    """
+    so_far = Replay() if before is None else copy.deepcopy(before)
+    findings = [sentence for event in events for sentence in so_far.take(event)]
+    return so_far, findings
 
 
 def _set_cap(accounts: Accounts, event: Event) -> None:
@@ -51,8 +90,21 @@ def _set_cap(accounts: Accounts, event: Event) -> None:
     if event.analyst:
         account.analyst_caps[event.analyst] = event.cap
         account.analysts.setdefault(event.analyst, 0)
-    else:
-        account.cap = event.cap
+        return
+    account.cap = event.cap
+    if event.kind == "approximate":
+        epsilon = parsed(event.details).get("epsilon")
+        account.declared = None if epsilon is None else parse_epsilon(epsilon)
+
+
+def _passed_limits(accounts: Accounts, runs: Runs, event: Event) -> list[str]:
+    """Say whether a charge was too small, or was made while the dataset waited for its owner."""
+    account = accounts.get((event.dataset, event.kind))
+    if account is None or account.cap is None:
+        return []
+    small = event.nano_epsilon < runs.limits.least_charge(account.cap, account.declared)
+    early = len(runs.unfinished) >= runs.limits.lost_runs
+    return [f"event {event.sequence} passes the limits that held then."] if small or early else []
 
 
 def _spend(accounts: Accounts, event: Event) -> list[str]:
@@ -97,9 +149,9 @@ def stored_rows(transaction: Transaction) -> Rows:
     return rows
 
 
-def findings(transaction: Transaction, events: Iterable[Event]) -> list[str]:
-    """Return one sentence for each budget row that the events do not bear out, and each cap passed."""
-    accounts, found = replay(events)
+def findings(transaction: Transaction, accounts: Accounts) -> list[str]:
+    """Return one sentence for each budget row that the events do not bear out."""
+    found: list[str] = []
     wanted, stored = expected_rows(accounts), stored_rows(transaction)
     for name in wanted:
         for key in sorted(wanted[name].keys() | stored[name].keys()):
@@ -108,9 +160,9 @@ def findings(transaction: Transaction, events: Iterable[Event]) -> list[str]:
     return found
 
 
-def rebuild(transaction: Transaction, events: Iterable[Event]) -> None:
+def rebuild(transaction: Transaction, accounts: Accounts) -> None:
     """Write the budget rows anew from the events: the chain is the truth, the rows are its sums."""
-    rows = expected_rows(replay(events)[0])
+    rows = expected_rows(accounts)
     for name, (delete, insert) in _REBUILD.items():
         transaction.run(delete)
         for key, values in rows[name].items():

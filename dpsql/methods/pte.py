@@ -20,8 +20,9 @@ Where we differ, and why:
 - Depth is public: from the number of labelled rows and the noise for the first trees, from the number of unlabelled
   rows for the others.
 
-Proof: splits, sizes and pseudo-labels read features alone, which neighbours share; `leaf_counts` with the sensitivity
-of a changed label costs epsilon.
+Proof: splits, sizes and pseudo-labels read features, and which labels are NULL: both are public, and neighbours share
+them. A label that is none of the classes counts as the first of them, so that no label moves a row between the sides or
+out of the counts (`kernel/sides.py`); `leaf_counts` with the sensitivity of a changed label costs epsilon.
 """
 
 from __future__ import annotations

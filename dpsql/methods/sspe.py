@@ -15,7 +15,7 @@ with noise. Neighbours differ in one label.
 Where we differ, and why:
 
 - "Epsilon each" in setting I holds only if nobody is on both sides. Within one table the side is a condition on the row
-  (by default: it has no label), at unit level on the unit alone; for two tables the owner declares it, or each
+  (by default: its label is NULL), at unit level on the unit alone; for two tables the owner declares it, or each
   side gets half and the epsilons add up. See `kernel/sides.py`.
 - A changed label moves two counts: the noise of setting II has scale 2/epsilon, not the paper's 1/epsilon. It is
   charged to a budget of its own kind, "label", that never mixes with the budget of rows.
@@ -24,7 +24,8 @@ Where we differ, and why:
 
 Proof: setting I: `choose` on the unlabelled side adds up to epsilon, `size` and `leaf_counts` on the labelled side add
 up to epsilon, and a unit is on one side (otherwise the costs add). Setting II: splits read features alone, which
-neighbours share; `leaf_counts` with the sensitivity of a changed label costs epsilon.
+neighbours share, and which rows have a label, which is public: the same cells of both are NULL, and a row counts
+whatever else its label says (`kernel/sides.py`). `leaf_counts` with the sensitivity of a changed label costs epsilon.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from dpsql.trees.voting import VotingForest
 #: The rows a leaf of true medians should have: the paper splits nodes of more than 10, whose halves hold 5. Deeper
 #: trees lost up to 8 points (pendigits, epsilon 2), where private medians gain by depth.
 FEWEST = 5.0
-UNLABELLED = Text("registered table of unlabelled rows, or a condition for rows of this one [rows without a label]")
+UNLABELLED = Text("table of unlabelled rows, or a condition (its text or declared name) [rows without a label]")
 
 
 class Sspe:

@@ -15,8 +15,9 @@ Steps:
 Labels alone are private: it needs a dataset whose features the owner declared public, and is charged as "label"
 privacy, with the noise of a changed label (it moves two counts of each tree: scale 2·trees/epsilon).
 
-Proof: sizes and pseudo-labels read features alone, which neighbours share; `leaf_counts` on shared trees with the
-sensitivity of a changed label costs epsilon.
+Proof: sizes and pseudo-labels read features, and which labels are NULL: both are public, and neighbours share them. A
+label that is none of the classes counts as the first of them, so that no label moves a row between the sides or out of
+the counts (`kernel/sides.py`); `leaf_counts` on shared trees with the sensitivity of a changed label costs epsilon.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
 -- Who may do what: run once by a superuser (dpsql init). :owner and :analyst are the roles' names, quoted.
+-- :here says which database this is, as a text: a copy carries the original's with it.
 -- A statement ends with a semicolon at the end of its line; dpsql runs them one by one.
 
 -- What everybody may read of dpsql: budgets in whole numbers of epsilon (or rho), and no more than that.
@@ -11,7 +12,8 @@ SELECT
     CAST(greatest(cap - spent, 0) AS DECIMAL(19, 0)) * CAST(0.000000001 AS DECIMAL(10, 9)) AS "left"
 FROM dpsql.budget;
 
-REVOKE ALL ON SCHEMA dpsql FROM PUBLIC;
+COMMENT ON SCHEMA dpsql IS :here;
+REVOKE ALL ON SCHEMA dpsql FROM PUBLIC, :analyst;
 REVOKE ALL ON ALL TABLES IN SCHEMA dpsql FROM PUBLIC;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA dpsql FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA dpsql FROM :analyst;

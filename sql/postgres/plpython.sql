@@ -1,7 +1,9 @@
 -- dpsql inside the server, for roles that may call it and nothing else. Run by a superuser (dpsql init --plpython).
--- :path is where Python finds dpsql, as a list; :owner and :analyst are the roles' names, quoted.
--- The functions run under the owner's rights, whatever the caller has set: arguments are values, never SQL, and what
--- reads private rows and writes the ledger is a connection of the kernel's own, so a ROLLBACK takes back no charge.
+-- :backend is the file of dpsql/backend.py; :place says where Python finds dpsql, who the owner is, and in which folder
+-- the way back to this server is kept; :owner and :analyst are the roles' names, quoted.
+-- Every function here runs under the CALLER's rights, and lends nobody's to anybody. What reads private rows and writes
+-- the ledger is another process with a connection of its own, so a ROLLBACK takes back no charge, and nothing that the
+-- caller has made or set is ever evaluated by the owner. Arguments are values, never SQL.
 -- A statement ends with a semicolon at the end of its line; dpsql runs them one by one.
 
 CREATE EXTENSION IF NOT EXISTS plpython3u;
@@ -11,25 +13,39 @@ CREATE OR REPLACE FUNCTION dpsql.train(
     name TEXT DEFAULT NULL, request_id TEXT DEFAULT NULL, delta TEXT DEFAULT NULL
 ) RETURNS TABLE (model TEXT, method_used TEXT, trees INT, depth INT, leaves INT, epsilon_spent TEXT, neighbours TEXT,
                  spent TEXT, "left" TEXT)
-LANGUAGE plpython3u VOLATILE SECURITY DEFINER
+LANGUAGE plpython3u VOLATILE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-import sys
-sys.path[:0] = [place for place in :path if place not in sys.path]
-from dpsql import inside
-return inside.train(plpy, table_name, epsilon, method, options, name, request_id, delta)
+import runpy
+call, place = runpy.run_path(:backend)["call"], :place
+return call(plpy, place, "train", [table_name, epsilon, method, options, name, request_id, delta])
 $function$;
 
+-- For epsilon, on a registered private table.
 CREATE OR REPLACE FUNCTION dpsql.evaluate(
-    model TEXT, table_name TEXT, epsilon TEXT DEFAULT NULL, request_id TEXT DEFAULT NULL
+    model TEXT, table_name TEXT, epsilon TEXT, request_id TEXT DEFAULT NULL
 ) RETURNS TABLE (figure TEXT, value DOUBLE PRECISION, low DOUBLE PRECISION, high DOUBLE PRECISION)
-LANGUAGE plpython3u VOLATILE SECURITY DEFINER
+LANGUAGE plpython3u VOLATILE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-import sys
-sys.path[:0] = [place for place in :path if place not in sys.path]
-from dpsql import inside
-return inside.evaluate(plpy, model, table_name, epsilon, request_id)
+import runpy
+call, place = runpy.run_path(:backend)["call"], :place
+return call(plpy, place, "evaluate", [model, table_name, epsilon, request_id])
+$function$;
+
+-- For free, on a table that the caller reads: every statement runs in the caller's session. STABLE: all of them see one
+-- state of the tables, and none of them can write.
+CREATE OR REPLACE FUNCTION dpsql.evaluate(
+    model TEXT, table_name TEXT
+) RETURNS TABLE (figure TEXT, value DOUBLE PRECISION, low DOUBLE PRECISION, high DOUBLE PRECISION)
+LANGUAGE plpython3u STABLE SECURITY INVOKER
+SET search_path = pg_catalog, pg_temp
+SET datestyle = 'ISO, YMD'
+SET jit = off
+AS $function$
+import runpy
+call, place = runpy.run_path(:backend)["call"], :place
+return call(plpy, place, "evaluate_free", [model, table_name])
 $function$;
 
 CREATE OR REPLACE FUNCTION dpsql.advise(
@@ -37,26 +53,26 @@ CREATE OR REPLACE FUNCTION dpsql.advise(
     request_id TEXT DEFAULT NULL
 ) RETURNS TABLE ("case" TEXT, "rows" BIGINT, epsilon TEXT, trees INT, depth INT, expected_gain DOUBLE PRECISION,
                  method TEXT, verdict TEXT)
-LANGUAGE plpython3u VOLATILE SECURITY DEFINER
+LANGUAGE plpython3u VOLATILE SECURITY INVOKER
 SET search_path = pg_catalog, pg_temp
 AS $function$
-import sys
-sys.path[:0] = [place for place in :path if place not in sys.path]
-from dpsql import inside
-return inside.advise(plpy, table_name, args[1], args[2], buy, request_id)
+import runpy
+call, place = runpy.run_path(:backend)["call"], :place
+return call(plpy, place, "advise", [table_name, args[1], args[2], buy, request_id])
 $function$;
 
 REVOKE ALL ON FUNCTION dpsql.train(TEXT, TEXT, TEXT, JSONB, TEXT, TEXT, TEXT) FROM PUBLIC;
 REVOKE ALL ON FUNCTION dpsql.evaluate(TEXT, TEXT, TEXT, TEXT) FROM PUBLIC;
+REVOKE ALL ON FUNCTION dpsql.evaluate(TEXT, TEXT) FROM PUBLIC;
 REVOKE ALL ON FUNCTION dpsql.advise(TEXT, TEXT, BIGINT, TEXT, TEXT) FROM PUBLIC;
-ALTER FUNCTION dpsql.train(TEXT, TEXT, TEXT, JSONB, TEXT, TEXT, TEXT) OWNER TO :owner;
-ALTER FUNCTION dpsql.evaluate(TEXT, TEXT, TEXT, TEXT) OWNER TO :owner;
-ALTER FUNCTION dpsql.advise(TEXT, TEXT, BIGINT, TEXT, TEXT) OWNER TO :owner;
 GRANT EXECUTE ON FUNCTION dpsql.train(TEXT, TEXT, TEXT, JSONB, TEXT, TEXT, TEXT) TO :analyst;
 GRANT EXECUTE ON FUNCTION dpsql.evaluate(TEXT, TEXT, TEXT, TEXT) TO :analyst;
+GRANT EXECUTE ON FUNCTION dpsql.evaluate(TEXT, TEXT) TO :analyst;
 GRANT EXECUTE ON FUNCTION dpsql.advise(TEXT, TEXT, BIGINT, TEXT, TEXT) TO :analyst;
 
--- How the kernel connects back to this server. Nobody but the owner may read it.
-CREATE TABLE IF NOT EXISTS dpsql.loopback (conninfo TEXT NOT NULL);
-ALTER TABLE dpsql.loopback OWNER TO :owner;
-REVOKE ALL ON dpsql.loopback FROM PUBLIC, :analyst;
+-- The owner role's password: drawn here, inside the server, kept in a file of the server's user (dpsql/loopback.py).
+DO LANGUAGE plpython3u $function$
+import runpy
+place = :place
+runpy.run_path(:loopback)["keep"](plpy, place["folder"], place["owner"])
+$function$;

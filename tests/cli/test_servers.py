@@ -16,7 +16,7 @@ def test_a_server_is_prepared_and_found_well(cli: Cli) -> None:
     ran = cli("init", "--owner", "keeper", "--analyst", "readers", "--json", db=url)
     assert (ran.code, json.loads(ran.out)) == (
         0,
-        {"owner": "keeper", "analyst": "readers", "plpython": False, "statistics": True},
+        {"owner": "keeper", "analyst": "readers", "plpython": False, "statistics": True, "warnings": []},
     )
     seen = cli("doctor", db=url)
     assert seen.code == 4  # the tests' own server does not sync, and is asked as a superuser

@@ -15,7 +15,7 @@ from dpsql.compile import pseudo
 from dpsql.compile.check import NotAggregate, check, check_unlabelled
 from dpsql.compile.source import Source, Tickets
 from dpsql.engines.base import Engine
-from dpsql.schema import Categorical, Numeric, Schema, Unit
+from dpsql.schema import Categorical, Numeric, Schema, Target, Unit
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes, cells, words
 from dpsql.trees.voting import VotingForest
@@ -47,7 +47,7 @@ def in_database(
     check_unlabelled(kept.query, source.schema.label)
     counted = pseudo.counts("kept_guessed", pupil, engine.vocabulary)
     check(counted.query)
-    found = np.zeros((pupil.leaves, len(source.schema.classes)), np.int64)
+    found = np.zeros((pupil.leaves, teacher.weights.shape[1]), np.int64)
     with engine.workspace() as here:
         here.keep("kept_guessed", kept.query, kept.tables)
         groups = here.aggregate(counted.query, counted.tables)
@@ -84,6 +84,24 @@ def test_counts_are_those_of_numpy(
     found = in_database(engine, unlabelled(schema, made), teacher, pupil)
     assert found.tolist() == in_python(schema, made, teacher, pupil).tolist()
     assert found.sum() == 30 * pupil.trees
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        Schema("", (), FEATURES),
+        Schema("label", (), FEATURES, target=Target(0, 1)),
+        Schema("label", ("a", "b"), FEATURES),
+    ],
+    ids=["no label", "a number", "other classes"],
+)
+def test_the_teacher_says_how_many_classes_there_are(engine: Engine, own: Schema) -> None:
+    """The table of the unlabelled rows may be registered without a label, or with another kind of label."""
+    made = random_table(PLAIN, 30, 5)
+    create(engine, "people", made)
+    teacher, pupil = teacher_of(PLAIN, seed=5), any_forest(axes(PLAIN), trees=2, depth=2, seed=6)
+    found = in_database(engine, unlabelled(own, made), teacher, pupil)
+    assert found.tolist() == in_python(PLAIN, made, teacher, pupil).tolist()
 
 
 def many(count: int) -> Schema:

@@ -16,7 +16,7 @@ OPEN: dict[str, Callable[[], Engine]] = {
     "chdb": lambda: open_engine(chdb(), ledger=":memory:"),
     "duckdb": lambda: open_file(":memory:"),
     "postgres": lambda: open_engine(fresh_database()),
-    "spark": lambda: open_engine(spark(), ledger=":memory:"),
+    "spark": lambda: open_engine(spark().newSession(), ledger=":memory:"),  # temporary views of its own
 }
 
 

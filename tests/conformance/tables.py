@@ -74,6 +74,18 @@ def put(engine: Engine, name: str, made: Table) -> None:
             transaction.run(f"INSERT INTO {full} VALUES {marks}", values)
 
 
+def run_in(engine: Any, *statements: str) -> None:
+    """Run statements in any engine, one by one."""
+    for statement in statements:
+        if engine.dialect == "spark":
+            engine.session.sql(statement)
+        elif engine.dialect == "clickhouse":
+            engine.session.query(statement)
+        else:
+            with engine.transaction() as transaction:
+                transaction.run(statement)
+
+
 def _view(engine: Any, name: str, made: Table) -> None:
     from pyspark.sql.types import StructField, StructType, _parse_datatype_string
 

@@ -95,8 +95,8 @@ def test_an_engine_dpsql_opened_has_no_weakness() -> None:
 
 
 def test_adopt_lists_what_is_open() -> None:
-    """A plain connection of the caller lacks all five protections, each named in a sentence."""
-    connection = duckdb.connect()
+    """A plain connection of the caller lacks all six protections, each named in a sentence."""
+    connection = duckdb.connect(config={"temp_directory": "/where/others/read"})
     weak = adopt(connection).weaknesses()
     assert [sentence.split()[0] for sentence in weak] == [
         "enable_external_access",
@@ -104,6 +104,7 @@ def test_adopt_lists_what_is_open() -> None:
         "autoload_known_extensions",
         "python_enable_replacements",
         "lock_configuration",
+        "temp_directory",
     ]
     connection.close()
 

@@ -106,9 +106,9 @@ def test_kept_rows_are_seen_by_nobody_else(opened: DuckDBEngine) -> None:
         for other in (opened.connection, opened.connection.cursor()):
             with pytest.raises(duckdb.CatalogException):
                 other.execute("FROM kept_0")
+        with opened.workspace() as there, pytest.raises(QueryFailed):
+            there.aggregate(sql(COUNT), {})
         with opened.workspace() as there:
-            with pytest.raises(QueryFailed):
-                there.aggregate(sql(COUNT), {})
             there.keep("kept_0", sql("SELECT 77 AS node FROM main.people"), {})
             assert nodes(there) == [77, 77]
         assert nodes(here) == [1, 2]
@@ -196,8 +196,9 @@ def test_errors_say_nothing_of_the_rows(opened: DuckDBEngine, failure: str) -> N
         assert not any(SECRET in text for text in everything)
         assert (error.__cause__, error.__context__) == (None, None)
         assert error.kind == "why is withheld too"
-        here.keep("kept_1", sql(KEEP), {})
-        assert nodes(here, "kept_1") == [1, 2]
+    with opened.workspace() as again:
+        again.keep("kept_1", sql(KEEP), {})
+        assert nodes(again, "kept_1") == [1, 2]
 
 
 def test_duckdbs_own_error_does_quote_the_cell(opened: DuckDBEngine) -> None:
@@ -206,13 +207,15 @@ def test_duckdbs_own_error_does_quote_the_cell(opened: DuckDBEngine) -> None:
         opened.connection.cursor().execute("CREATE TEMP TABLE k AS SELECT name::INTEGER AS node FROM people")
 
 
-def test_a_failed_keep_leaves_what_was_kept(opened: DuckDBEngine) -> None:
-    """When rows cannot be replaced the earlier ones are still there, whole."""
+@pytest.mark.parametrize("length", [2, 5000])
+def test_a_workspace_answers_nothing_after_a_failure(opened: DuckDBEngine, length: int) -> None:
+    """Its transaction is over: to go on would be in another state of the table."""
     with opened.workspace() as here:
         here.keep("kept_0", sql(KEEP), {})
         with pytest.raises(QueryFailed):
             FAILURES["cast in keep"](here)
-        assert nodes(here) == [1, 2]
+        with pytest.raises(QueryFailed):
+            here.aggregate(sql(COUNT), {"roots": {"node": np.arange(length)}})
 
 
 def setting(connection: duckdb.DuckDBPyConnection) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.compile.source import Source
-from dpsql.engines.base import Arrays, Engine, Workspace
+from dpsql.engines.base import Arrays, Engine, TableInfo, Workspace
 from dpsql.engines.duckdb import open_file
 from dpsql.kernel.plan import Composition, Plan, Step
 from dpsql.kernel.session import Session
@@ -57,9 +57,9 @@ class Watched:
             return here.aggregate(query, tables)
 
     @contextmanager
-    def workspace(self) -> Iterator[WatchedWorkspace]:
+    def workspace(self, reads: Sequence[TableInfo] = ()) -> Iterator[WatchedWorkspace]:
         """Open a workspace that remembers too."""
-        with self._engine.workspace() as here:
+        with self._engine.workspace(reads) as here:
             yield WatchedWorkspace(here, self)
 
     def remember(self, query: Any, tables: Any) -> None:
@@ -93,8 +93,14 @@ def _engine() -> Engine:
 
 def held(rows: Iterable[Row] = (), *, schema: Schema = SCHEMA) -> Held:
     """Return the one engine of the kernel's tests, with new rows in "people"."""
-    fill(_engine(), "people", rows, types_of(schema))
+    fill(_engine(), "people", rows, types_of(schema), anew=True)
     return Held(_engine(), schema)
+
+
+def refill(opened: Session, rows: Iterable[Row], *, schema: Schema = SCHEMA) -> None:
+    """Put new rows in "people", and let a session see them under the same keys: its workspace holds the old state."""
+    opened._rows.close()
+    held(rows, schema=schema)
 
 
 def session(database: Held, composition: Composition) -> Session:

@@ -193,10 +193,12 @@ def test_uses_share_the_rho_of_a_step() -> None:
     database = held(some_rows())
     step = Step("splits", "choose", EPSILON, trees=1, cells=1, utility="median", uses=2)
     opened = opened_on(database, step)
-    first = opened._take("splits", "choose", forest=small_forest(trees=1, depth=0), nano_epsilon=EPSILON // 4)
+    forest = small_forest(trees=1, depth=0)
+    with opened._allowance.take("splits", "choose") as taken:
+        first = opened._allowance.use(taken, opened.schema, forest=forest, nano_epsilon=EPSILON // 4)
     assert noise.rho(first, opened.plan.unit) == rho_of() / 4
-    with pytest.raises(AllowanceExceeded):
-        opened._take("splits", "choose", forest=small_forest(trees=1, depth=0), nano_epsilon=EPSILON)
+    with pytest.raises(AllowanceExceeded), opened._allowance.take("splits", "choose") as taken:
+        opened._allowance.use(taken, opened.schema, forest=forest, nano_epsilon=EPSILON)
 
 
 def test_a_plan_cannot_claim_more_than_its_rho_keeps() -> None:

@@ -109,7 +109,7 @@ def test_nothing_opened_later_exceeds_the_plan() -> None:
     """All that was ever open costs no more than the plan: the steps that replace an allowance fit into it."""
     later = opened(Sequential((Step("first", "size", 7), REST)))
     later.later("rest", Sequential((SIZE, replace(SIZE, name="m"))))
-    costs = sum(step.nano_epsilon for step in later._open.values())
+    costs = sum(step.nano_epsilon for step in later._allowance._open.values())
     assert costs == later.plan.nano_epsilon == EPSILON + 7
 
 

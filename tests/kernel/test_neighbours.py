@@ -29,7 +29,7 @@ from dpsql.kernel.plan import Plan
 from dpsql.kernel.session import Session
 from dpsql.methods.base import public_structure, regression
 from dpsql.schema import Schema
-from tests.kernel.helpers import EPSILON, Watched, exact_leaf_counts, has_scale, held, leaf_step
+from tests.kernel.helpers import EPSILON, Watched, exact_leaf_counts, has_scale, held, leaf_step, refill
 from tests.tables import (
     LABEL_WAYS,
     SCHEMA,
@@ -278,7 +278,7 @@ def test_a_changed_label_moves_two_counts(place: int, shared: bool) -> None:
     database, opened = label_session(rows, SCHEMA, shared=shared)
     before = opened._rows.leaf_counts(FOREST, WHOLE, shared=shared)
     other = SCHEMA.classes[(SCHEMA.classes.index(str(rows[place][3])) + 1) % 3]
-    held([*rows[:place], (*rows[place][:3], other), *rows[place + 1 :]], schema=database.schema)
+    refill(opened, [*rows[:place], (*rows[place][:3], other), *rows[place + 1 :]], schema=database.schema)
     moved = opened._rows.leaf_counts(FOREST, WHOLE, shared=shared) - before
     trees = FOREST.trees if shared else 1
     assert sorted(moved[moved != 0].tolist()) == [-1] * trees + [1] * trees
@@ -295,7 +295,7 @@ def test_the_labels_of_a_unit_move_two_counts_for_each_row_used(shared: bool) ->
     many: list[Row] = [(77, 7.0 * k, "ab"[k % 2], "yes") for k in range(9)]
     database, opened = label_session([*some_rows(), *many], UNITS, shared=shared)
     before = opened._rows.leaf_counts(FOREST, WHOLE, shared=shared)
-    held([*some_rows(), *[(*row[:3], "no") for row in many]], schema=database.schema)
+    refill(opened, [*some_rows(), *[(*row[:3], "no") for row in many]], schema=database.schema)
     moved = opened._rows.leaf_counts(FOREST, WHOLE, shared=shared) - before
     assert np.abs(moved).sum() == opened.plan.steps[0].sensitivity(opened.plan.unit)
     assert not moved.sum(axis=1).any()

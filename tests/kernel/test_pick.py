@@ -17,7 +17,7 @@ from dpsql.trees.forest import Forest, Level
 from dpsql.trees.grid import axes
 from dpsql.trees.mixtures import Mixtures
 from dpsql.trees.voting import VotingForest
-from tests.kernel.helpers import EPSILON, Held, Watched, counted, held, session
+from tests.kernel.helpers import EPSILON, Held, Watched, counted, held, refill, session
 from tests.rows import walk
 from tests.tables import SCHEMA, TARGET, UNITS, Row, small_forest, some_rows, voting
 
@@ -100,10 +100,10 @@ def test_one_row_more_is_right_once_or_not_at_all(schema: Schema) -> None:
     before = opened._rows.right(mixtures, WHOLE)
     moved = []
     for new in ((5000, 20.0, "a", "yes"), (5001, None, None, "no"), (5002, float("nan"), "q", "maybe")):
-        held([*rows, new], schema=schema)
+        refill(opened, [*rows, new], schema=schema)
         moved.append(opened._rows.right(mixtures, WHOLE) - before)
     assert set(np.concatenate(moved).tolist()) == {0, 1}
-    held([*rows, (5003, 1.0, "a", "unknown label")], schema=schema)
+    refill(opened, [*rows, (5003, 1.0, "a", "unknown label")], schema=schema)
     assert not (opened._rows.right(mixtures, WHOLE) - before).any()
 
 

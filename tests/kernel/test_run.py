@@ -11,7 +11,7 @@ import pytest
 
 from dpsql.database import Database
 from dpsql.engines.base import Transaction
-from dpsql.errors import BudgetExceeded, DpsqlError, NotPrivate, ParameterError, QueryFailed
+from dpsql.errors import BudgetExceeded, DpsqlError, NotPrivate, ParameterError, QueryFailed, TableChanged
 from dpsql.kernel.dataset import find
 from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.run import charge_for, run
@@ -200,6 +200,19 @@ def test_a_table_gone_in_the_meantime_charges_nothing(database: Database) -> Non
     charge = charge_for(dataset, PLAN, who="ann", request_id="r1")
     run_sql(database.engine, "DROP TABLE people")
     with pytest.raises(DpsqlError):
+        run(
+            database.engine, database.book, dataset, charge, PLAN,
+            ask=lambda session: session.size("n"), digest=str, store=lambda *_: None,
+        )  # fmt: skip
+    assert state(database) is None
+
+
+def test_a_charge_planned_before_a_new_registration_is_refused(database: Database) -> None:
+    """Between plan and charge the owner may give batches another meaning: the charge would be booked on other rows."""
+    dataset = find(database.engine, database.book, "people")
+    charge = charge_for(dataset, PLAN, who="ann", request_id="r1")
+    database.register("people", dataset.schema, cap=5, replace=True)
+    with pytest.raises(TableChanged):
         run(
             database.engine, database.book, dataset, charge, PLAN,
             ask=lambda session: session.size("n"), digest=str, store=lambda *_: None,

@@ -20,7 +20,7 @@ from dpsql.schema import Categorical, Numeric, Schema
 from dpsql.trees.grid import axes, cells
 from dpsql.trees.scoregrid import BRIER_SCORES, LEAST, LOG_LOSSES, LOWER, POINTS, UPPER, ScoreGrid
 from dpsql.trees.voting import VotingForest
-from tests.kernel.helpers import EPSILON, Held, counted, has_scale, held, session
+from tests.kernel.helpers import EPSILON, Held, counted, has_scale, held, refill, session
 from tests.tables import SCHEMA, TARGET, UNITS, Row, small_forest, some_rows
 
 TWO = replace(SCHEMA, classes=("no", "yes"))
@@ -113,7 +113,7 @@ def test_one_row_more_is_one_more_in_one_cell_of_each_histogram(schema: Schema, 
     for new in ((5000, 20.0, "a", "yes"), (5000, float("nan"), None, "no"), (5000, None, "b", "unknown label")):
         opened = session(held(rows, schema=schema), step(schema))
         before = opened._rows.score_counts(released, schema.features, ScoreGrid(len(schema.classes)), WHOLE)
-        held([*rows, new], schema=schema)
+        refill(opened, [*rows, new], schema=schema)
         change = opened._rows.score_counts(released, schema.features, ScoreGrid(len(schema.classes)), WHOLE) - before
         counts = new[3] in schema.classes
         parts = [

@@ -108,22 +108,16 @@ def test_histograms_without_classes_have_one() -> None:
     assert opened.histograms("bins", FOREST, [1], by_class=False).shape == (FOREST.leaves, 1, CELLS, 1)
 
 
-def test_a_broken_forest_loses_rows_but_raises_nothing() -> None:
-    """A split that sends rows past the last leaf is no error: whether a row gets there depends on the rows."""
+def test_a_broken_forest_is_refused_unread() -> None:
+    """A split that sends rows past the last leaf is refused from its structure, before a row is read."""
     nowhere = Level(np.array([1], np.int16), np.array([2], np.uint8), np.full((2, 1), 2**64 - 1, np.uint64))
     forest = Forest(FOREST.axes, 1, (nowhere,))
     database = held(some_rows())
-    opened = session(
-        database,
-        Sequential(
-            (
-                leaf_step("leaf_counts", forest, CLASSES, shared=False, nano=10**12),
-                histogram_step(forest, [0], 1, shared=False),
-            )
-        ),
-    )
-    assert opened.histograms("bins", forest, [0], by_class=False).shape == (2, 1, CELLS, 1)
-    assert not opened.leaf_counts("leaves", forest).any()
+    opened = session(database, leaf_step("leaf_counts", forest, CLASSES, shared=False))
+    opened._rows._engine = watched = Watched(database.engine)  # type: ignore[assignment]
+    with pytest.raises(AllowanceExceeded):
+        opened.leaf_counts("leaves", forest)
+    assert watched.statements == []
 
 
 PARALLEL = Parallel((Step("a", "size", 10**12), Step("b", "size", 10**12), Step("c", "size", 10**12)))

@@ -7,10 +7,9 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.compile.counts import WHOLE
-from dpsql.errors import ParameterError
 from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.plan import Sequential, Step
-from dpsql.kernel.session import Session
+from dpsql.kernel.session import AllowanceExceeded, Session
 from dpsql.schema import Schema
 from dpsql.trees.forest import PASS, Forest, Level
 from dpsql.trees.grid import axes
@@ -106,7 +105,7 @@ def test_only_leaves_of_one_tree_with_the_same_candidates_choose_together(
     database = held(some_rows())
     opened = session(database, step(trees=forest.trees))
     opened._rows._engine = watched = Watched(database.engine)  # type: ignore[assignment]
-    with pytest.raises(ParameterError):
+    with pytest.raises(AllowanceExceeded):
         opened.choose("split", forest, candidates, together=True)
     assert watched.statements == []
     assert repr(opened) == "<Session: 1 of 1 steps left>"

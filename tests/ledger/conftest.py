@@ -10,6 +10,8 @@ import pytest
 from dpsql.engines.duckdb import DuckDBEngine, open_file
 from dpsql.ledger import Ledger, parse_epsilon
 
+from .helpers import LENIENT
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -29,5 +31,5 @@ def engine(path: Path) -> Iterator[DuckDBEngine]:
 def ledger(engine: DuckDBEngine) -> Ledger:
     """Return a ledger with "adult" registered at cap 2 by ann."""
     ledger = Ledger(engine)
-    ledger.register("adult", "adult", parse_epsilon("2"), {"label": "income"}, "ann")
+    ledger.register("adult", "adult", parse_epsilon("2"), {"label": "income"} | LENIENT, "ann")
     return ledger

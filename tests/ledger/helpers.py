@@ -10,8 +10,10 @@ import duckdb
 from dpsql.engines.base import Engine
 from dpsql.ledger import Charge, parse_epsilon
 
+#: Limits that let a test leave any number of runs unfinished and charge as little as it likes.
+LENIENT = {"lost_runs": 10**6, "least_epsilon": "0.000000001"}
 WHOLE = {
-    "chain": "FROM dpsql.chain",
+    "chain": "SELECT ledger_id, installed_at FROM dpsql.chain",
     "entry": "FROM dpsql.entry ORDER BY ALL",
     "budget": "FROM dpsql.budget ORDER BY ALL",
     "scope_budget": "FROM dpsql.scope_budget ORDER BY ALL",

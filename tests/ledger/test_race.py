@@ -15,7 +15,7 @@ from dpsql.engines.duckdb import DuckDBEngine, adopt, open_file
 from dpsql.errors import BudgetExceeded
 from dpsql.ledger import Ledger, anchor_path, parse_epsilon
 
-from .helpers import charge
+from .helpers import LENIENT, charge
 from .racer import one
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +41,7 @@ def test_eight_threads_never_pass_the_cap(ledger: Ledger, engine: DuckDBEngine) 
 def test_the_database_alone_keeps_eight_threads_in_order() -> None:
     """In memory each ledger has a lock of its own, so only the guarded update stands between the threads."""
     engine = open_file(":memory:")
-    Ledger(engine).register("adult", "adult", parse_epsilon("0.7"), {}, "ann")
+    Ledger(engine).register("adult", "adult", parse_epsilon("0.7"), LENIENT, "ann")
     with ThreadPoolExecutor(8) as pool:
         done = sum(pool.map(lambda number: one(Ledger(engine), f"r{number}"), range(24)))
     assert done == 7
@@ -80,7 +80,7 @@ def test_two_processes_never_pass_the_cap(ledger: Ledger, engine: DuckDBEngine, 
 def test_one_request_in_eight_threads_is_charged_once(path: Path, memory: bool) -> None:
     """Racing with the same request id, one caller is fresh and all get the same entry."""
     engine = open_file(":memory:" if memory else path, create=True)
-    Ledger(engine).register("adult", "adult", parse_epsilon("2"), {}, "ann")
+    Ledger(engine).register("adult", "adult", parse_epsilon("2"), LENIENT, "ann")
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: Ledger(engine).reserve(charge("same", "0.5")), range(16)))
     assert sum(entry.fresh for entry in found) == 1

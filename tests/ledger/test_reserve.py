@@ -10,7 +10,7 @@ from dpsql.engines.duckdb import DuckDBEngine, open_file
 from dpsql.errors import BudgetExceeded, DatabaseReadOnly, NotRegistered, ParameterError
 from dpsql.ledger import Charge, Ledger, anchor_path, parse_epsilon
 
-from .helpers import charge, dump
+from .helpers import LENIENT, charge, dump
 
 
 def test_a_charge_is_on_disk_when_reserve_returns(ledger: Ledger, engine: DuckDBEngine, path: Path) -> None:
@@ -204,10 +204,10 @@ def test_a_folder_that_cannot_be_written_charges_nothing(
     """Where the receipt cannot be written, the charge is undone."""
     before = dump(engine)
 
-    def refuse(**_: object) -> None:
+    def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("dpsql.ledger.anchor.tempfile.mkstemp", refuse)
+    monkeypatch.setattr("dpsql.ledger.anchor._write_through", refuse)
     with pytest.raises(DatabaseReadOnly, match="receipt"):
         ledger.reserve(charge("r1"))
     assert dump(engine) == before
@@ -217,7 +217,7 @@ def test_a_database_in_memory_needs_no_receipt(tmp_path: Path) -> None:
     """In memory there is nothing to restore, so there is no receipt, and the chain still holds."""
     engine = open_file(":memory:")
     ledger = Ledger(engine)
-    ledger.register("adult", "adult", 10**9, {}, "ann")
+    ledger.register("adult", "adult", 10**9, LENIENT, "ann")
     ledger.reserve(charge("r1"))
     assert ledger.receipt_path is None
     assert ledger.verify() == []

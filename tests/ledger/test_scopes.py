@@ -12,7 +12,7 @@ from dpsql.engines.duckdb import open_file
 from dpsql.errors import BudgetExceeded, ParameterError
 from dpsql.ledger import Ledger, parse_epsilon
 
-from .helpers import charge
+from .helpers import LENIENT, charge
 
 SCOPES = ("", "region=north", "region=south", "region=west")
 
@@ -70,7 +70,7 @@ def test_scopes_add_up_as_in_plain_python(cap: int, steps: list[tuple[str, int]]
     """For any order of charges the ledger accepts, refuses and sums as the loss of each kind of row says."""
     engine = open_file(":memory:")
     ledger = Ledger(engine)
-    ledger.register("adult", "adult", cap, {}, "ann")
+    ledger.register("adult", "adult", cap, LENIENT, "ann")
     losses = dict.fromkeys(("region=north", "region=south", "region=west", "region=elsewhere"), 0)
     for number, (scope, amount) in enumerate(steps):
         touched = [row for row in losses if scope in ("", row)]

@@ -13,7 +13,7 @@ from dpsql.engines.duckdb import open_file
 from dpsql.errors import LedgerBroken
 from dpsql.ledger import Ledger, anchor_path, parse_epsilon
 
-from .helpers import charge, meddle
+from .helpers import LENIENT, charge, meddle
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def closed(path: Path) -> Path:
     """Return a closed file: register, three charges, one release (events 1 to 5), one scope."""
     engine = open_file(path, create=True)
     ledger = Ledger(engine)
-    ledger.register("adult", "adult", parse_epsilon("2"), {}, "ann")
+    ledger.register("adult", "adult", parse_epsilon("2"), LENIENT, "ann")
     first = ledger.reserve(charge("r1", "0.5"))
     ledger.reserve(charge("r2", "0.25"))
     ledger.write(lambda transaction: ledger.release(first, "d1", transaction))
@@ -143,7 +143,7 @@ def test_a_dropped_ledger_is_found(closed: Path) -> None:
     assert_broken(closed, "no ledger in the database")
     engine = open_file(closed)
     with pytest.raises(LedgerBroken, match="another ledger"):
-        Ledger(engine).register("adult", "adult", 10**9, {}, "eve")
+        Ledger(engine).register("adult", "adult", 10**9, LENIENT, "eve")
     engine.close()
 
 

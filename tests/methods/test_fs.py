@@ -340,7 +340,8 @@ def test_the_same_answers_give_the_same_tree() -> None:
 
 def test_a_tiny_epsilon_trains() -> None:
     """Enormous noise makes some tree with weights that a vote can hold."""
-    with memory([(1, 1.0, "a", "no")], schema=replace(SCHEMA, unit=Unit("person", 10))) as opened:
+    schema = replace(SCHEMA, unit=Unit("person", 10))
+    with memory([(1, 1.0, "a", "no")], schema=schema, least_epsilon="1e-9") as opened:
         model = opened.train("people", epsilon="0.000000025", method="fs")
     assert 0 <= model.released.weights.min() <= model.released.weights.max() <= 2**20
 

@@ -316,6 +316,6 @@ def test_a_time_limit_gives_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_tiny_epsilon_does_not_overflow() -> None:
     """Enormous noise is cut to what a vote can hold."""
-    with memory(some_rows()) as opened:
+    with memory(some_rows(), least_epsilon="1e-9") as opened:
         model = opened.train("people", method="mrf", epsilon="1e-9", **SMALL)
     assert 2**20 < int(np.abs(model.released.weights).max()) <= largest_weight(6, 3)

@@ -211,6 +211,7 @@ def test_a_tiny_epsilon_does_not_overflow(rows_each: int, epsilon: str) -> None:
     fresh = some_rows(20)
     with memory(some_rows(), schema=replace(SCHEMA, unit=Unit("person", rows_each), rows=2000)) as opened:
         fill(opened.engine, "fresh", fresh)
+        opened.set_limits("people", least_epsilon="1e-9")
         model = opened.train("people", method="rdt", epsilon=epsilon, depth=3)
         in_sql = model.predict("fresh")["prediction"].tolist()
     most = largest_weight(10, 3)

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from dpsql import methods
 from dpsql.database import Database, connect
 from dpsql.errors import ParameterError
+from dpsql.kernel.plan import Plan
 from dpsql.kernel.session import AllowanceExceeded, Session
 from dpsql.methods.spe import allocation, depth_for, median_forest, public_depth
 from dpsql.schema import Numeric, Schema, Unit
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import cells
-from tests.kernel.helpers import held, session
-from tests.tables import SCHEMA, TARGET, memory, some_rows, some_targets
+from tests.kernel.helpers import held
+from tests.tables import SCHEMA, TARGET, Row, memory, some_rows, some_targets
 
 SPE = methods.get("spe")
 ONE = {"trees": 1, "depth": 1}
@@ -94,12 +95,17 @@ def test_a_bought_size_decides_the_depth() -> None:
     assert depths == [1, 2]
 
 
+def opened_for(plan: Plan, rows: list[Row]) -> Session:
+    """Return a session for a plan on some rows, as the kernel opens it after a charge."""
+    database = held(rows)
+    return Session(database.engine, database.source, plan)
+
+
 def test_each_row_is_in_one_tree() -> None:
     """The counts of all leaves together are the rows, whatever the number of trees."""
     rows = [(k, float(k % 64), "ab"[k % 2], "no") for k in range(500)]
     plan = SPE.plan(SCHEMA, 10**14, {"trees": 4, "depth": 2})
-    opened = session(held(rows), plan.composition)
-    opened.plan = plan
+    opened = opened_for(plan, rows)
     released = SPE.train(opened)
     assert released.forest.trees == 4
     assert abs(int(released.weights.sum()) - 500) <= 1
@@ -108,8 +114,7 @@ def test_each_row_is_in_one_tree() -> None:
 def test_levels_cannot_take_more_than_the_step() -> None:
     """A method that asks for more levels than it planned is stopped by the kernel."""
     plan = SPE.plan(SCHEMA, 10**9, {"trees": 2, "depth": 1})
-    opened = session(held(some_rows()), plan.composition)
-    opened.plan = plan
+    opened = opened_for(plan, some_rows())
     roots = SPE.structure(SCHEMA, plan)
     assert median_forest(opened, roots, 1).depth == 1
     with pytest.raises(AllowanceExceeded):

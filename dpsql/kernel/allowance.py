@@ -1,0 +1,150 @@
+"""What a session may still ask: the steps of its plan, each taken once and only as it was declared.
+
+A step is taken before anything else that the caller handed over is looked at, so that no code of the caller's can use
+it a second time meanwhile. It is put back only when the request is refused before a row is read. Where an operation
+fails while rows are read, nothing more can be asked: that it failed may depend on the rows, and a method that went on
+would have learnt it for nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from dpsql.kernel.border import AllowanceExceeded, rebuild_composition, whole_number
+from dpsql.kernel.plan import LARGEST_SCALE, Plan, Step, has_sides, placed
+from dpsql.kernel.utility import CLASSLESS
+from dpsql.schema import Schema
+from dpsql.trees.forest import Forest
+
+#: Operations that count rows by class, whatever their utility.
+_BY_CLASS = ("leaf_counts", "leaf_labels", "score_counts", "pick", "linear")
+
+
+class Allowance:
+    """The open steps of one plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._unit = plan.unit
+        self._open = {step.name: step for step in plan.steps}
+        self._declared = dict(self._open)
+        self._busy = threading.Lock()
+        self._failed = False
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def failed(self) -> bool:
+        """Whether an operation failed while rows were read."""
+        return self._failed
+
+    def close(self) -> None:
+        """Leave nothing to ask."""
+        self._open.clear()
+
+    def step(self, name: str) -> Step:
+        """Return a copy of a step as it was declared, in the plan or later."""
+        return replace(self._declared[name])
+
+    @contextmanager
+    def one_at_a_time(self) -> Iterator[None]:
+        """Do one thing in a session; a second one meanwhile, from another thread or from inside, is refused."""
+        if not self._busy.acquire(blocking=False):
+            raise AllowanceExceeded("a session does one thing at a time.")
+        try:
+            yield
+        except AllowanceExceeded:
+            raise
+        except BaseException:
+            self._failed = True
+            self._open.clear()
+            raise
+        finally:
+            self._busy.release()
+
+    @contextmanager
+    def take(self, name: str, operation: str) -> Iterator[Step]:
+        """Take a step for the time of one operation; it is there again only when the request was refused."""
+        with self.one_at_a_time():
+            step = self._open.get(name) if type(name) is str else None
+            if step is None:
+                raise AllowanceExceeded(f'step "{str(name)[:80]}" is not in the plan or was already used.')
+            if step.operation != operation:
+                raise AllowanceExceeded(f'step "{step.name}" was declared as {step.operation}, not {operation}.')
+            del self._open[step.name]
+            try:
+                yield step
+            except AllowanceExceeded:
+                self._open[step.name] = step
+                raise
+
+    def use(
+        self,
+        step: Step,
+        schema: Schema,
+        *,
+        forest: Forest | None = None,
+        axes: int = 1,
+        cells: int = 1,
+        by_class: bool = False,
+        nano_epsilon: int | None = None,
+        row_weight: int | None = None,
+    ) -> Step:
+        """Return the step as it is used now, after checking that it is asked for as it was declared.
+
+        What is asked is given in the kernel's own values. Of a step of several uses a part is used, and the rest stays
+        open: parts may be as large as earlier answers make them, as long as they add up to no more than was declared
+        (Rogers, Roth, Ullman & Vadhan 2016: for pure epsilon, sums of adaptively chosen parts compose).
+        """
+        trees = 1 if forest is None else forest.trees
+        asked = (trees, axes, step.row_weight if row_weight is None else row_weight)
+        declared = (step.trees, step.axes, step.row_weight)
+        if asked != declared or cells > step.cells:
+            raise AllowanceExceeded(
+                f'step "{step.name}" was declared as {declared} with {step.cells} values, not {asked} with {cells}.'
+            )
+        _check_label(step, schema, by_class=by_class)
+        if step.free:
+            if step.uses > 1:
+                self._open[step.name] = replace(step, uses=step.uses - 1)
+            return replace(step, uses=1)
+        part = step.nano_epsilon if nano_epsilon is None else whole_number(nano_epsilon, least=1)
+        if part > step.nano_epsilon:
+            raise AllowanceExceeded(f'step "{step.name}" has epsilon {float(step.epsilon)} left, and more was asked.')
+        if step.uses > 1 and step.nano_epsilon - part >= step.uses - 1:
+            self._open[step.name] = replace(step, nano_epsilon=step.nano_epsilon - part, uses=step.uses - 1)
+        return replace(step, nano_epsilon=part, uses=1)
+
+    def open_later(self, name: str, given: object) -> None:
+        """Put the steps of a composition in the place of the step that is an allowance for them."""
+        with self.take(name, "later") as allowance:
+            composition = rebuild_composition(given)
+            if composition.cost > allowance.nano_epsilon:
+                raise AllowanceExceeded(f'step "{name}" does not allow steps of nano-epsilon {composition.cost}.')
+            steps = placed(composition, allowance)
+            names = [step.name for step in steps]
+            if has_sides(composition) or len(set(names)) < len(names) or set(names) & set(self._declared):
+                raise AllowanceExceeded(f'the later steps of "{name}" need new names, and no sides.')
+            if any(step.free or step.published or step.operation == "later" for step in steps):
+                raise AllowanceExceeded(f'the later steps of "{name}" must each have a cost and a proof.')
+            if any(step.scale(self._unit) > LARGEST_SCALE for step in steps):
+                raise AllowanceExceeded(f'the later steps of "{name}" need more epsilon: noise must fit into 64 bits.')
+            self._open.update((step.name, step) for step in steps)
+            self._declared.update((step.name, step) for step in steps)
+
+
+def _check_label(step: Step, schema: Schema, *, by_class: bool) -> None:
+    """Refuse classes where the schema has a numeric target, and sums where it has none or other steps."""
+    if step.operation == "leaf_sums":
+        if step.row_weight != schema.steps:
+            raise AllowanceExceeded(
+                f'step "{step.name}" was declared for targets of {step.row_weight} steps, not {schema.steps}.'
+            )
+        return
+    by_class |= step.operation in _BY_CLASS
+    by_class |= step.operation == "choose" and step.utility not in CLASSLESS
+    if by_class and schema.target is not None:
+        raise AllowanceExceeded(f'step "{step.name}" asks for classes, but the label is a number.')

@@ -1,0 +1,288 @@
+"""The border between a method and the kernel: what a method hands over is rebuilt from plain values before it is used.
+
+A method is not trusted. Python cannot stop an object from answering one thing when it is checked and another when it
+is used: a subclass may override a property, an array may be written to between the two, an attribute may call back
+into the session. So the kernel never uses such an object. Each function here takes one kind of argument and returns a
+new object of the kernel's own:
+
+- the argument, and every object inside it, must be of exactly the known class (a subclass is refused);
+- its arrays are copied, must hold whole numbers in range, and the copies cannot be written to;
+- the new object is built by its own class, whose checks run on the copies. A forest is also checked by
+  `trees/store.check`: every cell of every node leads to a child of that node, so each row is in one leaf of each tree.
+
+What does not fit raises AllowanceExceeded. Nothing here looks at a private row, so an error tells nothing about rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.errors import BudgetError, DpsqlError
+from dpsql.kernel.candidates import Candidates
+from dpsql.kernel.plan import Composition, Parallel, Plan, Sample, Sequential, Sides, Step
+from dpsql.schema import Approximate, Boolean, Categorical, Feature, Numeric, Schema, Unit
+from dpsql.strategies.strategy import Dense, Partition, Strategy
+from dpsql.trees import store
+from dpsql.trees.forest import Forest, Level
+from dpsql.trees.grid import Axis
+from dpsql.trees.mixtures import Mixtures
+from dpsql.trees.splits import Splits
+from dpsql.trees.voting import VotingForest
+
+#: The most trees of a forest, as where a model is read back.
+MOST_TREES = 10**6
+#: The most steps or parts inside each other in a composition: far more than any method has, far below Python's limit.
+DEEPEST = 50
+_Value = TypeVar("_Value")
+
+
+class AllowanceExceeded(BudgetError):
+    """A method asked for more than its plan declared, or handed over what cannot be used; nothing was read."""
+
+
+def rebuild_forest(given: object, axes: tuple[Axis, ...]) -> Forest:
+    """Return a forest over the kernel's own axes with copies of the given levels."""
+    forest = _exactly(Forest, given)
+    if _tuple(forest.axes) != axes:
+        raise AllowanceExceeded("a forest was handed over that reads other axes than the schema has.")
+    trees = whole_number(forest.trees, least=1, most=MOST_TREES)
+    rebuilt = Forest(axes, trees, tuple(_level(level) for level in _tuple(forest.levels)))
+    _build(lambda: store.check(rebuilt))
+    return rebuilt
+
+
+def rebuild_voting_forest(given: object, axes: tuple[Axis, ...], classes: int) -> VotingForest:
+    """Return a released forest with copies of its levels and weights; its scores cannot leave 64 bits."""
+    released = _exactly(VotingForest, given)
+    forest, weights = rebuild_forest(released.forest, axes), _integers(released.weights, np.int64, dimensions=2)
+    if weights.shape[1] != classes:
+        raise AllowanceExceeded(f"a forest for {weights.shape[1]} classes was handed over, and there are {classes}.")
+    return _build(lambda: VotingForest(forest, weights, whole_number(released.nat, least=0)))
+
+
+def rebuild_mixtures(given: object, axes: tuple[Axis, ...], classes: int) -> Mixtures:
+    """Return mixtures of a released forest's trees, all of it copied."""
+    mixtures = _exactly(Mixtures, given)
+    released = rebuild_voting_forest(mixtures.released, axes, classes)
+    part = _integers(mixtures.part, np.int64, dimensions=1)
+    factors = _integers(mixtures.factors, np.int64, dimensions=2)
+    weights = _integers(mixtures.weights, np.int64, dimensions=1)
+    return _build(lambda: Mixtures(released, part, factors, weights))
+
+
+def rebuild_candidates(given: object, forest: Forest, *, together: bool = False) -> Candidates:
+    """Return candidate splits with copies of their arrays, fit for the leaves of a rebuilt forest."""
+    candidates = _exactly(Candidates, given)
+    offered = _exactly(Splits, candidates.splits)
+    arity = _integers(offered.arity, np.uint8, dimensions=2)
+    planes = _integers(offered.planes, np.uint64, dimensions=3)
+    if planes.shape[1:] != arity.shape or not 1 <= len(planes) <= store.PLANES:
+        raise AllowanceExceeded("candidate splits were handed over whose bit planes do not fit their axes.")
+    axis = _integers(candidates.axis, np.int16, dimensions=2)
+    weights = _integers(candidates.weights, np.int64, dimensions=3)
+    rebuilt = _build(lambda: Candidates(Splits(arity, planes), axis, weights))
+    _build(lambda: rebuilt.check_fit(forest))
+    if together:
+        _build(lambda: rebuilt.check_alike(forest))
+    return rebuilt
+
+
+def rebuild_strategy(given: object, cells: int) -> Strategy:
+    """Return a strategy about so many cells, its blocks copied: the kernel's own code works out the answers."""
+    strategy = _exactly(Strategy, given)
+    blocks = tuple(_block(block) for block in _tuple(strategy.blocks))
+    rebuilt = _build(lambda: Strategy(_text(strategy.name), whole_number(strategy.cells, least=1), blocks))
+    if rebuilt.cells != cells:
+        raise AllowanceExceeded(f"a strategy about {rebuilt.cells} cells was handed over, and there are {cells}.")
+    return rebuilt
+
+
+def rebuild_features(given: object) -> tuple[Feature, ...]:
+    """Return features with the same declarations."""
+    return tuple(_fields_of(feature, (Numeric, Categorical, Boolean)) for feature in _tuple(given))
+
+
+def rebuild_schema(schema: Schema, read: tuple[Feature, ...]) -> Schema:
+    """Return the kernel's own schema with rebuilt features in place of its own."""
+    return _build(lambda: replace(schema, features=read))
+
+
+def rebuild_plan(given: object) -> Plan:
+    """Return a plan of the same steps, unit and parameters; what it costs is worked out by the kernel's own classes."""
+    plan = _exactly(Plan, given)
+    composition, unit = rebuild_composition(plan.composition), _unit(plan.unit)
+    method, unlabelled, parameters = _text(plan.method), _text(plan.unlabelled), plain(plan.parameters)
+    return _build(lambda: Plan(method, composition, unit, parameters, unlabelled))
+
+
+def rebuild_composition(given: object, depth: int = 0) -> Composition:
+    """Return a composition of the same steps, built of the five known classes alone."""
+    if depth > DEEPEST:
+        raise AllowanceExceeded("a composition was handed over whose parts are nested too deeply.")
+    if type(given) is Step:
+        return _fields_of(given, (Step,))
+    if type(given) is Sequential or type(given) is Parallel:
+        parts = tuple(rebuild_composition(part, depth + 1) for part in _tuple(given.parts))
+        if not parts:
+            raise AllowanceExceeded("a composition was handed over that has no parts.")
+        return type(given)(parts)
+    if type(given) is Sample:
+        step, of = _fields_of(given.part, (Step,)), whole_number(given.of, least=1)
+        return _build(lambda: Sample(step, of))
+    sides = _exactly(Sides, given)
+    unlabelled, labelled = (rebuild_composition(side, depth + 1) for side in (sides.unlabelled, sides.labelled))
+    return Sides(unlabelled, labelled, flag(sides.apart))
+
+
+def rebuild_bounds(given: object) -> dict[str, tuple[float, float]]:
+    """Return the bounds of some numeric features by name."""
+    if type(given) is not dict:
+        raise AllowanceExceeded("bounds must be handed over as a dictionary.")
+    bounds = {}
+    for name, pair in list(given.items()):
+        lower, upper = _tuple(pair)
+        if type(lower) not in (int, float) or type(upper) not in (int, float):
+            raise AllowanceExceeded("bounds must be handed over as numbers.")
+        bounds[_text(name)] = (float(lower), float(upper))
+    return bounds
+
+
+def rebuild_axis_numbers(given: object, count: int) -> tuple[int, ...]:
+    """Return a list of axes, each a number below `count`."""
+    if type(given) is np.ndarray:
+        listed: Sequence[object] = _integers(given, np.int64, dimensions=1).tolist()
+    elif type(given) in (list, tuple, range):
+        listed = list(given)  # type: ignore[call-overload]
+    else:
+        raise AllowanceExceeded("axes must be handed over as a list of whole numbers.")
+    if not listed:
+        raise AllowanceExceeded("no axis was asked for.")
+    return tuple(whole_number(_plain_integer(axis), least=0, most=count - 1) for axis in listed)
+
+
+def whole_number(given: object, *, least: int, most: int = 2**63 - 1) -> int:
+    """Return a whole number in range; a flag is none."""
+    if type(given) is not int or not least <= given <= most:
+        raise AllowanceExceeded(f"a whole number from {least} to {most} was expected.")
+    return given
+
+
+def flag(given: object) -> bool:
+    """Return true or false."""
+    if type(given) is not bool:
+        raise AllowanceExceeded("true or false was expected.")
+    return given
+
+
+def plain(given: object, depth: int = 0) -> Any:
+    """Return a copy of a value that JSON can hold: texts, numbers, flags, lists and dictionaries of them."""
+    if depth > DEEPEST:
+        raise AllowanceExceeded("a value was handed over that is nested too deeply.")
+    if given is None or type(given) in (bool, int, float, str):
+        return given
+    if type(given) is dict or type(given) is MappingProxyType:
+        return {_text(key): plain(value, depth + 1) for key, value in list(given.items())}
+    if type(given) is list:
+        return [plain(value, depth + 1) for value in given]
+    if type(given) is tuple:
+        return tuple(plain(value, depth + 1) for value in given)
+    if isinstance(given, np.integer | np.floating | np.bool_) and type(given).__module__ == "numpy":
+        return given.item()
+    raise AllowanceExceeded("a value was handed over that is not plain.")
+
+
+def _level(given: object) -> Level:
+    level = _exactly(Level, given)
+    axis = _integers(level.axis, np.int16, dimensions=1)
+    arity = _integers(level.arity, np.uint8, dimensions=1)
+    planes = _integers(level.planes, np.uint64, dimensions=2)
+    if not 1 <= len(planes) <= store.PLANES:
+        raise AllowanceExceeded(f"a level was handed over with {len(planes)} bit planes.")
+    return Level(axis, arity, planes)
+
+
+def _block(given: object) -> Partition | Dense:
+    if type(given) is Dense:
+        return Dense(_integers(given.matrix, np.int64, dimensions=2))
+    block = _exactly(Partition, given)
+    return Partition(_integers(block.group, np.int64, dimensions=1), _integers(block.weight, np.int64, dimensions=1))
+
+
+def _unit(given: object) -> Unit:
+    unit = _exactly(Unit, given)
+    approximate = unit.approximate
+    if approximate is not None:
+        asked = _exactly(Approximate, approximate)
+        delta = Decimal(_exactly(Decimal, asked.delta))
+        amounts = (whole_number(asked.nano_epsilon, least=1), whole_number(asked.nano_rho, least=1))
+        approximate = Approximate(amounts[0], delta, amounts[1])
+    column = None if unit.column is None else _text(unit.column)
+    max_rows = whole_number(unit.max_rows, least=1)
+    return _build(lambda: Unit(column, max_rows, flag(unit.labels), approximate))
+
+
+def _fields_of(given: Any, classes: tuple[type[Any], ...]) -> Any:
+    """Return a new object with the same field values, which must be plain; its class must be one of the known ones."""
+    if type(given) not in classes:
+        raise AllowanceExceeded(f"an object of another class than {classes[0].__name__} was handed over.")
+    values = {field.name: plain(getattr(given, field.name)) for field in fields(given)}
+    return _build(lambda: type(given)(**values))
+
+
+def _integers(given: object, kind: type[np.integer[Any]], *, dimensions: int) -> NDArray[Any]:
+    """Return a copy of an array of whole numbers in another type, which can hold them all, and that nobody can change.
+
+    The copy is made first and checked afterwards: whoever holds the original may write to it meanwhile.
+    """
+    if type(given) is not np.ndarray or given.dtype.kind not in "iu" or given.ndim != dimensions:
+        raise AllowanceExceeded(f"an array of whole numbers in {dimensions} dimensions was expected.")
+    copied = np.array(given, order="C")
+    limits = np.iinfo(kind)
+    if copied.size and not limits.min <= int(copied.min()) <= int(copied.max()) <= limits.max:
+        raise AllowanceExceeded(f"an array was handed over with numbers that {np.dtype(kind)} cannot hold.")
+    copied = copied.astype(kind, copy=False)
+    copied.flags.writeable = False
+    return copied
+
+
+def _plain_integer(given: object) -> object:
+    """Return one of numpy's whole numbers as Python's; anything else as it is."""
+    return given.item() if isinstance(given, np.integer) and type(given).__module__ == "numpy" else given
+
+
+def _tuple(given: object) -> tuple[Any, ...]:
+    if type(given) is not tuple:
+        raise AllowanceExceeded("a tuple was expected.")
+    return given
+
+
+def _text(given: object) -> str:
+    if type(given) is not str:
+        raise AllowanceExceeded("a text was expected.")
+    return given
+
+
+def _exactly(kind: type[_Value], given: object) -> _Value:
+    """Return an object whose class is exactly the known one: a subclass could answer anything."""
+    if type(given) is not kind:
+        raise AllowanceExceeded(f"an object of another class than {kind.__name__} was handed over.")
+    return given
+
+
+def _build(make: Any) -> Any:
+    """Build or check a value; say what does not fit as every other refusal at the border does."""
+    problem: DpsqlError
+    try:
+        return make()
+    except AllowanceExceeded:
+        raise
+    except DpsqlError as error:
+        problem = error
+    raise AllowanceExceeded(problem.message)

@@ -1,0 +1,321 @@
+"""The border between methods and kernel: a method that lies about its objects gets a refusal, never an exact count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpsql.database import Database
+from dpsql.errors import QueryFailed
+from dpsql.kernel.candidates import Candidates
+from dpsql.kernel.dataset import find
+from dpsql.kernel.plan import Parallel, Plan, Sequential, Step
+from dpsql.kernel.run import charge_for, run
+from dpsql.kernel.session import AllowanceExceeded, Session
+from dpsql.schema import Unit
+from dpsql.strategies.strategy import Partition, Strategy
+from dpsql.trees.forest import Forest, Level
+from dpsql.trees.grid import Axis, axes
+from dpsql.trees.mixtures import Mixtures
+from dpsql.trees.splits import two_way
+from dpsql.trees.voting import VotingForest
+from tests.kernel.helpers import EPSILON, Held, Watched, held, leaf_step, session
+from tests.tables import SCHEMA, TARGET, UNITS, on_disk, small_forest, some_rows, some_targets
+
+GRID = axes(SCHEMA)
+CLASSES = len(SCHEMA.classes)
+FOREST = small_forest(trees=2, depth=2)
+VOTES = VotingForest(FOREST, np.ones((FOREST.leaves, CLASSES), np.int64))
+LINEAR = Step("answers", "linear", EPSILON, trees=1, cells=CLASSES, row_weight=1)
+LEAVES = leaf_step("leaf_counts", FOREST, CLASSES, shared=True)
+
+
+def watched_session(step: Any, database: Held | None = None) -> tuple[Session, Watched]:
+    """Return a session whose statements over private rows are remembered."""
+    here = database or held(some_rows())
+    opened = session(here, step)
+    opened._rows._engine = watched = Watched(here.engine)  # type: ignore[assignment]
+    return opened, watched
+
+
+def check_refused(opened: Session, watched: Watched, ask: Callable[[Session], Any]) -> None:
+    """Assert that a request is refused, and that no row was read for it."""
+    with pytest.raises(AllowanceExceeded):
+        ask(opened)
+    assert watched.statements == []
+
+
+class Listening(Partition):
+    """A block of a strategy that keeps what it is asked to answer from."""
+
+    heard: list[Any] = []  # noqa: RUF012  what the kernel handed over, for the test to look at
+
+    def answer(self, values: Any) -> Any:
+        """Keep the exact counts."""
+        self.heard.append(values)
+        return super().answer(values)
+
+
+def test_a_strategy_of_ones_own_class_sees_no_counts() -> None:
+    """A block whose `answer` would be handed exact counts is refused before anything is counted."""
+    one_leaf = Forest(GRID, 1, ())
+    block = Listening(np.zeros(1, np.int64), np.ones(1, np.int64))
+    opened, watched = watched_session(LINEAR)
+    check_refused(opened, watched, lambda here: here.linear("answers", one_leaf, Strategy("s", 1, (block,))))
+    assert Listening.heard == []
+
+
+class OwnStrategy(Strategy):
+    """A strategy that works out its answers itself."""
+
+
+def test_a_subclass_of_a_strategy_is_refused() -> None:
+    """Not only its blocks: the whole strategy must be of the known class."""
+    given = OwnStrategy("s", 1, (Partition.even(np.zeros(1, np.int64), 1),))
+    opened, watched = watched_session(LINEAR)
+    check_refused(opened, watched, lambda here: here.linear("answers", Forest(GRID, 1, ()), given))
+
+
+@pytest.mark.parametrize("name", ["plan", "schema"])
+def test_plan_and_schema_cannot_be_set(name: str) -> None:
+    """A session keeps the plan and the schema that were charged for."""
+    opened = session(held(some_rows()), LEAVES)
+    with pytest.raises(AttributeError):
+        setattr(opened, name, None)
+
+
+def test_writing_to_the_plan_that_a_session_shows_changes_no_noise() -> None:
+    """What `plan` and `step` hand out are copies: a unit of one row written there leaves the noise of three."""
+    opened = session(held(some_rows(), schema=UNITS), replace(LEAVES, nano_epsilon=3))
+    object.__setattr__(opened.plan, "unit", Unit())
+    object.__setattr__(opened.step("leaves"), "nano_epsilon", 10**15)
+    object.__setattr__(opened.schema, "unit", Unit())
+    assert opened.deviation("leaves") > 10**8
+    noisy = opened.leaf_counts("leaves", FOREST)
+    assert np.abs(noisy).max() > 10**5
+
+
+def test_the_steps_of_a_target_cannot_be_made_smaller() -> None:
+    """`leaf_sums` keeps to the registered steps, whatever is written to the schema that a session shows."""
+    step = Step("sums", "leaf_sums", EPSILON, trees=2, cells=FOREST.leaves * 2, row_weight=2)
+    opened, watched = watched_session(step, held(some_targets(), schema=TARGET))
+    object.__setattr__(opened.schema.target, "steps", 2)
+    check_refused(opened, watched, lambda here: here.leaf_sums("sums", FOREST))
+
+
+@dataclass(frozen=True)
+class Cheap(Sequential):
+    """Steps that say they cost next to nothing."""
+
+    @property
+    def cost(self) -> int:
+        """Next to nothing."""
+        return 1
+
+
+def test_a_composition_with_a_cost_of_its_own_is_refused() -> None:
+    """Steps that are opened later cost what the kernel's own classes say."""
+    opened, watched = watched_session(Step("rest", "later", 10))
+    dear = Cheap((Step("n", "size", EPSILON),))
+    check_refused(opened, watched, lambda here: here.later("rest", dear))
+    check_refused(opened, watched, lambda here: here.later("rest", Sequential((dear,))))
+    check_refused(opened, watched, lambda here: here.later("rest", Parallel((Step("m", "size", 1), dear))))
+
+
+def test_a_plan_with_a_cost_of_its_own_is_not_run(tmp_path: Path) -> None:
+    """A plan is rebuilt before it is charged; nothing is charged for one that lies."""
+    with on_disk(tmp_path / "data.duckdb", some_rows(), cap=5) as database:
+        plan = Plan("test", Cheap((Step("n", "size", EPSILON),)), Unit())
+        with pytest.raises(AllowanceExceeded):
+            perform(database, plan, lambda here: here.size("n"))
+        assert database.budget("people").spent == 0
+
+
+def test_a_charge_below_its_plan_is_refused(tmp_path: Path) -> None:
+    """The ledger is asked for what the plan costs at the time of the run, not for what it cost when it was shown."""
+    with on_disk(tmp_path / "data.duckdb", some_rows(), cap=5) as database:
+        step = Step("n", "size", 10**6)
+        plan = Plan("test", step, Unit())
+        dataset = find(database.engine, database.book, "people")
+        charge = charge_for(dataset, plan, who="ann", request_id="r")
+        object.__setattr__(step, "nano_epsilon", EPSILON)
+        with pytest.raises(AllowanceExceeded):
+            run(
+                database.engine, database.book, dataset, charge, plan,
+                ask=lambda here: here.size("n"), digest=lambda _: "d" * 64, store=lambda *_: None,
+            )  # fmt: skip
+        assert database.budget("people").spent == 0
+
+
+def perform(database: Database, plan: Plan, ask: Callable[[Session], Any]) -> Any:
+    """Run a plan on "people", and return what its method handed back."""
+    dataset = find(database.engine, database.book, "people")
+    handed: list[Any] = []
+
+    def asked(here: Session) -> Any:
+        handed.append(ask(here))
+        return handed[0]
+
+    charge = charge_for(dataset, plan, who="ann", request_id=None)
+    store, digest = (lambda *_: None), (lambda _: "d" * 64)
+    run(database.engine, database.book, dataset, charge, plan, ask=asked, digest=digest, store=store)
+    return handed[0]
+
+
+def test_weights_raised_after_they_were_checked_are_refused() -> None:
+    """Scores that leave 64 bits for some rows alone would answer a yes/no question about them."""
+    votes = VotingForest(FOREST, np.ones((FOREST.leaves, CLASSES), np.int64))
+    mixtures = Mixtures(votes, np.zeros(2, np.int64), np.ones((1, 1), np.int64), np.ones(1, np.int64))
+    votes.weights[:] = 2**62
+    opened, watched = watched_session(Step("best", "pick", EPSILON, cells=1))
+    check_refused(opened, watched, lambda here: here.pick("best", mixtures))
+
+
+def test_factors_raised_after_they_were_checked_are_refused() -> None:
+    """The factors of a mixture are copied and checked again."""
+    mixtures = Mixtures(VOTES, np.zeros(2, np.int64), np.ones((1, 1), np.int64), np.ones(1, np.int64))
+    mixtures.factors[:] = 2**62
+    opened, watched = watched_session(Step("best", "pick", EPSILON, cells=1))
+    check_refused(opened, watched, lambda here: here.pick("best", mixtures))
+
+
+def shared_leaf() -> Forest:
+    """Return two trees of one split each, whose first sends its right cells to a leaf of the second."""
+    planes = np.array([[0, 0], [2**64 - 2, 0]], np.uint64)
+    return Forest(GRID, 2, (Level(np.zeros(2, np.int16), np.full(2, 2, np.uint8), planes),))
+
+
+def test_trees_that_share_a_leaf_are_refused() -> None:
+    """A row would be counted in one leaf by both trees, and change it by more than the noise is for."""
+    forest = shared_leaf()
+    opened, watched = watched_session(leaf_step("leaf_counts", forest, CLASSES, shared=True))
+    check_refused(opened, watched, lambda here: here.leaf_counts("leaves", forest))
+
+
+def test_a_wrong_number_of_leaves_is_not_believed() -> None:
+    """What a forest says of itself is worked out again: a cached figure that was written to it is not used."""
+    forest = small_forest(trees=2, depth=2)
+    forest.__dict__["leaves"] = 1
+    forest.__dict__["first_leaf"] = np.zeros(3, np.int64)
+    opened, watched = watched_session(replace(LEAVES, cells=CLASSES))
+    check_refused(opened, watched, lambda here: here.leaf_counts("leaves", forest))
+
+
+class Greedy(Forest):
+    """A forest that uses the session's step while it is being looked at."""
+
+    opened: Session | None = None
+    taken: list[Any] = []  # noqa: RUF012  what the second use gave
+
+    @property
+    def trees(self) -> int:  # type: ignore[override]
+        """Ask once more, then answer."""
+        if self.opened is not None:
+            self.taken.append(self.opened.size("n"))
+        return 1
+
+
+class Reentrant(int):
+    """A whole number that uses the session's step while it is compared."""
+
+    opened: Session
+
+    def __le__(self, other: object) -> bool:
+        """Ask once more, then answer."""
+        Greedy.taken.append(self.opened.size("n"))
+        return True
+
+    __gt__ = __lt__ = __ge__ = __le__
+
+
+def test_attributes_that_ask_again_get_nothing() -> None:
+    """While a step is taken no code of the caller's can use it, or another one, a second time."""
+    database = held(some_rows())
+    steps = Sequential(
+        (Step("splits", "choose", EPSILON, cells=1, utility="median", uses=3), Step("n", "size", EPSILON))
+    )
+    opened = session(database, steps)
+    Greedy.taken.clear()
+    number = Reentrant(5)
+    number.opened = opened
+    tree = Forest(GRID, 1, ())
+    splits = two_way(GRID)
+    weights = np.zeros((1, 1, splits.most), np.int64)
+    weights[0, 0, 0] = 1
+    candidates = Candidates(splits, np.zeros((1, 1), np.int16), weights)
+    with pytest.raises(AllowanceExceeded):
+        opened.choose("splits", tree, candidates, nano_epsilon=number)
+    assert Greedy.taken == []
+    with pytest.raises(AllowanceExceeded):
+        opened.choose("splits", Greedy.__new__(Greedy), candidates)
+    assert Greedy.taken == []
+    assert repr(opened) == "<Session: 2 of 2 steps left>"
+
+
+def test_a_session_does_one_thing_at_a_time() -> None:
+    """A second request while one is under way is refused, wherever it comes from."""
+    opened = session(held(some_rows()), Sequential((Step("n", "size", EPSILON), LEAVES)))
+    with opened._allowance.one_at_a_time(), pytest.raises(AllowanceExceeded):
+        opened.size("n")
+
+
+@pytest.mark.parametrize("arity", [[-1, 3], [0, 2], [257, 2], [65, 2]])
+def test_arities_out_of_range_are_refused(arity: list[int]) -> None:
+    """A negative number of children would put a leaf of one tree in the place of another's."""
+    level = Level(np.zeros(2, np.int16), np.array(arity, np.int64), np.zeros((1, 2), np.uint64))  # type: ignore[arg-type]
+    forest = Forest(GRID, 2, (level,))
+    opened, watched = watched_session(replace(LEAVES, cells=10**6))
+    check_refused(opened, watched, lambda here: here.leaf_counts("leaves", forest))
+
+
+WRONG: dict[str, Callable[[Session], Any]] = {
+    "a forest of other axes": lambda here: here.leaf_counts("leaves", Forest((Axis(0, 0, 2, 2, ordered=True),), 2, ())),
+    "no forest": lambda here: here.leaf_counts("leaves", None),  # type: ignore[arg-type]
+    "a list of levels": lambda here: here.leaf_counts("leaves", Forest(GRID, 2, list(FOREST.levels))),  # type: ignore[arg-type]
+    "more trees": lambda here: here.leaf_counts("leaves", small_forest(trees=3, depth=2)),
+    "levels too narrow": lambda here: here.leaf_counts("leaves", Forest(GRID, 2, small_forest(trees=1).levels)),
+    "an axis that is not there": lambda here: here.leaf_counts(
+        "leaves",
+        Forest(GRID, 2, (Level(np.full(2, 99, np.int16), np.full(2, 2, np.uint8), np.zeros((1, 2), np.uint64)),)),
+    ),
+    "planes of floats": lambda here: here.leaf_counts(
+        "leaves", Forest(GRID, 2, (Level(np.zeros(2, np.int16), np.full(2, 2, np.uint8), np.zeros((1, 2))),))  # type: ignore[arg-type]
+    ),
+    "an array of objects": lambda here: here.leaf_counts(
+        "leaves",
+        Forest(GRID, 2, (Level(np.array([0, 0], object), np.full(2, 2, np.uint8), np.zeros((1, 2), np.uint64)),)),
+    ),
+    "a name that is no text": lambda here: here.leaf_counts(["leaves"], FOREST),  # type: ignore[arg-type]
+    "a name that is not in the plan": lambda here: here.leaf_counts("other", FOREST),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("ask", WRONG.values(), ids=WRONG)
+def test_a_plain_mistake_is_refused_unread(ask: Callable[[Session], Any]) -> None:
+    """A method that hands over a wrong object is told so; the step is left, for nothing was read."""
+    opened, watched = watched_session(LEAVES)
+    check_refused(opened, watched, ask)
+    assert opened.leaf_counts("leaves", FOREST).shape == (FOREST.leaves, CLASSES)
+
+
+def test_a_failure_that_a_method_hides_loses_the_run(tmp_path: Path) -> None:
+    """Whether a statement failed may depend on rows: a method that catches it and goes on has no result."""
+    with on_disk(tmp_path / "data.duckdb", some_rows(), cap=5) as database:
+        plan = Plan("test", Sequential((Step("n", "size", EPSILON), Step("m", "size", EPSILON))), Unit())
+
+        def hide(here: Session) -> int:
+            here._rows._run = lambda _: 1 / 0  # type: ignore[method-assign, assignment, return-value]
+            with pytest.raises(ZeroDivisionError):
+                here.size("n")
+            with pytest.raises(AllowanceExceeded):
+                here.size("m")
+            return 1
+
+        with pytest.raises(QueryFailed):
+            perform(database, plan, hide)
+        assert [entry.state for entry in database.book.entries(event="reserve")] == ["lost"]

@@ -1,0 +1,69 @@
+"""What a failed run says: one sentence, whatever failed, for the cause can depend on private rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from dpsql.engines.duckdb_cursor import COUNTING, guarded
+from dpsql.errors import DpsqlError
+from dpsql.kernel.dataset import find
+from dpsql.kernel.plan import Plan, Step
+from dpsql.kernel.run import charge_for, run
+from dpsql.kernel.session import Session
+from dpsql.schema import Unit
+from tests.tables import on_disk, some_rows
+
+PLAN = Plan("test", Step("n", "size", 10**9), Unit())
+
+
+def fail_in_the_engine(kind: type[duckdb.Error]) -> Callable[[Session], Any]:
+    """Return a request that fails as a count in DuckDB does."""
+
+    def fail() -> None:
+        raise kind("a cell of 4711")
+
+    return lambda _: guarded(COUNTING, fail)
+
+
+def fail_in_python(kind: type[Exception]) -> Callable[[Session], Any]:
+    """Return a request that fails in Python."""
+
+    def fail(_: Session) -> Any:
+        raise kind("a cell of 4711")
+
+    return fail
+
+
+FAILURES = {
+    "a value out of range": fail_in_the_engine(duckdb.OutOfRangeException),
+    "a value that is none": fail_in_the_engine(duckdb.ConversionException),
+    "too little memory": fail_in_the_engine(duckdb.OutOfMemoryException),
+    "an overflow": fail_in_python(OverflowError),
+    "a mistake of ours": fail_in_python(KeyError),
+    "no memory": fail_in_python(MemoryError),
+}
+
+
+def words_of(path: Path, ask: Callable[[Session], Any]) -> str:
+    """Return all that a failed run tells: the class, the message, the hint and the attributes of its error."""
+    with on_disk(path, some_rows(), cap=5) as database:
+        dataset = find(database.engine, database.book, "people")
+        charge = charge_for(dataset, PLAN, who="ann", request_id="r")
+        with pytest.raises(DpsqlError) as caught:
+            run(
+                database.engine, database.book, dataset, charge, PLAN,
+                ask=ask, digest=lambda _: "d" * 64, store=lambda *_: None,
+            )  # fmt: skip
+        return f"{type(caught.value)} {caught.value} {vars(caught.value)}"
+
+
+def test_every_failure_has_the_same_words(tmp_path: Path) -> None:
+    """Whether the database refused a cell, memory ran out or Python overflowed: the analyst cannot tell."""
+    told = {words_of(tmp_path / f"data_{place}.duckdb", ask) for place, ask in enumerate(FAILURES.values())}
+    assert len(told) == 1
+    assert "4711" not in told.pop()
