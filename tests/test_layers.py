@@ -41,7 +41,7 @@ LAYERS: list[set[str]] = [
     {"update", "party", "evaluate_private", "predict_private", "plots", "init", "doctor"},
     {"database"},
     {"attach", "classifier", "demo", "inside"},
-    {"shell", "bench"},
+    {"shell", "bench", "audit"},
     {"cli"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
@@ -126,9 +126,15 @@ def test_a_method_cannot_see_an_exact_count() -> None:
 
 
 def test_exact_counts_are_fetched_by_the_session_alone() -> None:
-    """Only `kernel/session.py` imports the module that fetches exact counts."""
+    """Only `kernel/session.py` imports the module that fetches exact counts; the audit gives it its secret keys."""
     users = [str(path.relative_to(ROOT)) for path in modules() if "dpsql.kernel.exact" in imported(path)]
-    assert users == ["kernel/session.py"]
+    assert users == ["audit/seam.py", "kernel/session.py"]
+
+
+def test_nothing_but_the_audit_listens_to_the_kernel() -> None:
+    """The listeners between exact values and noise are imported by the audit alone."""
+    users = {room(path) for path in modules() if "dpsql.audit.seam" in imported(path)}
+    assert users == {"audit"}
 
 
 def test_drivers_are_used_by_engines_alone() -> None:
@@ -149,7 +155,7 @@ def test_randomness_stays_in_its_places() -> None:
     """Noise comes from `mechanisms/rng.py`; seeded generators shape trees, made-up rows, benches and searches."""
     shapes = {"trees/coarse.py", "trees/grow.py", "trees/guided.py", "trees/splits.py", "trees/unequal.py"}
     starts = {"strategies/marginals.py", "strategies/pidentity.py"}
-    allowed = {*shapes, *starts, "census.py", "learned/background.py"}
+    allowed = {*shapes, *starts, "census.py", "learned/background.py", "audit/ways.py"}
     for path in modules():
         name = str(path.relative_to(ROOT))
         if name in allowed or name.startswith("bench"):

@@ -1,0 +1,141 @@
+"""The exact privacy loss of one release between two tables: how the chances of what came out differ.
+
+Two figures each. `seen` is the log-ratio of the chances of the very outcome. `worst` is the largest that any outcome of
+this release could have had, given the releases before it; a promise of pure epsilon bounds the sum of these, so it is
+compared, and chance has no say in it. Losses of counts are exact fractions. Those of choices hold logarithms; they are
+worked out to `DIGITS` digits, and are good to `SLACK`.
+
+For (epsilon, delta) no log-ratio is bounded. There `worst` is what rho bounds: of counts the Rényi divergence of two
+discrete Gaussians of one variance v over its order, at most d²/2v for counts d apart (Canonne et al. 2020, Proposition
+5); of a choice r²/8, r the range of the log-ratios over all outcomes (Cesar & Rogers 2021).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
+from fractions import Fraction
+
+import numpy as np
+
+from dpsql.audit.record import FLIP, GAUSSIAN, LAPLACE, Numbers, Release
+
+#: Decimal digits of everything that holds an exponential or a logarithm.
+DIGITS = 80
+#: How far such a loss can be off: exponents have fewer than 20 digits before the point, so 80 leave 60 behind it.
+SLACK = Fraction(1, 10**50)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What one release loses between two tables: at worst, and for the outcome that was seen."""
+
+    worst: Fraction = Fraction(0)
+    seen: Fraction = Fraction(0)
+
+    def __add__(self, other: Loss) -> Loss:
+        return Loss(self.worst + other.worst, self.seen + other.seen)
+
+
+def release_loss(first: Release, second: Release, *, approximate: bool) -> Loss:
+    """Return the loss of one outcome that both releases have; both must have one shape and one parameter."""
+    if first.mechanism in (LAPLACE, GAUSSIAN):
+        return _counted_loss(first, second)
+    moved = np.flatnonzero((first.exact != second.exact).any(axis=1))
+    each = (_choice_loss(first, second, int(row), approximate=approximate) for row in moved)
+    return sum(each, Loss())
+
+
+def _counted_loss(first: Release, second: Release) -> Loss:
+    """Return the loss of counts with noise: those that do not differ lose nothing."""
+    moved = first.exact != second.exact
+    released, one, other = (held[moved].tolist() for held in (first.released, first.exact, second.exact))
+    if first.mechanism == LAPLACE:
+        worst = sum(abs(n - m) for n, m in zip(one, other, strict=True))
+        seen = sum(abs(x - m) - abs(x - n) for x, n, m in zip(released, one, other, strict=True))
+        return Loss(worst / first.parameter, seen / first.parameter)
+    worst = sum((n - m) ** 2 for n, m in zip(one, other, strict=True))
+    seen = sum((x - m) ** 2 - (x - n) ** 2 for x, n, m in zip(released, one, other, strict=True))
+    return Loss(worst / (2 * first.parameter), seen / (2 * first.parameter))
+
+
+def _choice_loss(first: Release, second: Release, row: int, *, approximate: bool) -> Loss:
+    """Return the loss of one choice among the candidates of a row."""
+    weights = [1] * first.exact.shape[1] if first.weights is None else first.weights[row].tolist()
+    ratios = _flip_ratios if first.mechanism == FLIP else _exponential_ratios
+    found = ratios(first.exact[row].tolist(), second.exact[row].tolist(), weights, first.parameter)
+    seen = found[int(first.released[row])]
+    possible = [ratio for ratio, weight in zip(found, weights, strict=True) if weight]
+    if approximate:
+        return Loss((max(possible) - min(possible)) ** 2 / 8, seen)
+    return Loss(max(map(abs, possible)), seen)
+
+
+def _exponential_ratios(one: list[int], other: list[int], weights: list[int], rate: Fraction) -> list[Fraction]:
+    """Return the log-ratio of each candidate's chances under the exponential mechanism."""
+    shift = _log_sum(one, weights, rate) - _log_sum(other, weights, rate)
+    return [rate * (n - m) - shift for n, m in zip(one, other, strict=True)]
+
+
+def _log_sum(utilities: Sequence[int], weights: Sequence[int], rate: Fraction) -> Fraction:
+    """Return log Σ weight · exp(rate · utility)."""
+    masses: Counter[int] = Counter()
+    for utility, weight in zip(utilities, weights, strict=True):
+        masses[utility] += weight
+    best = max(utility for utility, mass in masses.items() if mass)
+    with localcontext(_precise()):
+        total = sum((mass * _exp(rate * (utility - best)) for utility, mass in masses.items() if mass), Decimal(0))
+        return rate * best + Fraction(total.ln())
+
+
+def _flip_ratios(one: list[int], other: list[int], weights: list[int], rate: Fraction) -> list[Fraction]:
+    """Return the log-ratio of each candidate's chances under permute-and-flip, which knows no weights."""
+    with localcontext(_precise()):
+        pairs = zip(flip_chances(one, rate), flip_chances(other, rate), strict=True)
+        return [Fraction(p.ln() - q.ln()) for p, q in pairs]
+
+
+def flip_chances(utilities: Sequence[int], rate: Fraction) -> list[Decimal]:
+    """Return the chance of each candidate under permute-and-flip, to `DIGITS` digits.
+
+    Each candidate is a head with chance h = exp(−rate · gap), and one of the heads is taken, all alike. So candidate i
+    has the chance h_i · E[1 / (1 + other heads)] = h_i · ∫ Π (1 − h_j + h_j·t) dt over t from 0 to 1, j other than i.
+
+    >>> [round(float(chance), 4) for chance in flip_chances([0, 0], Fraction(1))]
+    [0.5, 0.5]
+    """
+    best = max(utilities)
+    with localcontext(_precise()):
+        heads = [_exp(rate * (utility - best)) for utility in utilities]
+        return [head * _mean_share(heads[:place] + heads[place + 1 :]) for place, head in enumerate(heads)]
+
+
+def _mean_share(heads: Sequence[Decimal]) -> Decimal:
+    """Return E[1 / (1 + number of heads)] of independent coins."""
+    chances = [Decimal(1)]
+    for head in heads:
+        stay = [chance * (1 - head) for chance in chances]
+        rise = [chance * head for chance in chances]
+        chances = [a + b for a, b in zip([*stay, Decimal(0)], [Decimal(0), *rise], strict=True)]
+    return sum((chance / (count + 1) for count, chance in enumerate(chances)), Decimal(0))
+
+
+def _exp(exponent: Fraction) -> Decimal:
+    return (Decimal(exponent.numerator) / Decimal(exponent.denominator)).exp()
+
+
+def _precise() -> Context:
+    return Context(prec=DIGITS, Emax=MAX_EMAX, Emin=MIN_EMIN)
+
+
+def same_noise(first: Release, second: Release) -> bool:
+    """Whether two releases drew from one family of distributions: its parameters are public, rows have no say."""
+    return first.parameter == second.parameter and _same(first.weights, second.weights)
+
+
+def _same(one: Numbers | None, other: Numbers | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return np.array_equal(one, other)

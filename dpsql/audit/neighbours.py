@@ -1,0 +1,212 @@
+"""Random schemas and random pairs of neighbouring tables, full of what breaks careless code.
+
+All from one seeded generator: these rows are made up, and a failing case is told by its number. Numbers are NULL, NaN,
+infinite, beyond their bounds or beyond all bounds; categories and labels are NULL, unknown, empty or written in
+another case; a unit has from 0 to 200 rows, whatever `max_rows` says.
+
+Neighbours have the rows of one unit more, at the end of the table, so that the addresses of all other rows stay as they
+are; the other direction is the same pair with its roles swapped. Where labels alone are private, the rows of one unit
+have other labels in the other table, declared or not; a NULL stays NULL, for it is public which rows have a label.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sqlglot import exp
+
+from dpsql.engines.base import Engine
+from dpsql.schema import Boolean, Categorical, Feature, Numeric, Schema, Target, Unit
+
+LABEL, PERSON, BATCH, PARTITION = "y", "person", "era", "part"
+#: The values of the batch column; updates name two of them.
+ERAS = ("old", "new")
+#: How many rows the added unit has, besides around its `max_rows`.
+_SIZES = (0, 1, 2, 5, 30, 200)
+#: The most rows of the table that both have.
+_COMMON = 40
+_BOUNDS = ((0.0, 64.0), (-1.0, 1.0), (-1e300, 1e300), (1e-300, 3e-300), (-1000.3, -1000.1), (2.0**52, 2.0**53))
+_NUMBERS = (None, math.nan, math.inf, -math.inf, -0.0, 0.0, 5e-324, -5e-324, 1.7e308, -1.7e308, 2.0**63, -1.0, 1e18)
+_TEXTS = (None, "", "??", "NULL", " a", "A", "a ", "ä", "x" * 300)
+_VALUES = ("a", "b", "c", "d", "e", "f", "g")
+_CLASSES = ("no", "yes", "maybe")
+_ODD_LABELS = (None, "", "??", "NO", "no ", "nan")
+_ODD_TARGETS = (None, math.nan, math.inf, -math.inf, 1e300, -1e300, 5e-324)
+
+Row = tuple[Any, ...]
+Chance = np.random.Generator
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as plain values: its columns' types, its rows, and the schema it is registered under (None: public)."""
+
+    name: str
+    types: Mapping[str, str]
+    rows: tuple[Row, ...]
+    schema: Schema | None
+
+    def create(self, engine: Engine) -> None:
+        """Create the table in an engine and fill it, in the order of the rows."""
+        columns = [
+            exp.ColumnDef(this=exp.to_identifier(name, quoted=True), kind=exp.DataType.build(kind, dialect="duckdb"))
+            for name, kind in self.types.items()
+        ]
+        place = exp.table_(self.name, quoted=True)
+        with engine.transaction() as transaction:
+            transaction.run(exp.Create(this=exp.Schema(this=place, expressions=columns), kind="TABLE"))
+            if self.rows:
+                marks = [exp.Tuple(expressions=[exp.Placeholder() for _ in self.types]) for _ in self.rows]
+                values = [value for row in self.rows for value in row]
+                transaction.run(exp.Insert(this=place.copy(), expression=exp.Values(expressions=marks)), values)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two neighbouring tables, and the rows of the unit in which they differ, as the second has them."""
+
+    first: Table
+    second: Table
+    differing: tuple[Row, ...]
+
+
+def random_schema(
+    chance: Chance, *, unit: bool, target: bool = False, labels: bool = False, numeric: bool = False
+) -> Schema:
+    """Return a schema of one to four features of any kind, for rows or for units of a few rows.
+
+    With `numeric` the first of them is a number: the matrix random forest takes no table of wide categories alone.
+    """
+    features = tuple(_feature(chance, f"f{number}") for number in range(chance.integers(1, 5)))
+    if numeric:
+        features = (Numeric("f0", *_BOUNDS[0]), *features[1:])
+    bounds = Target(-3, 7, steps=int(chance.choice([2, 10, 1000])))
+    return Schema(
+        LABEL,
+        () if target else _CLASSES[: chance.integers(2, 4)],
+        features,
+        Unit(PERSON, int(chance.integers(1, 5))) if unit else Unit(),
+        rows=None if chance.random() < 0.5 else int(chance.choice([50, 3000, 100_000])),
+        partition=None if unit or chance.random() < 0.7 else PARTITION,
+        batch=BATCH,
+        target=bounds if target else None,
+        public_features=labels,
+    )
+
+
+def random_pair(chance: Chance, schema: Schema, *, name: str = "people", labels: bool = False) -> Pair:
+    """Return neighbouring tables: with `labels` one unit has other labels in the second, else it is only there."""
+    types = _types(chance, schema)
+    known = [_row(chance, schema, types, person) for person in _persons(chance)]
+    size = _size(chance, schema, labels=labels)
+    added = [_row(chance, schema, types, _newcomer(chance, types)) for _ in range(size)]
+    if chance.random() < 0.3:  # all rows of the unit alike: then one cell takes them all
+        added = added[:1] * size
+    first = Table(name, types, (*known, *(added if labels else ())), schema)
+    changed = tuple(_relabel(chance, schema, row) for row in added) if labels else tuple(added)
+    return Pair(first, replace(first, rows=(*known, *changed)), changed)
+
+
+def public_rows(chance: Chance, schema: Schema, *, name: str) -> Table:
+    """Return a public table of new rows with the schema's features, a few of them hostile."""
+    types = {feature.name: _type(feature) for feature in schema.features}
+    rows = tuple(tuple(_value(chance, feature) for feature in schema.features) for _ in range(7))
+    return Table(name, types, rows, None)
+
+
+def swap_roles(pair: Pair) -> Pair:
+    """Return the pair with its roles swapped: what was added is then removed."""
+    return Pair(pair.second, pair.first, pair.differing)
+
+
+def _feature(chance: Chance, name: str) -> Feature:
+    kind = chance.choice(["number", "number", "category", "wide", "truth"])
+    if kind == "number":
+        lower, upper = _BOUNDS[chance.integers(len(_BOUNDS))]
+        null = None if chance.random() < 0.7 else upper
+        return Numeric(name, lower, upper, cells=int(chance.choice([2, 17, 64])), null=null)
+    if kind == "truth":
+        return Boolean(name)
+    values = _VALUES[: chance.integers(1, 8)] if kind == "category" else tuple(f"v{k}" for k in range(70))
+    return Categorical(name, values, unknown=None if chance.random() < 0.7 else values[0])
+
+
+def _types(chance: Chance, schema: Schema) -> dict[str, str]:
+    types = {PERSON: str(chance.choice(["BIGINT", "VARCHAR", "DOUBLE"]))}
+    types |= {feature.name: _type(feature) for feature in schema.features}
+    label = "VARCHAR" if schema.target is None else "DOUBLE"
+    return types | {LABEL: label, BATCH: "VARCHAR", PARTITION: "BIGINT"}
+
+
+def _type(feature: Feature) -> str:
+    if isinstance(feature, Numeric):
+        return "DOUBLE"
+    return "BOOLEAN" if isinstance(feature, Boolean) else "VARCHAR"
+
+
+def _persons(chance: Chance) -> list[int | None]:
+    """Return whose each of the common rows is: some people have more rows than are used, some rows are nobody's."""
+    count = int(chance.integers(0, _COMMON + 1))
+    people = chance.integers(0, max(1, count // 4), count).tolist()
+    return [None if chance.random() < 0.05 else person for person in people]
+
+
+def _newcomer(chance: Chance, types: Mapping[str, str]) -> float | int | str:
+    """Return the unit in which the tables differ; zeros of both signs are one number, and so one unit."""
+    if types[PERSON] == "DOUBLE":
+        return -0.0 if chance.random() < 0.5 else 0.0
+    return -77 if types[PERSON] == "BIGINT" else ""
+
+
+def _size(chance: Chance, schema: Schema, *, labels: bool) -> int:
+    if schema.unit.column is None:
+        return 1
+    most = schema.unit.max_rows
+    sizes = [size for size in (*_SIZES, most, most, most + 1, 3 * most) if size or not labels]
+    return int(chance.choice(sizes))
+
+
+def _row(chance: Chance, schema: Schema, types: Mapping[str, str], person: Any) -> Row:
+    if isinstance(person, int) and person >= 0:
+        person = {"BIGINT": person, "VARCHAR": f"p{person}", "DOUBLE": 1.5 + person}[types[PERSON]]
+    features = [_value(chance, feature) for feature in schema.features]
+    era = None if chance.random() < 0.05 else ERAS[chance.integers(len(ERAS))]
+    part = None if chance.random() < 0.2 else int(chance.integers(0, 9))
+    return (person, *features, _label(chance, schema), era, part)
+
+
+def _value(chance: Chance, feature: Feature) -> Any:
+    if isinstance(feature, Numeric):
+        if chance.random() < 0.4:
+            return _NUMBERS[chance.integers(len(_NUMBERS))]
+        return float(feature.lower + chance.random() * (feature.upper - feature.lower))
+    if isinstance(feature, Boolean):
+        return (None, True, False)[chance.integers(3)]
+    if chance.random() < 0.3:
+        return _TEXTS[chance.integers(len(_TEXTS))]
+    return feature.values[chance.integers(len(feature.values))]
+
+
+def _label(chance: Chance, schema: Schema, *, never: Any = None) -> Any:
+    """Return a label, declared or odd; with `never` one that is neither that nor NULL."""
+    if schema.target is not None:
+        odd: tuple[Any, ...] = _ODD_TARGETS
+        plain: Any = float(chance.uniform(schema.target.lower, schema.target.upper))
+    else:
+        odd, plain = _ODD_LABELS, schema.classes[chance.integers(len(schema.classes))]
+    if never is not None:
+        others = [label for label in (*schema.classes, *odd) if label is not None and label != never]
+        return others[chance.integers(len(others))]
+    return odd[chance.integers(len(odd))] if chance.random() < 0.2 else plain
+
+
+def _relabel(chance: Chance, schema: Schema, row: Row) -> Row:
+    """Return the row with another label, where it has one."""
+    place = 1 + len(schema.features)
+    if row[place] is None:
+        return row
+    return (*row[:place], _label(chance, schema, never=row[place]), *row[place + 1 :])

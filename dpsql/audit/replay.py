@@ -1,0 +1,236 @@
+"""Replays a run on a neighbouring table and adds up what every release lost, exactly, against what was charged.
+
+    replay(open_first, open_second, act)  ──▶  Replay: loss, promise, and everything else that differed
+
+The run is recorded on the first table. On the second it gets the same secret keys and the same released values. What a
+run does beyond its releases must follow from them: so the questions, the statements, the shapes, the public answers,
+the model and the ledger must be the same to the last bit, and a difference is data that went another way.
+
+For made-up tables alone: a tape holds exact counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, cast
+
+from dpsql.audit.loss import SLACK, Loss, release_loss, same_noise
+from dpsql.audit.record import Recorder, Tape
+from dpsql.audit.seam import Watched, listening
+from dpsql.database import Database
+from dpsql.engines.base import Engine
+from dpsql.errors import DpsqlError
+from dpsql.ledger import Entry
+from dpsql.model import Model
+
+NANO = 10**9
+#: What two runs may differ in, besides the exact values of their releases: nothing of this.
+SHAPE, NOISE, PUBLIC, DIGEST, LEDGER, FAILURE = "shape", "noise", "public answer", "digest", "ledger", "failure"
+#: What a certificate says of the moment and of the place, not of the run.
+_OF_THE_MOMENT = ("created_at", "ledger_hash", "ledger_entry", "dataset", "unlabelled_dataset", "versions")
+
+Act = Callable[[Database], Sequence[str]]
+
+
+@dataclass(frozen=True)
+class StepLoss:
+    """What all releases of one step lost together, at worst, and what its plan allowed it."""
+
+    step: str
+    operation: str
+    loss: Fraction
+    allowed: Fraction
+
+    @property
+    def holds(self) -> bool:
+        """Whether the step kept to its part of the plan."""
+        return self.loss <= self.allowed + SLACK
+
+
+@dataclass(frozen=True)
+class Replay:
+    """One run on two neighbouring tables.
+
+    `loss` is the sum of the worst losses of all releases, in epsilon or, for the kind "approximate", in rho; `promise`
+    is what the ledger charged for the rows in which the tables differ. `seen` is the log-ratio of the outcome itself.
+    `differences` says in public words what else was not the same.
+    """
+
+    kind: str
+    loss: Fraction
+    seen: Fraction
+    promise: Fraction
+    releases: int
+    steps: tuple[StepLoss, ...]
+    differences: tuple[tuple[str, str], ...]
+    failed: str = ""
+
+    @property
+    def ratio(self) -> float:
+        """The loss over the promise: at most 1, where the promise holds."""
+        return float(self.loss / self.promise) if self.promise else float(bool(self.loss))
+
+    @property
+    def same_shapes(self) -> bool:
+        """Whether both runs asked, sent and released the same numbers of the same things, with the same noise."""
+        return not any(what in (SHAPE, NOISE, FAILURE) for what, _ in self.differences)
+
+    @property
+    def same_digest(self) -> bool:
+        """Whether both runs made the same of what was released."""
+        return not any(what == DIGEST for what, _ in self.differences)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the run kept its promise: no loss above it, in no step and in all, and no other difference."""
+        kept = all(step.holds for step in self.steps) and self.loss <= self.promise + SLACK
+        return kept and not self.differences
+
+    def __str__(self) -> str:
+        word = "rho" if self.kind == "approximate" else "epsilon"
+        lines = [
+            f"{'holds' if self.holds else 'DOES NOT HOLD'}: loss {float(self.loss):.6g} of {word} "
+            f"{float(self.promise):.6g} ({self.ratio:.6f}), {self.releases} releases"
+        ]
+        lines += [
+            f"  step {one.step} ({one.operation}): loss {float(one.loss):.6g} of {float(one.allowed):.6g}"
+            for one in self.steps
+            if not one.holds
+        ]
+        lines += [f"  {what}: {text}" for what, text in self.differences]
+        return "\n".join(lines + ([f"  failed on both tables: {self.failed}"] if self.failed else []))
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """One run: its tape, the digest of what it gave out, its ledger, and how it failed."""
+
+    tape: Tape
+    digest: str
+    entries: tuple[Entry, ...]
+    failed: str
+    diverged: str
+
+
+def replay(
+    open_first: Callable[[], Database],
+    open_second: Callable[[], Database],
+    act: Act,
+    *,
+    pays: Callable[[Entry], bool] = lambda entry: True,
+) -> Replay:
+    """Record an act on one database, replay it on another one, and compare.
+
+    Both are opened ready: the same tables registered in the same way, with neighbouring rows. `act` does one or more
+    charged runs and returns the texts of what they gave out (`model_text`). `pays` tells which charges the unit pays in
+    which the tables differ; by default all of them.
+    """
+    first = _run(open_first, act, None)
+    second = _run(open_second, act, first.tape)
+    paid = [entry for entry in second.entries if entry.event == "reserve" and pays(entry)]
+    kinds = sorted({entry.kind for entry in second.entries if entry.event == "reserve"}) or ["pure"]
+    if len(kinds) > 1:
+        raise ValueError("an act must be of one kind: epsilon and rho do not add up")
+    steps, total = _losses(first.tape, second.tape)
+    failed = first.failed if first.failed == second.failed else ""
+    return Replay(
+        kind=kinds[0],
+        loss=total.worst,
+        seen=total.seen,
+        promise=Fraction(sum(entry.nano_epsilon for entry in paid), NANO),
+        releases=len(first.tape.releases),
+        steps=steps,
+        differences=tuple(_differences(first, second)),
+        failed=failed,
+    )
+
+
+def model_text(model: Model) -> str:
+    """Return all that a model says, but for the moment and the place it was made in."""
+    stored = json.loads(model.to_json())
+    stored["certificate"] = {name: value for name, value in stored["certificate"].items() if name not in _OF_THE_MOMENT}
+    return json.dumps([model.released.digest(), stored], sort_keys=True)
+
+
+def _run(opened: Callable[[], Database], act: Act, script: Tape | None) -> _Run:
+    recorder = Recorder(script)
+    with opened() as inner:
+        database = Database(cast(Engine, Watched(inner.engine, recorder)), who=inner.who)
+        texts: Sequence[str] = ()
+        failed = ""
+        with listening(recorder):
+            try:
+                texts = act(database)
+            except DpsqlError as error:
+                failed = f"{type(error).__name__}: {error}"
+        entries = tuple(inner.book.entries())
+    made = hashlib.sha256("\0".join(texts).encode()).hexdigest()
+    return _Run(recorder.tape, made, entries, failed, recorder.diverged)
+
+
+def _losses(first: Tape, second: Tape) -> tuple[tuple[StepLoss, ...], Loss]:
+    """Return the loss of each step, and of all together; what only one run released is told by `_differences`."""
+    total, found = Loss(), dict[tuple[int, str, str], StepLoss]()
+    for one, other in zip(first.releases, second.releases, strict=False):
+        if one.operation >= len(first.operations) or one.exact.shape != other.exact.shape:
+            continue
+        asked = first.operations[one.operation]
+        loss = release_loss(one, other, approximate=asked.approximate)
+        total += loss
+        before = found.get(asked.asked, StepLoss(asked.step, asked.name, Fraction(0), asked.allowed))
+        found[asked.asked] = StepLoss(asked.step, asked.name, before.loss + loss.worst, asked.allowed)
+    return tuple(found.values()), total
+
+
+def _differences(first: _Run, second: _Run) -> list[tuple[str, str]]:
+    one, other = first.tape, second.tape
+    told: list[tuple[str, str]] = []
+    if second.diverged or first.diverged:
+        told.append((SHAPE, second.diverged or first.diverged))
+    if first.failed != second.failed:
+        told.append((FAILURE, f'"{first.failed}" on one table, "{second.failed}" on the other'))
+    if [asked.asked for asked in one.operations] != [asked.asked for asked in other.operations]:
+        told.append((SHAPE, "other questions were asked, or in another order"))
+    if len(one.keys) != len(other.keys):
+        told.append((SHAPE, "other secret keys were drawn"))
+    if len(one.statements) != len(other.statements):
+        told.append((SHAPE, f"{len(one.statements)} statements on one table, {len(other.statements)} on the other"))
+    elif one.statements != other.statements:
+        told.append((SHAPE, "a statement, or a table that it joined, was another one"))
+    told += _other_answers(one, other)
+    told += _other_noise(one, other)
+    if first.digest != second.digest:
+        told.append((DIGEST, "the same released values gave another model or other figures"))
+    if [_entry_facts(entry) for entry in first.entries] != [_entry_facts(entry) for entry in second.entries]:
+        told.append((LEDGER, "the ledgers do not say the same"))
+    return told
+
+
+def _other_answers(one: Tape, other: Tape) -> list[tuple[str, str]]:
+    return [
+        (PUBLIC, f'the answer to "{first.name}" {first.step} was another one')
+        for first, second in zip(one.operations, other.operations, strict=False)
+        if first.answer != second.answer
+    ]
+
+
+def _other_noise(one: Tape, other: Tape) -> list[tuple[str, str]]:
+    told: list[tuple[str, str]] = []
+    if len(one.releases) != len(other.releases):
+        told.append((SHAPE, "one of the runs released more"))
+    for first, second in zip(one.releases, other.releases, strict=False):
+        if (first.mechanism, first.exact.shape) != (second.mechanism, second.exact.shape):
+            told.append((SHAPE, "a release had another shape"))
+        elif not same_noise(first, second):
+            told.append((NOISE, f"the parameters of {first.mechanism} were other ones"))
+    return told
+
+
+def _entry_facts(entry: Entry) -> tuple[Any, ...]:
+    """Return what an entry says, but for the moment and the dataset's random id."""
+    said = (entry.event, entry.state, entry.table, entry.kind, entry.scope, entry.method, entry.nano_epsilon)
+    return (*said, json.dumps(entry.plan, sort_keys=True, default=str), entry.digest)

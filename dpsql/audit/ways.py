@@ -1,0 +1,312 @@
+"""Every way to spend a budget, each as a case to replay: two neighbouring databases, what is done, who pays.
+
+    for name in WAYS: random_case(name, seed).replay()
+
+The methods are all that there are, with and without a delta, on rows and on units, for classes and for numbers, for
+labels alone, and with unlabelled rows in a table of their own; beside them the other charged acts: a bought size, an
+evaluation on private rows, an update by a new batch, labels for a batch of new rows, a party's contribution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dpsql import methods
+from dpsql.audit.neighbours import (
+    BATCH,
+    ERAS,
+    PERSON,
+    Chance,
+    Pair,
+    Table,
+    public_rows,
+    random_pair,
+    random_schema,
+    swap_roles,
+)
+from dpsql.audit.replay import Act, Replay, model_text, replay
+from dpsql.database import Database, connect
+from dpsql.ledger import Entry
+from dpsql.methods.base import Choice, Flag, regression
+from dpsql.methods.batches import WAYS as BATCH_WAYS
+from dpsql.schema import Schema
+
+DELTA = "1e-6"
+_CAP = 1000
+#: The cap of a budget with a delta, in epsilon.
+_DELTA_CAP = 30
+_EPSILONS = ("0.2", "1", "3.7", "12")
+#: Bounds the cells of a release, so that noisy sizes do not lead to deep trees.
+_CELLS = 2000
+
+
+@dataclass(frozen=True)
+class Case:
+    """One act on two neighbouring databases."""
+
+    name: str
+    first: tuple[Table, ...]
+    second: tuple[Table, ...]
+    act: Act
+    kind: str = "pure"
+    pays: Callable[[Entry], bool] = lambda entry: True
+
+    def replay(self, opened: Callable[[Sequence[Table]], Database] | None = None) -> Replay:
+        """Return what the act loses between the two: in databases in memory, or in those that `opened` fills."""
+        made = opened or database_in_memory
+
+        def ready(tables: Sequence[Table]) -> Database:
+            return _register(made(tables), tables, self.kind)
+
+        return replay(lambda: ready(self.first), lambda: ready(self.second), self.act, pays=self.pays)
+
+
+def random_case(name: str, seed: int) -> Case:
+    """Return a case of one of the `WAYS`: the same for the same seed, hostile rows and all."""
+    return WAYS[name](name, np.random.default_rng([seed, *name.encode()]))
+
+
+def report(replays: Sequence[Replay]) -> str:
+    """Return what many replays came to: how many, the largest loss over its promise, and each that does not hold.
+
+    >>> print(report([]))
+    0 replays, 0 do not hold
+    """
+    broken = [one for one in replays if not one.holds]
+    lines = [f"{len(replays)} replays, {len(broken)} do not hold"]
+    if replays:
+        lines.append(f"largest loss over promise: {max(one.ratio for one in replays):.6f}")
+        lines.append(f"releases: {sum(one.releases for one in replays)}")
+    return "\n".join(lines + [str(one) for one in broken])
+
+
+def database_in_memory(tables: Sequence[Table]) -> Database:
+    """Return a DuckDB database in memory that holds the tables."""
+    database = connect(":memory:", who="audit")
+    for table in tables:
+        table.create(database.engine)
+    return database
+
+
+def _register(database: Database, tables: Sequence[Table], kind: str) -> Database:
+    """Return the database with its private tables registered, and a budget of the kind that will be charged."""
+    for table in tables:
+        if table.schema is not None:
+            database.register(table.name, table.schema, cap=_CAP)
+        if table.schema is not None and kind == "approximate":
+            database.set_cap(table.name, _DELTA_CAP, kind=kind, delta=DELTA)
+        elif table.schema is not None and kind == "label" and table.schema.labelled:
+            database.set_cap(table.name, _CAP, kind=kind)
+    return database
+
+
+def _case(
+    name: str,
+    pair: Pair,
+    act: Act,
+    *,
+    chance: Chance,
+    beside: tuple[Table, ...] = (),
+    kind: str = "pure",
+    pays: Callable[[Entry], bool] = lambda entry: True,
+) -> Case:
+    """Return a case in which one table differs, in either direction."""
+    if chance.random() < 0.5:
+        pair = swap_roles(pair)
+    return Case(name, (pair.first, *beside), (pair.second, *beside), act, kind, pays)
+
+
+def _parameters(method: str, chance: Chance) -> dict[str, Any]:
+    """Return parameters of a method that keep a run small; never a published form."""
+    known = methods.get(method).parameters
+    small: dict[str, Any] = {
+        "trees": int(chance.integers(1, 5)),
+        "more_trees": int(chance.integers(1, 3)),
+        "depth": None if chance.random() < 0.3 else int(chance.integers(1, 4)),
+        "branches": int(chance.choice([2, 8])),
+        "bins": int(chance.choice([2, 5])),
+        "limit": _CELLS,
+        "cells": _CELLS,
+        "seed": int(chance.integers(0, 1000)),
+    }
+    for name, parameter in known.items():
+        if isinstance(parameter, Choice) and name != "privacy":
+            small[name] = parameter.values[chance.integers(len(parameter.values))]
+        elif isinstance(parameter, Flag) and name != "as_published":
+            small[name] = bool(chance.random() < 0.5)
+    return {name: value for name, value in small.items() if name in known and value is not None}
+
+
+def _epsilon(chance: Chance) -> str:
+    return _EPSILONS[chance.integers(len(_EPSILONS))]
+
+
+def _training_act(method: str, chance: Chance, **asked: Any) -> Act:
+    """Return the act that trains one model."""
+    given = {"epsilon": _epsilon(chance), **_parameters(method, chance), **asked}
+    return lambda database: [model_text(database.train("people", method=method, request_id="r", **given))]
+
+
+def _rows_or_units(chance: Chance, **wanted: bool) -> Schema:
+    return random_schema(chance, unit=bool(chance.random() < 0.6), **wanted)
+
+
+def _training(method: str, *, target: bool = False, delta: bool = False) -> Callable[[str, Chance], Case]:
+    def case(name: str, chance: Chance) -> Case:
+        schema = _rows_or_units(chance, target=target, numeric=method == "mrf")
+        asked = {"delta": DELTA} if delta else {}
+        kind = "approximate" if delta else "pure"
+        pair = random_pair(chance, schema)
+        return _case(name, pair, _training_act(method, chance, **asked), chance=chance, kind=kind)
+
+    return case
+
+
+def _sides(name: str, chance: Chance) -> Case:
+    """`sspe` within one table: its rows without a label on one side; at unit level the unit's own column says which."""
+    schema = _rows_or_units(chance)
+    pair = random_pair(chance, schema)
+    asked = {} if schema.unit.column is None else {"unlabelled": _on_person(pair.first, chance)}
+    return _case(name, pair, _training_act("sspe", chance, **asked), chance=chance)
+
+
+def _on_person(table: Table, chance: Chance) -> str:
+    """Return a condition on the unit's column, of its type, that is true of some units; of the newcomer perhaps."""
+    some, all_but_some = {
+        "BIGINT": (f"{PERSON} < 2", f"{PERSON} >= 2"),
+        "DOUBLE": (f"{PERSON} < 2", f"{PERSON} >= 2"),
+        "VARCHAR": (f"{PERSON} IN ('p0', 'p1')", f"{PERSON} != 'p0'"),
+    }[table.types[PERSON]]
+    return some if chance.random() < 0.5 else all_but_some
+
+
+def _two_tables(*, apart: bool) -> Callable[[str, Chance], Case]:
+    """`sspe` with unlabelled rows in another table: the unit is in one of them, or, not declared apart, in both."""
+
+    def case(name: str, chance: Chance) -> Case:
+        schema = _rows_or_units(chance)
+        bare = Schema("", (), schema.features, schema.unit)
+        people = replace(schema, disjoint_from=("others",)) if apart else schema
+        pair, other = random_pair(chance, people), random_pair(chance, schema, name="others")
+        other = Pair(replace(other.first, schema=bare), replace(other.second, schema=bare), other.differing)
+        act = _training_act("sspe", chance, unlabelled="others")
+        if not apart:
+            return Case(name, (pair.first, other.first), (pair.second, other.second), act)
+        if chance.random() < 0.5:
+            tables = (pair.first, other.first), (pair.second, other.first)
+            return Case(name, *tables, act, pays=lambda entry: entry.table == "people")
+        tables = (pair.first, other.first), (pair.first, other.second)
+        return Case(name, *tables, act, pays=lambda entry: entry.table == "others")
+
+    return case
+
+
+def _labels(method: str, *, beside: bool = False) -> Callable[[str, Chance], Case]:
+    """A method that protects labels alone: the unlabelled rows in the same table, or in a public one beside it."""
+
+    def case(name: str, chance: Chance) -> Case:
+        schema = _rows_or_units(chance, labels=True)
+        pair = random_pair(chance, schema, labels=True)
+        asked: dict[str, Any] = {"privacy": "labels"} if method == "sspe" else {}
+        others: tuple[Table, ...] = ()
+        if beside:
+            bare = Schema("", (), schema.features, schema.unit, public_features=True)
+            others = (replace(random_pair(chance, schema, name="others").second, schema=bare),)
+            asked["unlabelled"] = "others"
+        return _case(name, pair, _training_act(method, chance, **asked), chance=chance, beside=others, kind="label")
+
+    return case
+
+
+def _size(name: str, chance: Chance) -> Case:
+    pair, epsilon = random_pair(chance, _rows_or_units(chance, target=bool(chance.random() < 0.5))), _epsilon(chance)
+
+    def act(database: Database) -> Sequence[str]:
+        return [str(database.advise("people", buy=epsilon, request_id="r"))]
+
+    return _case(name, pair, act, chance=chance)
+
+
+def _evaluation(name: str, chance: Chance) -> Case:
+    """A model is trained and then measured on the same private rows: both are paid."""
+    pair, method = random_pair(chance, _rows_or_units(chance)), str(chance.choice(["rdt", "rosnam", "auto"]))
+    given, epsilon = {"epsilon": _epsilon(chance), **_parameters(method, chance)}, _epsilon(chance)
+
+    def act(database: Database) -> Sequence[str]:
+        model = database.train("people", method=method, request_id="r", **given)
+        figures = database.evaluate(model, "people", epsilon=epsilon, request_id="e")
+        return [model_text(model), str(figures.to_dict())]
+
+    return _case(name, pair, act, chance=chance)
+
+
+def _update(name: str, chance: Chance) -> Case:
+    """A model of one batch is updated by the next: a row pays for its own batch, a unit of many rows for both."""
+    schema = _rows_or_units(chance)
+    pair = random_pair(chance, schema)
+    given = {"epsilon": _epsilon(chance), **_parameters("rdt", chance)}
+
+    def act(database: Database) -> Sequence[str]:
+        model = database.train("people", method="rdt", request_id="r", batch=ERAS[0], **given)
+        updated = database.update(model, ERAS[1], request_id="u")
+        return [model_text(model), model_text(updated)]
+
+    eras = {row[list(pair.first.types).index(BATCH)] for row in pair.differing}
+    scopes = {"", *(f"{BATCH}={era}" for era in eras)}
+    return _case(name, pair, act, chance=chance, pays=lambda entry: entry.scope in scopes)
+
+
+def _batch(way: str) -> Callable[[str, Chance], Case]:
+    """Labels for a batch of public rows, straight from the private ones."""
+
+    def case(name: str, chance: Chance) -> Case:
+        schema = _rows_or_units(chance, numeric=True)
+        pair, fresh = random_pair(chance, schema), public_rows(chance, schema, name="fresh")
+        given, epsilon = _parameters("mrf", chance), _epsilon(chance)
+
+        def act(database: Database) -> Sequence[str]:
+            found = database.structure("people", **given)
+            model = database.predict_private(found, "fresh", epsilon=epsilon, way=way, request_id="r")
+            return [model_text(model), str(model.predict("fresh"))]
+
+        return _case(name, pair, act, chance=chance, beside=(fresh,))
+
+    return case
+
+
+def _contribution(name: str, chance: Chance) -> Case:
+    """A party counts its rows in a structure that all parties share."""
+    pair = random_pair(chance, _rows_or_units(chance))
+    given, epsilon = {"depth": 2, **_parameters("rdt", chance)}, _epsilon(chance)
+
+    def act(database: Database) -> Sequence[str]:
+        structure = database.export_structure("people", **given)
+        return [structure, model_text(database.contribute("people", structure, epsilon=epsilon, request_id="r"))]
+
+    return _case(name, pair, act, chance=chance)
+
+
+#: Methods that read rows without labels have ways of their own; all others are trained as they are.
+_SEMI = [name for name, method in methods.METHODS.items() if "unlabelled" in method.parameters]
+_PLAIN = [name for name in methods.METHODS if name not in _SEMI]
+_NUMBERS = [name for name in _PLAIN if regression(methods.get(name))]
+WAYS: dict[str, Callable[[str, Chance], Case]] = {
+    **{name: _training(name) for name in _PLAIN},
+    **{f"{name} with a delta": _training(name, delta=True) for name in _PLAIN},
+    **{f"{name} of numbers": _training(name, target=True) for name in _NUMBERS},
+    **{f"{name} of numbers with a delta": _training(name, target=True, delta=True) for name in _NUMBERS},
+    "sspe": _sides,
+    "sspe with another table": _two_tables(apart=True),
+    "sspe with another table of the same people": _two_tables(apart=False),
+    **{f"{name} of labels": _labels(name) for name in _SEMI},
+    **{f"{name} of labels with another table": _labels(name, beside=True) for name in _SEMI},
+    "size": _size,
+    "evaluation": _evaluation,
+    "update": _update,
+    **{f"{way} of new rows": _batch(way) for way in BATCH_WAYS},
+    "contribution": _contribution,
+}
