@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import shlex
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -14,7 +13,7 @@ from typing import Any
 from dpsql import methods, shelf
 from dpsql.engines.base import Engine, Transaction
 from dpsql.errors import BudgetExceeded, DpsqlError, ParameterError
-from dpsql.kernel.border import plain, rebuild_voting_forest
+from dpsql.kernel.border import AllowanceExceeded, plain, rebuild_voting_forest
 from dpsql.kernel.dataset import Dataset, find, scope
 from dpsql.kernel.noise import approximate
 from dpsql.kernel.plan import UNLABELLED, Plan
@@ -67,6 +66,11 @@ def planned(
     if not separate and found.cost_of(UNLABELLED):
         found = chosen.plan(schema, nano_epsilon // 2, parameters)
     found = settled(found, apart=separate)
+    if found.nano_epsilon > nano_epsilon:
+        raise AllowanceExceeded(
+            f'method "{method}" planned epsilon {format_epsilon(found.nano_epsilon)}, '
+            f"and {format_epsilon(nano_epsilon)} was asked for."
+        )
     check_plan(engine, dataset, other, found)
     return found, other
 
@@ -162,8 +166,9 @@ def carry_out(engine: Engine, ledger: Ledger, job: Job, *, ask: Callable[[Sessio
 
     def asked(session: Session) -> VotingForest:
         given = ask(session)
-        learned.update(schema=copy.deepcopy(session.schema), facts=plain(session.facts))
-        return rebuild_voting_forest(given, axes(session.schema), session.schema.leaf_values)
+        schema = session.own_schema()
+        learned.update(schema=schema, facts=plain(session.facts))
+        return rebuild_voting_forest(given, axes(schema), schema.leaf_values)
 
     def store(transaction: Transaction, released: VotingForest, entry: Entry) -> None:
         model = Model(

@@ -32,8 +32,9 @@ class Source:
     a view's own filter. `whole` names the columns of integer type: they cannot hold NaN; `decimals` those whose type
     holds numbers that no double can. With `labelled` false the label is not read at all: every row counts, each with
     class 0. With `every_label` every row that has a label counts, whatever it says (see `known_label`). `held` names a
-    workspace table that has the packed rows already. `reads` is what the catalog said of the table (and of the view
-    onto it) before the charge: the database is asked whether that still holds.
+    workspace table that has the packed rows already. `known_by` names the columns that tell rows apart where rows have
+    no address: those of the registered features, which `schema` may have fewer of. `reads` is what the catalog said of
+    the table (and of the view onto it) before the charge: the database is asked whether that still holds.
     """
 
     schema: Schema
@@ -45,6 +46,7 @@ class Source:
     labelled: bool = True
     every_label: bool = False
     held: str = ""
+    known_by: tuple[str, ...] = ()
     reads: tuple[Any, ...] = ()
 
     def only(self, name: str, value: str) -> Source:
@@ -313,7 +315,17 @@ def _itself(source: Source, vocabulary: Vocabulary) -> list[exp.Expr]:
     The label has no say: rows that differ in it alone go to one tree, which then sees how often each label occurs.
     """
     address = vocabulary.row_address()
-    return [source.column(feature.name) for feature in source.schema.features] if address is None else [address]
+    return _contents(source) if address is None else [address]
+
+
+def _contents(source: Source) -> list[exp.Expr]:
+    """Return the features of a row: the registered ones in their order, whichever of them are asked about.
+
+    Otherwise a method that asks about other features would deal the same rows out anew, and a unit would be in several
+    parts that are charged as disjoint ones.
+    """
+    names = source.known_by or tuple(feature.name for feature in source.schema.features)
+    return [source.column(name) for name in names]
 
 
 def _at_most(query: exp.Select, source: Source, vocabulary: Vocabulary, tickets: Tickets) -> exp.Select:
@@ -321,7 +333,7 @@ def _at_most(query: exp.Select, source: Source, vocabulary: Vocabulary, tickets:
 
     Where labels alone are private they have no say in it: another label must not bring in another row.
     """
-    used = [source.column(feature.name) for feature in source.schema.features]
+    used = _contents(source)
     if source.labelled and not source.schema.public_features:
         used.insert(0, source.column(source.schema.label))
     turn = exp.Window(

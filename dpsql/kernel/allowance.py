@@ -3,16 +3,20 @@
 A step is taken before anything else that the caller handed over is looked at, so that no code of the caller's can use
 it a second time meanwhile. It is put back only when the request is refused before a row is read. Where an operation
 fails while rows are read, nothing more can be asked: that it failed may depend on the rows, and a method that went on
-would have learnt it for nothing.
+would have learnt it for nothing. Nor may the method see how it failed: an error's text can quote a cell, and the frames
+of its traceback hold exact counts. `sealed` replaces it by one that holds neither.
 """
 
 from __future__ import annotations
 
+import functools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any, TypeVar, cast
 
+from dpsql.errors import DpsqlError, RunFailed, TableChanged
 from dpsql.kernel.border import AllowanceExceeded, rebuild_composition, whole_number
 from dpsql.kernel.plan import LARGEST_SCALE, Plan, Step, has_sides, placed
 from dpsql.kernel.utility import CLASSLESS
@@ -21,6 +25,9 @@ from dpsql.trees.forest import Forest
 
 #: Operations that count rows by class, whatever their utility.
 _BY_CLASS = ("leaf_counts", "leaf_labels", "score_counts", "pick", "linear")
+#: The most values of one answer: more than any method asks for, and they fit into memory.
+MOST_CELLS = 2**30
+_Operation = TypeVar("_Operation", bound=Callable[..., Any])
 
 
 class Allowance:
@@ -31,7 +38,8 @@ class Allowance:
         self._open = {step.name: step for step in plan.steps}
         self._declared = dict(self._open)
         self._busy = threading.Lock()
-        self._failed = False
+        self._reading = self._closed = False
+        self._failure: DpsqlError | None = None
 
     def __len__(self) -> int:
         return len(self._open)
@@ -39,10 +47,16 @@ class Allowance:
     @property
     def failed(self) -> bool:
         """Whether an operation failed while rows were read."""
-        return self._failed
+        return self._failure is not None
+
+    @property
+    def failure(self) -> DpsqlError:
+        """The error that a method and its caller are shown in place of the one that happened."""
+        return _without_frames(self._failure)
 
     def close(self) -> None:
         """Leave nothing to ask."""
+        self._closed = True
         self._open.clear()
 
     def step(self, name: str) -> Step:
@@ -54,16 +68,22 @@ class Allowance:
         """Do one thing in a session; a second one meanwhile, from another thread or from inside, is refused."""
         if not self._busy.acquire(blocking=False):
             raise AllowanceExceeded("a session does one thing at a time.")
+        self._reading = False
         try:
+            if self._closed or self.failed:
+                raise AllowanceExceeded("the session is closed, or has failed: nothing more can be asked.")
             yield
-        except AllowanceExceeded:
-            raise
-        except BaseException:
-            self._failed = True
-            self._open.clear()
+        except BaseException as error:
+            if self._reading:
+                self._failure = _without_frames(error)
+                self._open.clear()
             raise
         finally:
             self._busy.release()
+
+    def read(self) -> None:
+        """Note that rows are read from here on: whatever goes wrong now is a failure, and no refusal."""
+        self._reading = True
 
     @contextmanager
     def take(self, name: str, operation: str) -> Iterator[Step]:
@@ -78,7 +98,8 @@ class Allowance:
             try:
                 yield step
             except AllowanceExceeded:
-                self._open[step.name] = step
+                if not self._reading:
+                    self._open[step.name] = step
                 raise
 
     def use(
@@ -106,7 +127,15 @@ class Allowance:
             raise AllowanceExceeded(
                 f'step "{step.name}" was declared as {declared} with {step.cells} values, not {asked} with {cells}.'
             )
+        if cells > MOST_CELLS:
+            raise AllowanceExceeded(f'step "{step.name}" asks for {cells} values; at most {MOST_CELLS} are possible.')
         _check_label(step, schema, by_class=by_class)
+        used = self._use(step, nano_epsilon)
+        self.read()
+        return used
+
+    def _use(self, step: Step, nano_epsilon: int | None) -> Step:
+        """Return a step with the part of its epsilon that is used now; the rest of its uses stay open."""
         if step.free:
             if step.uses > 1:
                 self._open[step.name] = replace(step, uses=step.uses - 1)
@@ -134,6 +163,36 @@ class Allowance:
                 raise AllowanceExceeded(f'the later steps of "{name}" need more epsilon: noise must fit into 64 bits.')
             self._open.update((step.name, step) for step in steps)
             self._declared.update((step.name, step) for step in steps)
+
+
+def _without_frames(error: BaseException | None) -> DpsqlError:
+    """Return a new error that can be shown in place of one that was raised while rows were read.
+
+    That a table was written to or replaced meanwhile depends on its writers, not on what rows hold, and is told.
+    """
+    return TableChanged(error.message, hint=error.hint) if isinstance(error, TableChanged) else RunFailed()
+
+
+def sealed(operation: _Operation) -> _Operation:
+    """Return an operation of a session whose failures are replaced.
+
+    Once rows were read, what is raised is a new error without traceback, context or words of the old one. (A `with`
+    block cannot do this: what it raises has the old error for its context.)
+    """
+
+    @functools.wraps(operation)
+    def ask(session: Any, *values: Any, **named: Any) -> Any:
+        stopped: type[BaseException] | None = None
+        failed_before = session.failed
+        try:
+            return operation(session, *values, **named)
+        except BaseException as error:
+            if failed_before or not session.failed:
+                raise  # refused: no row was read for it
+            stopped = type(error) if type(error) in (KeyboardInterrupt, SystemExit) else None
+        raise session.failure if stopped is None else stopped()
+
+    return cast(_Operation, ask)
 
 
 def _check_label(step: Step, schema: Schema, *, by_class: bool) -> None:

@@ -229,11 +229,21 @@ def _unit(given: object) -> Unit:
 
 
 def _fields_of(given: Any, classes: tuple[type[Any], ...]) -> Any:
-    """Return a new object with the same field values, which must be plain; its class must be one of the known ones."""
+    """Return a new object with the same field values, which must be plain; its class must be one of the known ones.
+
+    Lists among them become tuples: what the kernel keeps cannot be written to.
+    """
     if type(given) not in classes:
         raise AllowanceExceeded(f"an object of another class than {classes[0].__name__} was handed over.")
-    values = {field.name: plain(getattr(given, field.name)) for field in fields(given)}
+    values = {field.name: _frozen(plain(getattr(given, field.name))) for field in fields(given)}
     return _build(lambda: type(given)(**values))
+
+
+def _frozen(value: Any) -> Any:
+    """Return a plain value with tuples in place of its lists; a dictionary, which can be written to, is refused."""
+    if type(value) is dict:
+        raise AllowanceExceeded("a dictionary was handed over where none is expected.")
+    return tuple(_frozen(part) for part in value) if type(value) in (list, tuple) else value
 
 
 def _integers(given: object, kind: type[np.integer[Any]], *, dimensions: int) -> NDArray[Any]:

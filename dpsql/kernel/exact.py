@@ -193,7 +193,8 @@ class Rows:
         """Return the exact count of every cell of every histogram of a grid, one after the other. One scan."""
         rows = self._of(part)
         held = rows.held if rows.schema.features == features else ""
-        rows = replace(rows, schema=replace(rows.schema, features=features), held=held)
+        known_by = rows.known_by or tuple(feature.name for feature in rows.schema.features)
+        rows = replace(rows, schema=replace(rows.schema, features=features), held=held, known_by=known_by)
         statement = scorecounts.score_counts(rows, released, grid, self._engine.vocabulary, self._tickets, part)
         found = np.zeros((len(grid.histograms), max(size for _, size in grid.histograms)), np.int64)
         add_on_grid(found, self._run(statement), "ask", "cell")

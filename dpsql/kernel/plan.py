@@ -8,7 +8,7 @@ what the ledger charges and stores, and what the session allows: each step once,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any
 
@@ -30,6 +30,8 @@ FREE = ("public_size", "public_splits", "pseudo_counts")
 UNLABELLED, LABELLED = "unlabelled", "labelled"
 #: The labelled rows once more, with their labels left alone.
 FEATURES = "features"
+#: The exact type of each field of a step, by its annotation.
+_KINDS: dict[str, type] = {"str": str, "int": int, "bool": bool}
 #: The largest noise scale that the exact samplers take, with room to spare.
 LARGEST_SCALE = 2**50
 
@@ -67,12 +69,15 @@ class Step:
     side: str = ""
 
     def __post_init__(self) -> None:
+        for declared in fields(self):
+            given, kind = getattr(self, declared.name), _KINDS[str(declared.type)]
+            if type(given) is not kind:  # a list in place of a flag could change once the step is checked
+                raise ParameterError(declared.name, allowed=f"of type {kind.__name__}", given=type(given).__name__)
         if self.operation not in OPERATIONS + FREE:
             raise ParameterError("operation", allowed=f"one of {', '.join(OPERATIONS)}", given=self.operation)
-        for name in ("nano_epsilon", "trees", "axes", "cells", "row_weight", "scans", "most", "uses"):
+        for name in ("nano_epsilon", "trees", "axes", "cells", "classes", "row_weight", "scans", "most", "uses"):
             given = getattr(self, name)
-            least = 0 if name == "nano_epsilon" and self.free else 1
-            if isinstance(given, bool) or not isinstance(given, int) or given < least:
+            if given < (0 if name == "nano_epsilon" and self.free else 1):
                 raise ParameterError(name, allowed="a positive whole number", given=given)
         if (self.operation in ("choose", "public_splits")) != (self.utility in UTILITIES):
             raise ParameterError("utility", allowed=f"one of {', '.join(UTILITIES)}, for choose", given=self.utility)

@@ -93,6 +93,7 @@ def run(
     plan = rebuild_plan(plan)
     due = charge_for(dataset, plan, who=charge.who, request_id=charge.request_id, batch=batch, other=other)
     _check_charge(charge, due)
+    charge = due  # the kernel's own: what was handed over might answer otherwise the next time it is asked
     refuse_unproven(ledger, dataset, plan)
     check_sides(dataset, other, plan)
     where = source(engine, dataset, batch)
@@ -106,9 +107,7 @@ def run(
     done = False
     try:
         with closing(Session(engine, where, plan, sides)) as session:
-            released = ask(session)
-            if session.failed:
-                raise RunFailed  # the method went on as if nothing had happened
+            released = _ask(session, ask)
         entries[0] = _store(ledger, entries, released, digest(released), store)
         done = True
     except Exception as error:  # noqa: BLE001  the border of the kernel: nothing passes it unsealed
@@ -122,6 +121,24 @@ def run(
     if problem is not None:
         raise problem  # outside the except block: not even its context holds the old error
     return entries[0]
+
+
+def _ask(session: Session, ask: Callable[[Session], _Release]) -> _Release:
+    """Let a method use a session, and return what it made of the answers.
+
+    Where an operation failed while rows were read, the session's own error is raised, whatever the method says of it or
+    makes of it: only before that did it know nothing but noisy answers.
+    """
+    problem: Exception | None = None
+    try:
+        released = ask(session)
+    except Exception as error:  # noqa: BLE001  told below, or not at all
+        problem = error
+    if session.failed:
+        raise session.failure
+    if problem is not None:
+        raise problem
+    return released
 
 
 def _sealed(error: Exception) -> DpsqlError:

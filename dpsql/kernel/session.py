@@ -28,8 +28,9 @@ from numpy.typing import NDArray
 from dpsql.compile.source import Part, Source
 from dpsql.compile.splits import Asks
 from dpsql.engines.base import Engine
+from dpsql.errors import DpsqlError
 from dpsql.kernel import border, noise, published
-from dpsql.kernel.allowance import Allowance
+from dpsql.kernel.allowance import Allowance, sealed
 from dpsql.kernel.border import AllowanceExceeded
 from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.exact import Counts, Rows
@@ -82,6 +83,15 @@ class Session:
         """Whether an operation failed while rows were read: then the run has no result, whatever its method returns."""
         return self._allowance.failed
 
+    @property
+    def failure(self) -> DpsqlError:
+        """What to say of a session that failed: a sentence that tells nothing of rows."""
+        return self._allowance.failure
+
+    def own_schema(self) -> Schema:
+        """Return the schema that the session itself has worked with, which no method could write to."""
+        return copy.deepcopy(self._schema)
+
     def close(self) -> None:
         """End the session: what it kept inside the database is gone."""
         self._allowance.close()
@@ -95,6 +105,7 @@ class Session:
         """Return the standard deviation of the noise on each count of a step. Public: it follows from the plan."""
         return math.sqrt(2) * float(self.step(name).scale(self._plan.unit))
 
+    @sealed
     def later(self, name: str, composition: Composition) -> None:
         """Open the steps of a composition that was planned from earlier answers, on the allowance of one step.
 
@@ -104,6 +115,7 @@ class Session:
         """
         self._allowance.open_later(name, composition)
 
+    @sealed
     def narrow(self, bounds: Mapping[str, tuple[float, float]]) -> None:
         """From now on clamp numbers to these bounds, within the declared ones; `schema` says so, and the model's too.
 
@@ -116,11 +128,14 @@ class Session:
             self._shown = self._shown[0], copy.deepcopy(self._schema)
             self._rows.narrow(own)
 
+    @sealed
     def hold(self) -> None:
         """Keep the rows' cells inside the session's own workspace, where several steps read them. Releases nothing."""
         with self._allowance.one_at_a_time():
+            self._allowance.read()
             self._rows.hold()
 
+    @sealed
     def size(self, name: str) -> int:
         """Return the noisy number of rows that training would use.
 
@@ -131,6 +146,7 @@ class Session:
             step = self._allowance.use(taken, self._schema)
             return int(self._noisy(np.array([self._rows.size(_part(step))]), step)[0])
 
+    @sealed
     def leaf_counts(self, name: str, forest: Forest) -> NoisyCounts:
         """Return noisy counts on the full grid of leaves × classes.
 
@@ -143,6 +159,7 @@ class Session:
             step = self._allowance.use(taken, self._schema, forest=trees, cells=trees.leaves * self._classes)
             return self._noisy(self._rows.leaf_counts(trees, _part(step), shared=step.shared), step)
 
+    @sealed
     def linear(self, name: str, cells: Forest, strategy: Strategy) -> NoisyCounts:
         """Return noisy answers to a strategy's questions about the cells of a tree, by class (questions × classes).
 
@@ -162,6 +179,7 @@ class Session:
             counts = self._rows.leaf_counts(trees, _part(step), shared=False)
             return self._noisy(np.asarray(asked.answer(counts), np.int64), step)
 
+    @sealed
     def leaf_sums(self, name: str, forest: Forest) -> NoisyCounts:
         """Return two noisy sums for every leaf: the steps of its rows' targets below `upper`, and those above `lower`.
 
@@ -182,6 +200,7 @@ class Session:
             step = self._allowance.use(taken, self._schema, forest=trees, cells=trees.leaves * 2)
             return self._noisy(self._rows.leaf_sums(trees, _part(step), shared=step.shared), step)
 
+    @sealed
     def leaf_labels(self, name: str, forest: Forest) -> Labels:
         """Return one class number per leaf by one-sided noisy arg-max, which is permute-and-flip on the counts.
 
@@ -198,6 +217,7 @@ class Session:
                 return published.smooth_labels(counts, float(step.row_epsilon(self._plan.unit)))
             return noise.largest(counts, step, self._plan.unit)
 
+    @sealed
     def histograms(self, name: str, forest: Forest, axes: Sequence[int], *, by_class: bool = True) -> NoisyCounts:
         """Return noisy counts on the full grid of (leaf, axis, cell, class) at the leaves of a growing forest.
 
@@ -219,6 +239,7 @@ class Session:
                 noisy[:, place, self._axes[axis].cells :] = 0
             return noisy
 
+    @sealed
     def choose(
         self,
         name: str,
@@ -263,6 +284,7 @@ class Session:
         )
         return chosen
 
+    @sealed
     def score_counts(
         self, name: str, released: VotingForest, features: tuple[Feature, ...], *, confidence_alone: bool = False
     ) -> NoisyCounts:
@@ -288,6 +310,7 @@ class Session:
             step = self._allowance.use(taken, self._schema, axes=len(grid.histograms), cells=grid.cells)
             return self._noisy(self._rows.score_counts(forest, read, grid, _part(step)), step)
 
+    @sealed
     def pick(self, name: str, mixtures: Mixtures) -> int:
         """Return the number of one of several mixtures of a released forest's trees, by how many rows each gets right.
 
@@ -302,6 +325,7 @@ class Session:
             epsilon, weights = step.row_epsilon(self._plan.unit), offered.weights[None, :]
             return int(exponential(right[None, :], epsilon, monotone=True, weights=weights)[0])
 
+    @sealed
     def public_size(self, name: str) -> int:
         """Return the number of labelled rows. Neighbours differ in what labels say alone, so it is the same for both.
 
@@ -310,6 +334,7 @@ class Session:
         with self._allowance.take(name, "public_size") as taken:
             return self._rows.size(_part(self._allowance.use(taken, self._schema)))
 
+    @sealed
     def public_splits(self, name: str, forest: Forest, candidates: Candidates) -> Labels:
         """Return the best candidate split of each leaf for the utility "median", over all rows, labelled or not.
 
@@ -328,6 +353,7 @@ class Session:
         chosen[asking] = np.where(allowed, scores, np.iinfo(np.int64).min).argmax(axis=1)
         return chosen
 
+    @sealed
     def pseudo_counts(self, name: str, teacher: VotingForest, forest: Forest) -> NoisyCounts:
         """Return how many unlabelled rows of each predicted class reach each leaf; a released forest predicts.
 

@@ -11,20 +11,26 @@ import numpy as np
 import pytest
 
 from dpsql.database import Database
-from dpsql.errors import QueryFailed
+from dpsql.engines.base import Engine
+from dpsql.errors import DpsqlError, ParameterError, QueryFailed, RunFailed
 from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.dataset import find
 from dpsql.kernel.plan import Parallel, Plan, Sequential, Step
 from dpsql.kernel.run import charge_for, run
 from dpsql.kernel.session import AllowanceExceeded, Session
-from dpsql.schema import Unit
+from dpsql.ledger import Charge
+from dpsql.methods.rdt import Rdt
+from dpsql.schema import Numeric, Schema, Unit
 from dpsql.strategies.strategy import Partition, Strategy
 from dpsql.trees.forest import Forest, Level
 from dpsql.trees.grid import Axis, axes
 from dpsql.trees.mixtures import Mixtures
+from dpsql.trees.scoregrid import ScoreGrid
 from dpsql.trees.splits import two_way
 from dpsql.trees.voting import VotingForest
+from tests.conformance.tables import put, source_in
 from tests.kernel.helpers import EPSILON, Held, Watched, held, leaf_step, session
+from tests.rows import Table
 from tests.tables import SCHEMA, TARGET, UNITS, on_disk, small_forest, some_rows, some_targets
 
 GRID = axes(SCHEMA)
@@ -310,7 +316,7 @@ def test_a_failure_that_a_method_hides_loses_the_run(tmp_path: Path) -> None:
 
         def hide(here: Session) -> int:
             here._rows._run = lambda _: 1 / 0  # type: ignore[method-assign, assignment, return-value]
-            with pytest.raises(ZeroDivisionError):
+            with pytest.raises(RunFailed):
                 here.size("n")
             with pytest.raises(AllowanceExceeded):
                 here.size("m")
@@ -319,3 +325,159 @@ def test_a_failure_that_a_method_hides_loses_the_run(tmp_path: Path) -> None:
         with pytest.raises(QueryFailed):
             perform(database, plan, hide)
         assert [entry.state for entry in database.book.entries(event="reserve")] == ["lost"]
+
+
+FIELDS = {"shared": [], "published": [], "note": ["x"], "uses": True, "name": b"n"}
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_a_field_of_a_step_that_could_change_is_refused(field: str) -> None:
+    """An empty list is false when a step is checked, and true once something was put into it."""
+    with pytest.raises(ParameterError, match=field):
+        replace(LEAVES, **{field: FIELDS[field]})
+    step = replace(LEAVES)
+    object.__setattr__(step, field, FIELDS[field])
+    opened, watched = watched_session(Step("rest", "later", EPSILON))
+    check_refused(opened, watched, lambda here: here.later("rest", step))
+    with pytest.raises((AllowanceExceeded, ParameterError)):
+        session(held(some_rows()), step)
+
+
+def private_frames(error: BaseException) -> list[str]:
+    """Return the names of variables that an error's frames, and those of the errors behind it, hold arrays in."""
+    names = []
+    while error is not None:
+        trace = error.__traceback__
+        while trace is not None:
+            names += [name for name, value in trace.tb_frame.f_locals.items() if isinstance(value, np.ndarray)]
+            trace = trace.tb_next
+        error = error.__cause__ or error.__context__  # type: ignore[assignment]
+    return names
+
+
+def test_an_error_while_rows_are_read_brings_no_count_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A method sees neither the words nor the frames of a failure, and what it says of one is not passed on."""
+    with on_disk(tmp_path / "data.duckdb", some_rows(), cap=5) as database:
+        plan = Plan("test", Step("n", "size", 10**6), Unit())
+        seen: list[BaseException] = []
+
+        def fail(counts: Any, *_: Any) -> Any:
+            raise ZeroDivisionError(f"the count is {counts}")
+
+        def tell(here: Session) -> int:
+            try:
+                return here.size("n")
+            except DpsqlError as error:
+                seen.append(error)
+                raise DpsqlError("the count is odd") from None
+
+        monkeypatch.setattr("dpsql.kernel.noise.noisy", fail)
+        with pytest.raises(RunFailed) as caught:
+            perform(database, plan, tell)
+        assert type(seen[0]) is RunFailed
+        assert "odd" not in str(caught.value)
+        # The method's own frames are the test's; none of the kernel's, which held the count, is left.
+        assert private_frames(seen[0]) == private_frames(caught.value) == []
+        assert (seen[0].__context__, seen[0].__cause__) == (None, None)
+
+
+def test_a_refusal_after_rows_were_read_puts_no_step_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever makes the kernel raise its own refusal meanwhile does not get to ask again."""
+
+    def refuse(*_: Any) -> Any:
+        raise AllowanceExceeded("once more")
+
+    opened = session(held(some_rows()), Step("n", "size", EPSILON))
+    monkeypatch.setattr("dpsql.kernel.noise.noisy", refuse)
+    with pytest.raises(RunFailed):
+        opened.size("n")
+    monkeypatch.undo()
+    assert (opened.failed, repr(opened)) == (True, "<Session: 0 of 1 steps left>")
+    for ask in (opened.hold, lambda: opened.size("n")):
+        with pytest.raises(AllowanceExceeded):
+            ask()
+
+
+def test_an_answer_that_no_memory_holds_is_refused_unread() -> None:
+    """Where it failed only once the rows were counted, the failure would be the rows' to tell."""
+    block = Partition(np.array([2**58]), np.array([1]))
+    opened, watched = watched_session(replace(LINEAR, cells=2**62))
+    check_refused(opened, watched, lambda here: here.linear("answers", Forest(GRID, 1, ()), Strategy("s", 1, (block,))))
+
+
+@pytest.mark.parametrize("ask", [Session.hold, lambda here: here.size("n"), lambda here: here.narrow({})])
+def test_a_closed_session_reads_nothing(ask: Callable[[Session], Any]) -> None:
+    """Not even rows that are only kept for later."""
+    opened, watched = watched_session(Step("n", "size", EPSILON))
+    opened.close()
+    check_refused(opened, watched, ask)
+
+
+class Discount(Charge):
+    """A charge that says it is equal to any other."""
+
+    def __eq__(self, other: object) -> bool:
+        """Say so."""
+        return True
+
+    def __ne__(self, other: object) -> bool:
+        """Say so."""
+        return False
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def test_what_is_charged_is_what_the_kernel_worked_out(tmp_path: Path) -> None:
+    """A charge that was handed over is compared with the plan's, and then left alone."""
+    with on_disk(tmp_path / "data.duckdb", some_rows(), cap=5) as database:
+        plan = Plan("test", Step("n", "size", 2 * EPSILON), Unit())
+        dataset = find(database.engine, database.book, "people")
+        known = vars(charge_for(dataset, plan, who="ann", request_id="r"))
+        run(
+            database.engine, database.book, dataset, Discount(**known | {"nano_epsilon": 10**6}), plan,
+            ask=lambda here: here.size("n"), digest=lambda _: "d" * 64, store=lambda *_: None,
+        )  # fmt: skip
+        assert database.budget("people").spent == 2 * EPSILON
+
+
+def test_a_method_cannot_plan_more_than_was_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The epsilon that a user names is the most that a run costs, whatever its method plans."""
+    plan = Rdt.plan
+    monkeypatch.setattr(Rdt, "plan", lambda self, schema, nano, given: plan(self, schema, 4 * nano, given))
+    with on_disk(tmp_path / "data.duckdb", some_rows(), cap=5) as database:
+        with pytest.raises(AllowanceExceeded, match="planned epsilon"):
+            database.train("people", epsilon=0.5, method="rdt", trees=1, depth=1)
+        assert database.budget("people").spent == 0
+
+
+def test_a_model_says_what_the_kernel_worked_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a method writes to the schema that a session shows reaches neither the model nor the ledger's block."""
+    train = Rdt.train
+
+    def write(self: Rdt, here: Session) -> VotingForest:
+        object.__setattr__(here.schema, "classes", ("ANYTHING", "else", "maybe"))
+        return train(self, here)
+
+    monkeypatch.setattr(Rdt, "train", write)
+    with on_disk(tmp_path / "data.duckdb", some_rows(), cap=5) as database:
+        assert database.train("people", epsilon=1, method="rdt", trees=1, depth=1).classes == SCHEMA.classes
+
+
+def test_parts_are_disjoint_whatever_features_are_asked_about(engine: Engine) -> None:
+    """Where rows have no address they are known by the registered features, so that no unit is in two parts."""
+    schema = Schema("y", ("no", "yes"), (Numeric("x", 0, 64), Numeric("z", 0, 64)))
+    rows = 300
+    cells = {"x": [1.0] * rows, "z": [2.0] * rows, "y": ["yes"] * rows}
+    put(engine, "people", Table({"x": "DOUBLE", "z": "DOUBLE", "y": "VARCHAR"}, cells))
+    x, z = schema.features
+    asked = [(x, z), (z, x), (x,), (z,)]
+    grid = ScoreGrid(2)
+    parts = tuple(Step(f"part {n}", "score_counts", 100 * EPSILON, cells=grid.cells) for n in range(len(asked)))
+    for _ in range(1 if engine.dialect == "spark" else 5):
+        opened = Session(engine, source_in(engine, schema, "people"), Plan("test", Parallel(parts), Unit()))
+        total = 0
+        for step, features in zip(parts, asked, strict=True):
+            forest = Forest(axes(replace(schema, features=features)), 1, ())
+            total += int(opened.score_counts(step.name, VotingForest(forest, np.array([[1, 2]])), features).sum())
+        opened.close()
+        assert abs(total - rows) < 20
