@@ -118,6 +118,8 @@ def sources(engine: Engine, dataset: Dataset, other: Dataset | None, plan: Plan,
         rows = replace(rows, every_label=True)
     if other is not None:
         labelled, unlabelled = rows, source(engine, other)
+        if plan.unit.labels:
+            _check_features_apart(other, unlabelled)
     else:
         condition = _condition(engine, dataset, rows, plan)
         unlabelled = rows.where_also(condition)
@@ -147,6 +149,8 @@ def _condition(engine: Engine, dataset: Dataset, rows: Source, plan: Plan) -> ex
 def _check_features_apart(dataset: Dataset, rows: Source) -> None:
     """Refuse a view whose features, units or rows follow from what its label is made of: they would tell a label."""
     schema = dataset.schema
+    if not schema.labelled:
+        return
     label = {column.name.lower() for column in rows.column(schema.label).find_all(exp.Column)}
     names = [*(feature.name for feature in schema.features), schema.unit.column, schema.partition, schema.batch]
     read = [rows.column(name) for name in names if name is not None]

@@ -59,7 +59,7 @@ def read(path: Path) -> Receipt | None:
     try:
         found = jsontext.parse(jsontext.read_file(path, megabytes=_LARGEST_MEGABYTES))
         pending = found["pending"]
-        return Receipt(found["ledger_id"], Head(**found["head"]), Head(**pending) if pending else None)
+        return Receipt(found["ledger_id"], _head(found["head"]), _head(pending) if pending else None)
     except FileNotFoundError:
         return None
     except PermissionError:
@@ -70,6 +70,14 @@ def read(path: Path) -> Receipt | None:
     except (KeyError, TypeError, OSError) as error:
         raise ValueError(f"{path.name} is not a receipt") from error
     raise problem
+
+
+def _head(found: dict[str, object]) -> Head:
+    """Return a head as a receipt has it. Raises TypeError where it says something else than a number and a hash."""
+    sequence, digest = found["sequence"], found["hash"]
+    if type(sequence) is not int or type(digest) is not str or len(found) != 2:
+        raise TypeError("head")
+    return Head(sequence, digest)
 
 
 def seen(path: Path | None) -> bytes | None:

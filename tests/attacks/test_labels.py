@@ -21,7 +21,7 @@ from dpsql.kernel.session import Session
 from dpsql.kernel.sides import sources
 from dpsql.methods.counted import leaf_step
 from dpsql.methods.sspe import public_forest, public_splits_step
-from dpsql.schema import Schema, Unit
+from dpsql.schema import Categorical, Numeric, Schema, Unit
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
 from tests.conformance.conftest import OPEN
@@ -230,3 +230,19 @@ def test_every_label_method_is_known_here(way: str) -> None:
     with memory(rows(CLASSES, "??"), schema=found.schema, kind="label") as database:
         model = database.train("people", epsilon=1, **found.asked)
     assert model.certificate["neighbours"] == "change the label of one row"
+
+
+@pytest.mark.parametrize("method", ["pte", "ssrdt"])
+def test_a_second_table_takes_no_rows_from_its_label(method: str) -> None:
+    """A view that picks its rows by their label would tell labels through counts that get no noise."""
+    with connect(":memory:", who="ann") as db:
+        cells = "(VALUES ('a', 1, 'no'), ('b', 2, 'yes')) AS rows(c, x, y)"
+        run(db.engine, *(f"CREATE TABLE {name} AS SELECT * FROM {cells}" for name in ("people", "others")))
+        run(db.engine, "CREATE VIEW chosen AS SELECT c, x, y FROM others WHERE y = 'yes'")
+        schema = Schema("y", ("no", "yes"), (Categorical("c", ("a", "b")), Numeric("x", 0, 64)), public_features=True)
+        for name in ("people", "chosen"):
+            db.register(name, schema, cap=1)
+            db.set_cap(name, 1, kind="label")
+        with pytest.raises(NotPrivate, match='"chosen" takes features or rows from its label'):
+            db.train("people", epsilon="0.5", method=method, unlabelled="chosen", trees=1, more_trees=1, depth=1)
+        assert [budget.spent for budget in db.budgets()] == [0] * 4

@@ -152,6 +152,9 @@ DAMAGED = {
     "no object": "7",
     "no text": "\udcff",
     "large": "[" + "1," * 2_000_000 + "1]",
+    "a number that is text": '{"ledger_id": "a", "pending": null, "head": {"sequence": "1", "hash": "b"}}',
+    "a number that is true": '{"ledger_id": "a", "pending": null, "head": {"sequence": true, "hash": "b"}}',
+    "a hash that is a number": '{"ledger_id": "a", "pending": {"sequence": 1, "hash": 2}, "head": null}',
     "a long number": '{"ledger_id": ' + "9" * 5000 + "}",
 }
 
