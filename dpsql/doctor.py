@@ -44,7 +44,18 @@ def _table(engine: Engine, ledger: Ledger, name: str, dataset: Dataset) -> Healt
                 return Health(f"table {dataset.table}", False, error.message, error.hint or "")
             dataset = now
         else:
-            return Health(f"table {dataset.table}", True, "as registered")
+            return _way_in(engine, ledger, dataset) or Health(f"table {dataset.table}", True, "as registered")
+
+
+def _way_in(engine: Engine, ledger: Ledger, dataset: Dataset) -> Health | None:
+    """Say by which way an analyst learns of a private table's rows without dpsql; None where there is none."""
+    schema, name = dataset.place
+    info = engine.table(name, schema=schema)
+    if info is None or ledger.budget(dataset.id).cap is None:
+        return None
+    for way in [*engine.ways_in(info), *engine.readers(info)]:
+        return Health(f"table {dataset.table}", False, way.found, way.fix)
+    return None
 
 
 def _runs(ledger: Ledger) -> list[Health]:

@@ -20,6 +20,7 @@ from sqlglot import exp
 from dpsql import shelf, sqlfiles
 from dpsql.engines.base import Engine, Transaction
 from dpsql.errors import DatabaseError, DpsqlError, ParameterError, UnknownName, UsageError
+from dpsql.kernel.dataset import registered
 from dpsql.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ def init(
 ) -> Prepared:
     """Create schema, tables, roles and grants; anything that is there already is brought up to date.
 
-    `tables` are private tables that the owner role may read; `path` is where the server's Python finds dpsql, and
+    `tables` are private tables that the owner role may read, each in a schema that no analyst may enter: what analysts
+    can name is planned for them, row counts and all. `path` is where the server's Python finds dpsql, and
     `secret_folder` where the server's user keeps the way back to it. A copy of a prepared database is taken for a
     database of its own, and its ledger says so.
     """
@@ -80,10 +82,12 @@ def init(
     )
     if renewed and before == here:
         Ledger(engine).accept(f"{who}, for a server that was moved or restored, or a new secret folder"[:_MOST_WHO])
+    warnings = [] if keep_statistics else _close_counters(server)
+    _check_closed(server, tables)
     for table in tables:
         _grant(engine, table, owner)
-    warnings = _find_trouble(engine, values) if plpython else []
-    warnings += [] if keep_statistics else _close_counters(server)
+    warnings += _find_trouble(engine, values) if plpython else []
+    warnings += _open_tables(server)
     warnings += [f"analysts can create in schema {one}, which others meet." for one in server.open_schemas()]
     return Prepared(owner, analyst, plpython, not keep_statistics, tuple(warnings))
 
@@ -147,14 +151,36 @@ def _close_counters(server: PostgresEngine) -> list[str]:
     """Close the counters of the whole server in each of its databases; return where that was not possible."""
     with server.transaction() as transaction:
         _run(transaction, "counters.sql", {})
-    failed = []
+    failed = [
+        f'the server\'s counters may be open in database "{name}", which nobody can enter; its owner can let people in.'
+        for name in server.shut()
+    ]
     for name in server.siblings():
         try:
-            with closing(server.sibling(name)) as other, other.transaction() as transaction:
-                _run(transaction, "counters.sql", {})
+            with closing(server.sibling(name)) as other:
+                with other.transaction() as transaction:
+                    _run(transaction, "counters.sql", {})
+                if other.counters_open():
+                    failed.append(f'the server\'s counters stay open in database "{name}", whatever was tried.')
         except DpsqlError:
             failed.append(f'the server\'s counters stay open in database "{name}", which could not be entered.')
     return failed
+
+
+def _check_closed(server: PostgresEngine, tables: Sequence[str]) -> None:
+    """Refuse to hand over a private table that an analyst can name. All else is prepared by then, and stays."""
+    for table in tables:
+        info = server.table(table)
+        for way in server.ways_in(info) if info is not None else ():
+            raise UsageError(way.found, hint=f"{way.fix}; then dpsql init again")
+
+
+def _open_tables(server: PostgresEngine) -> list[str]:
+    """Return what is registered with a cap and can be named by an analyst: it was registered before there were any."""
+    book = Ledger(server)
+    capped = [one for one in registered(book).values() if book.budget(one.id).cap is not None]
+    found = [server.table(one.place[1], schema=one.place[0]) for one in capped]
+    return [f"{way.found} {way.fix}." for info in found if info is not None for way in server.ways_in(info)]
 
 
 def _check_schema(engine: Engine, owner: str) -> None:

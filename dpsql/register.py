@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from dpsql.ledger import (
     parse_delta,
     parse_epsilon,
 )
-from dpsql.ledger.entry import Registration, fold
+from dpsql.ledger.entry import Entry, Registration, fold
 from dpsql.schema import Schema
 
 
@@ -60,7 +60,9 @@ def register(
     usual = {"lost_runs": Limits().lost_runs, "least_epsilon": Limits().least_text}
     declared = schemafile.load(schema, entry=entry)
     cap_nano = None if cap is None else parse_epsilon(cap, "cap")
-    resolve(engine, table, declared)  # what is wrong with it is told before the ledger is touched
+    shown, _, _ = resolve(engine, table, declared)  # what is wrong with it is told before the ledger is touched
+    if cap_nano is not None:
+        _check_closed(engine, shown)
     made: list[Dataset] = []
 
     def decide(into: Block) -> Registration:
@@ -71,6 +73,7 @@ def register(
         place, columns = (info.schema, info.table), columns_used(info, spelled)
         dataset = Dataset(number, info.name, place, now, spelled, columns, info.definition)
         check_conditions(engine, dataset)
+        _check_disjoint(into, dataset)
         if earlier is not None:
             _check_unit(into, engine.dialect, earlier, dataset)
         made[:] = [dataset]
@@ -80,6 +83,12 @@ def register(
 
     entered = ledger.register_as(decide, cap_nano, who)
     return dataclasses.replace(made[0], registration=entered.entry_id)
+
+
+def _check_closed(engine: Engine, info: TableInfo) -> None:
+    """Refuse a private table that an analyst can name: the database's planner would tell them how many rows it has."""
+    for way in engine.ways_in(info):
+        raise UsageError(way.found, hint=way.fix)
 
 
 def _earlier(into: Block, info: TableInfo, base: TableInfo, *, replace: bool) -> Dataset | None:
@@ -122,6 +131,34 @@ def _check_unit(into: Block, dialect: str, earlier: Dataset, dataset: Dataset) -
             f'"{dataset.table}" has spent budget under privacy unit {earlier.schema.unit}; another would not add up.',
             hint="keep the privacy unit, and what its column is made of",
         )
+
+
+def _check_disjoint(into: Block, dataset: Dataset) -> None:
+    """Refuse a name about which another dataset's owner said something when it meant other rows.
+
+    `disjoint_from` names tables. A dataset that takes such a name over would inherit the declaration, and rows that are
+    in both tables would be charged as if they were in one.
+    """
+    entries = fold(into.registrations())
+    for other in datasets_of(entries).values():
+        if dataset.table.lower() not in (name.lower() for name in other.schema.disjoint_from):
+            continue
+        meant = _dataset_meant(entries, dataset.table, other.registration)
+        if other.id != dataset.id and meant not in (None, dataset.id):
+            raise UsageError(
+                f'"{other.table}" is declared disjoint from "{dataset.table}", which was another table then.',
+                hint=f"first say what holds now: dpsql register --table {other.table} --schema FILE --replace",
+            )
+
+
+def _dataset_meant(entries: Sequence[Entry], table: str, when: int) -> str | None:
+    """Return the dataset that had a table's name when an entry was made, else the first that had it afterwards."""
+    names: dict[str, str] = {}
+    for entry in entries:
+        if entry.entry_id > when and table.lower() in names.values():
+            break
+        names[entry.dataset] = entry.table.lower()
+    return next((dataset for dataset, name in names.items() if name == table.lower()), None)
 
 
 def _batches_moved(dialect: str, earlier: Dataset, dataset: Dataset) -> bool:
@@ -172,6 +209,8 @@ def set_cap(
         allowance = approximate(nano, parse_delta(delta))
         details = {"epsilon": format_epsilon(nano), "delta": format_delta(allowance.delta)}
         nano = allowance.nano_rho
+    if nano is not None and book.budget(dataset.id).cap is None:  # public data until now
+        _check_closed(engine, resolve(engine, dataset.table, dataset.schema)[0])
     book.set_cap(dataset.id, nano, who, analyst=analyst, kind=kind, details=details)
     return book.budget(dataset.id, kind)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,7 @@ from tests.servers import fresh_database, has_plpython, secret_folder
 
 psycopg = pytest.importorskip("psycopg")
 ROWS = 1500
+PRIVATE = "private.people"
 #: A text that one private row alone holds.
 SECRET = "the only one who lives here"
 
@@ -32,13 +34,13 @@ class Prepared:
         return self.url.replace("//tester@", f"//{role}@")
 
 
-def put(url: str, name: str, rows: pd.DataFrame) -> None:
+def put(url: str, schema: str, name: str, rows: pd.DataFrame) -> None:
     """Create a table of people."""
     with psycopg.connect(url, autocommit=True) as connection:
         kinds = ["TEXT" if rows[column].dtype.kind in "OUT" else "BIGINT" for column in rows]
         defined = ", ".join(f'"{column}" {kind}' for column, kind in zip(rows, kinds, strict=True))
-        connection.execute(f'CREATE TABLE "{name}" ({defined})')
-        with connection.cursor() as cursor, cursor.copy(f'COPY "{name}" FROM STDIN') as copy:
+        connection.execute(f'CREATE TABLE "{schema}"."{name}" ({defined})')
+        with connection.cursor() as cursor, cursor.copy(f'COPY "{schema}"."{name}" FROM STDIN') as copy:
             for row in rows.astype(object).itertuples(index=False):
                 copy.write_row([None if pd.isna(value) else value for value in row])
 
@@ -49,14 +51,18 @@ def server() -> Prepared:
     url = fresh_database()
     people = census.rows(ROWS, seed=1)
     people.loc[0, "region"] = SECRET
-    put(url, "people", people)
-    put(url, "other_secret", people)
-    put(url, "newcomers", census.rows(200, seed=2))
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA private")
+        connection.execute(f"ALTER DATABASE {url.rsplit('/', 1)[1]} SET search_path = public, private")
+    put(url, "private", "people", people)
+    put(url, "private", "other_secret", people)
+    put(url, "public", "newcomers", census.rows(200, seed=2))
     with connect(url, who="boss") as db:
         secret = secret_folder()
-        db.init(owner="own er", analyst="analysts", tables=["people"], plpython=has_plpython(), secret_folder=secret)
-        db.register("people", census.SCHEMA, cap=5)
-        db.train("people", epsilon=1, method="rdt", name="first", trees=3, depth=3)
+        told = {"owner": "own er", "analyst": "analysts", "tables": [PRIVATE]}
+        db.init(**told, plpython=has_plpython(), secret_folder=secret)
+        db.register(PRIVATE, census.SCHEMA, cap=5)
+        db.train(PRIVATE, epsilon=1, method="rdt", name="first", trees=3, depth=3)
     with psycopg.connect(url, autocommit=True) as connection:
         if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = 'ann'").fetchall():
             connection.execute('CREATE ROLE ann LOGIN IN ROLE "analysts"')
@@ -151,11 +157,16 @@ ATTEMPTS = {
 @pytest.mark.parametrize("name", ATTEMPTS)
 def test_no_direct_way_reaches_private_rows_counts_or_budget(server: Prepared, name: str) -> None:
     """Every attempt is refused, and what the refusal says holds neither a cell nor a count."""
-    with psycopg.connect(server.as_role("ann"), autocommit=True) as connection, pytest.raises(psycopg.Error) as refused:
-        _ = [connection.execute(statement) for statement in ATTEMPTS[name].split("; ")]
-    told = str(refused.value)
-    assert SECRET not in told
-    assert str(ROWS) not in told
+    for people in ("people", PRIVATE):
+        statements = re.sub(r"\bpeople\b(?!')", people, ATTEMPTS[name].replace("public.", "")).split("; ")
+        with (
+            psycopg.connect(server.as_role("ann"), autocommit=True) as connection,
+            pytest.raises(psycopg.Error) as refused,
+        ):
+            _ = [connection.execute(statement) for statement in statements]
+        told = str(refused.value)
+        assert SECRET not in told
+        assert str(ROWS) not in told
 
 
 def test_statistics_of_columns_are_out_of_reach(server: Prepared) -> None:
@@ -206,14 +217,16 @@ def plpython() -> None:
 def test_an_analyst_trains_inside_the_server(server: Prepared) -> None:
     """With nothing but EXECUTE: train, predict, evaluate, advise; the ledger has the caller's name."""
     with psycopg.connect(server.as_role("ann"), autocommit=True) as connection:
-        trained = connection.execute("SELECT model, \"left\" FROM dpsql.train('people', '0.5', 'rdt', name => 'mine')")
+        trained = connection.execute(
+            "SELECT model, \"left\" FROM dpsql.train('private.people', '0.5', 'rdt', name => 'mine')"
+        )
         assert trained.fetchall()[0][0] == "mine"
         whose = connection.execute("SELECT who, state FROM dpsql.ledger ORDER BY entry_id DESC LIMIT 1").fetchall()
         assert whose == [("ann", "released")]
         assert connection.execute("SELECT dpsql.predict('mine', '{\"age\": 30}')").fetchall()[0][0] in census.CLASSES
         figures = dict(connection.execute("SELECT figure, value FROM dpsql.evaluate('mine', 'newcomers')").fetchall())
         assert figures["rows"] == 200
-        assert connection.execute("SELECT verdict FROM dpsql.advise('people', rows => 1000)").fetchall()
+        assert connection.execute("SELECT verdict FROM dpsql.advise('private.people', rows => 1000)").fetchall()
 
 
 @needs_plpython
@@ -221,7 +234,7 @@ def test_a_rollback_takes_back_no_charge(server: Prepared) -> None:
     """The charge is on disk before a row is read, whatever becomes of the caller's own transaction."""
     before = spent(server)
     with psycopg.connect(server.as_role("ann")) as connection:
-        connection.execute("SELECT * FROM dpsql.train('people', '0.25', 'rdt')")
+        connection.execute("SELECT * FROM dpsql.train('private.people', '0.25', 'rdt')")
         connection.rollback()
     assert spent(server) == before + 250_000_000
 
@@ -230,22 +243,22 @@ def test_a_rollback_takes_back_no_charge(server: Prepared) -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        "SELECT * FROM dpsql.train('people', '4.9')",
-        "SELECT * FROM dpsql.train('other_secret', '0.1')",
+        "SELECT * FROM dpsql.train('private.people', '4.9')",
+        "SELECT * FROM dpsql.train('private.other_secret', '0.1')",
         "SELECT * FROM dpsql.train('people; DROP TABLE people', '0.1')",
-        "SELECT * FROM dpsql.train('people', '0.1', 'rdt', '{\"name\": \"x\"}')",
-        "SELECT * FROM dpsql.train('people', '-1')",
-        "SELECT * FROM dpsql.train('people', 'NaN')",
+        "SELECT * FROM dpsql.train('private.people', '0.1', 'rdt', '{\"name\": \"x\"}')",
+        "SELECT * FROM dpsql.train('private.people', '-1')",
+        "SELECT * FROM dpsql.train('private.people', 'NaN')",
         "SELECT * FROM dpsql.train(NULL, '0.1')",
         "SELECT * FROM dpsql.evaluate(NULL, 'newcomers')",
         "SELECT * FROM dpsql.evaluate('first', NULL)",
-        "SELECT * FROM dpsql.evaluate('first', 'other_secret')",
-        "SELECT * FROM dpsql.evaluate('first', 'people')",
+        "SELECT * FROM dpsql.evaluate('first', 'private.other_secret')",
+        "SELECT * FROM dpsql.evaluate('first', 'private.people')",
         "SELECT * FROM dpsql.evaluate('first', 'pg_catalog.pg_authid')",
-        "SELECT * FROM dpsql.train('people', '0.1', 'rdt', '{\"trees\": \"1); DROP TABLE people\"}')",
-        "SELECT * FROM dpsql.advise('other_secret')",
-        "SELECT * FROM dpsql.train('people', '0.1', 'sspe', '{\"unlabelled\": \"other_secret\"}')",
-        "SELECT * FROM dpsql.train('people', '0.1', 'rosnam', '{\"as_published\": true}')",
+        "SELECT * FROM dpsql.train('private.people', '0.1', 'rdt', '{\"trees\": \"1); DROP TABLE people\"}')",
+        "SELECT * FROM dpsql.advise('private.other_secret')",
+        "SELECT * FROM dpsql.train('private.people', '0.1', 'sspe', '{\"unlabelled\": \"private.other_secret\"}')",
+        "SELECT * FROM dpsql.train('private.people', '0.1', 'rosnam', '{\"as_published\": true}')",
     ],
 )
 def test_calls_that_must_not_pass_are_refused(server: Prepared, call: str) -> None:
@@ -284,7 +297,7 @@ def test_what_the_caller_sets_changes_nothing_inside(server: Prepared, trick: st
         with contextlib.suppress(psycopg.Error):  # refused: just as well
             connection.execute(trick)
         found = connection.execute(
-            "SELECT leaves FROM dpsql.train('people', '0.01', 'rdt', '{\"trees\": 2, \"depth\": 2}')"
+            "SELECT leaves FROM dpsql.train('private.people', '0.01', 'rdt', '{\"trees\": 2, \"depth\": 2}')"
         )
         assert found.fetchall()[0][0] > 0
     assert spent(server) == before + 10_000_000
@@ -303,7 +316,7 @@ def test_the_owner_role_alone_can_do_the_work(server: Prepared) -> None:
         connection.execute('ALTER ROLE "own er" LOGIN')
     with connect(server.url.replace("//tester@", "//own%20er@"), who="boss") as db:
         assert isinstance(db, Database)
-        assert db.train("people", epsilon="0.01", method="rdt", trees=2, depth=2).name
+        assert db.train(PRIVATE, epsilon="0.01", method="rdt", trees=2, depth=2).name
         assert {one.what for one in db.doctor() if not one.well} <= {
             "durability",
             "schemas",

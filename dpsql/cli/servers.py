@@ -36,7 +36,7 @@ def init(
 
     \b
     Example:
-      dpsql init --db postgresql://postgres@localhost/data --owner dpsql_owner --analyst analysts --table adult
+      dpsql init --db postgresql://postgres@localhost/data --analyst analysts --table private.adult
       dpsql init --db postgresql://postgres@localhost/data --plpython
     """
     with target.open() as db:

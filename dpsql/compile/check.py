@@ -49,6 +49,8 @@ _FUNCTIONS = frozenset(
         "row",
         "width_bucket",
         "json_extract",
+        "octet_length",
+        "pg_column_size",
         "collate",
         # Spark's.
         "xxhash64",

@@ -25,6 +25,12 @@ _FAMILIES = dict.fromkeys([*_INTEGERS, *_UNSIGNED, "FLOAT", "DOUBLE"], "number")
 _FAMILIES |= {"BOOLEAN": "boolean", "DATE": "date", "TIMESTAMP": "timestamp", "TIMESTAMPNTZ": "timestamp"}
 #: Where a decimal that is scaled to compare it can leave its type, which is an error there.
 _DECIMALS_FAIL = frozenset(("clickhouse",))
+#: Where another letter case of a long text needs more memory than a value may have, which is an error there.
+_LONG_CASES_FAIL = frozenset(("postgres",))
+#: Bytes up to which a text gets another letter case: a quarter of what PostgreSQL can still do under every collation.
+_LONGEST_CASE = 2**26
+#: Where times before all calendars can be stored, and to make text of one is an error, in TRY_CAST too.
+_TIMES_FAIL = frozenset(("duckdb",))
 #: The types a cast may name; any other word can be a type that somebody made, with checks of its own.
 _CAST_TO = frozenset((*_INTEGERS, "FLOAT", "DOUBLE", "DECIMAL", "VARCHAR", "TEXT", "BOOLEAN", "DATE")) | frozenset(
     ("TIMESTAMP", "TIMESTAMPNTZ")
@@ -50,6 +56,8 @@ class Row:
         }
         self.dialect = dialect
         self.types = None if types is None else {name.lower(): family(kind, dialect) for name, kind in types.items()}
+        if types is not None and len(types) > len(self.types or ()):
+            raise Refused("reads a table with two columns whose names differ in letter case alone")
 
     def bare(self, node: exp.Expression, wanted: str | None = None) -> exp.Expression:
         """Check an expression and return it with its columns unqualified."""
@@ -57,7 +65,8 @@ class Row:
         if wanted is not None and found not in (wanted, "null"):
             raise Refused(f"uses a {found} value where a {wanted} is needed")
         strip = lambda part: exp.column(part.this.copy()) if isinstance(part, exp.Column) else part  # noqa: E731
-        return node.copy().transform(strip)
+        stripped = node.copy().transform(strip)
+        return stripped.transform(_bounded) if self.dialect in _LONG_CASES_FAIL else stripped
 
     def family(self, node: exp.Expression) -> str:
         """Return the family of an expression's values, or refuse it."""
@@ -135,6 +144,16 @@ def family(kind: str | exp.DataType, dialect: str) -> str:
     return "other" if found.args.get("nested") else _FAMILIES.get(name, "other")
 
 
+def _bounded(node: exp.Expression) -> exp.Expression:
+    """Return LOWER and UPPER for texts that they cannot fail on; a longer text stays as it is."""
+    if not isinstance(node, exp.Lower | exp.Upper):
+        return node
+    text = node.this.transform(_bounded)
+    size = exp.Anonymous(this="OCTET_LENGTH", expressions=[text.copy()])
+    short = exp.LTE(this=size, expression=exp.Literal.number(_LONGEST_CASE))
+    return exp.Case(ifs=[exp.If(this=short, true=type(node)(this=text.copy()))], default=text)
+
+
 def _literal(row: Row, node: exp.Expression) -> str:
     if node.is_string:
         return "text"
@@ -199,7 +218,7 @@ def _try_cast(row: Row, node: exp.Expression) -> str:
     if not node.args.get("safe"):
         return _cast(row, node)
     only(node, "this", "to", "safe", "requires_string")
-    row.family(node.this)
+    _check_time(row, row.family(node.this), node.args["to"])
     if not node.sql(row.dialect).upper().startswith("TRY_CAST("):
         raise Refused("uses TRY_CAST, which this database does not have")
     return _target(node.args["to"])
@@ -220,6 +239,7 @@ def _cast(row: Row, node: exp.Expression) -> str:
     only(node, "this", "to", "requires_string")
     kind, source = node.args["to"], row.family(node.this)
     target, inner = _target(kind), node.this.unnest()
+    _check_time(row, source, kind)
     plain = not kind.expressions and kind.args.get("nullable") is not False  # ClickHouse: CAST(NULL AS String) fails
     total = source not in ("other", "unknown") if target == "text" else target == source == "boolean"
     total = plain and (total or source == "null")
@@ -228,6 +248,12 @@ def _cast(row: Row, node: exp.Expression) -> str:
     ):
         raise Refused("uses CAST on a value that may not fit; use TRY_CAST")
     return target
+
+
+def _check_time(row: Row, source: str, kind: exp.Expression) -> None:
+    """Refuse text made of a time where the database fails on some times."""
+    if source == "timestamp" and row.dialect in _TIMES_FAIL and _target(kind) == "text":
+        raise Refused("makes text of a timestamp, which can fail on a row")
 
 
 def _fits(text: str, kind: str) -> bool:

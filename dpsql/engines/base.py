@@ -41,7 +41,8 @@ class Column:
     nothing can be keyed by it, or untyped: text that the declared schema says how to read (a cell of CSV). `values` are
     an ENUM's; `decimal` tells a type that holds numbers which no double can. `collation` names a rule under which texts
     of different bytes can be equal, "" where equal means equal bytes. `computed` tells a generated column: an
-    expression that the database may evaluate when a row is read.
+    expression that the database may evaluate when a row is read. `fallible` tells a stored one that can hold what the
+    database fails to read (a time in Parquet): nothing may look at it.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Column:
     decimal: bool = False
     collation: str = ""
     computed: bool = False
+    fallible: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ class TableInfo:
     that it lies in. Two tables that share one share rows. `within` are those of the tables that show its rows too: its
     parents. A view has neither: its text tells what it reads.
     `unfit` is why no run can rely on its rows, in words that follow "it" (it has row-level security); "" where one can.
+    `unsafe` is why it is not even read for free (code of somebody else's would run), and `remedy` what mends both.
     """
 
     name: str
@@ -78,6 +81,8 @@ class TableInfo:
     rows: frozenset[str] = frozenset()
     within: frozenset[str] = frozenset()
     unfit: str = ""
+    unsafe: str = ""
+    remedy: str = ""
 
     @property
     def integers(self) -> frozenset[str]:
@@ -187,6 +192,14 @@ class Engine(Protocol):
 
     def redefined(self) -> list[str]:
         """Return the built-in functions that a user's macro stands in for: SQL no longer means what it says."""
+        ...
+
+    def ways_in(self, info: TableInfo) -> list[Health]:
+        """Return by which names an analyst gets the planner's row counts of a table, each with what closes the way."""
+        ...
+
+    def readers(self, info: TableInfo) -> list[Health]:
+        """Return which analysts may read the rows of a table themselves, each with what closes the way."""
         ...
 
     def aggregate(self, query: exp.Expr, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> Arrays:

@@ -240,6 +240,14 @@ class ChdbEngine(LedgerElsewhere):
         """Return the built-in functions that a user's stands in for: one may be called FLOOR, though not floor."""
         return sorted(self._functions(system=False) & self._functions(system=True))
 
+    def ways_in(self, info: TableInfo) -> list[Health]:
+        """Return nothing: there are no roles, so whoever can name a table can read it."""
+        return []
+
+    def readers(self, info: TableInfo) -> list[Health]:
+        """Return nothing: there are no roles."""
+        return []
+
     def aggregate(self, query: exp.Expr, tables: _Tables) -> Arrays:
         """Run one checked aggregate over private rows, with `tables` loaded as temporary tables for it."""
         with self.workspace() as here:

@@ -45,14 +45,17 @@ from dpsql.engines.postgres_cursor import (
 )
 from dpsql.engines.postgres_health import (
     COUNTERS_OPEN,
+    HAS_ANALYSTS,
     OPEN_SCHEMAS,
     PLACE,
     PREPARED,
+    SHUT,
     SIBLINGS,
     examine_server,
     examine_wall,
 )
 from dpsql.engines.postgres_vocabulary import DIALECT, PostgresVocabulary
+from dpsql.engines.postgres_wall import find_strangers, readers, ways_in
 from dpsql.engines.views import as_view
 from dpsql.errors import DatabaseError
 
@@ -92,9 +95,12 @@ def open_connection(conninfo: str, *, wait: float) -> Connection:
         )
     else:
         limits = {"lock_timeout": f"{max(1, round(wait * 1000))}ms"}
+        if connection.info.parameter_status("server_encoding") == "SQL_ASCII":
+            limits["client_encoding"] = "UTF8"  # else even names come as bytes
         for name, value in {**SETTINGS, **limits}.items():
             guarded("set its own settings", lambda n=name, v=value: execute(connection, _SET, (n, v)))  # type: ignore[misc]
-        guarded("set its own settings", lambda: execute(connection, _UNCOUNTED))
+        for statement in (_UNCOUNTED, _ALONE):
+            guarded("set its own settings", lambda s=statement: execute(connection, s))  # type: ignore[misc]
         return connection
     raise problem
 
@@ -152,13 +158,36 @@ class PostgresEngine:
         with self._connection("read its settings") as connection:
             return [f'"{name}" ({roles})' for name, roles in fetch(connection, OPEN_SCHEMAS)]
 
+    def shut(self) -> list[str]:
+        """Return the names of databases that nobody can enter now, and whoever owns one can open again."""
+        with self._connection("read its settings") as connection:
+            return [name for (name,) in fetch(connection, SHUT)]
+
+    def counters_open(self) -> bool:
+        """Whether roles other than monitors read the server's counters in this database."""
+        with self._connection("read its settings") as connection:
+            return bool(fetch(connection, COUNTERS_OPEN)[0][0])
+
+    def ways_in(self, info: TableInfo) -> list[Health]:
+        """Return by which names an analyst gets the planner's row counts of a table, each with what closes the way."""
+        with self._connection("read its catalog") as connection:
+            return ways_in(connection, int(info.version))
+
+    def readers(self, info: TableInfo) -> list[Health]:
+        """Return which analysts may read the rows of a table themselves, each with what closes the way."""
+        with self._connection("read its catalog") as connection:
+            return readers(connection, int(info.version))
+
     def _siblings_open(self, connection: Connection) -> list[Health]:
         """Say in which other databases the server's counters are open, where they are closed in this one."""
         if fetch(connection, COUNTERS_OPEN)[0][0]:
             return []
         names = [name for name in self.siblings() if self._tells(name)]
         told = f"open in {', '.join(names)}" if names else "closed in every database that this role can enter"
-        return [Health("other databases", not names, told, "dpsql init closes them again, as a superuser")]
+        shut = [name for (name,) in fetch(connection, SHUT)]
+        told += f"; not looked at, as they are shut: {', '.join(shut)}" if shut else ""
+        fix = "dpsql init closes them again, as a superuser" + ("; ALLOW_CONNECTIONS true first" if shut else "")
+        return [Health("other databases", not names and not shut, told, fix)]
 
     def _tells(self, name: str) -> bool:
         with suppress(DatabaseError), closing(self.sibling(name)) as other, other._connection("look") as connection:
@@ -306,6 +335,17 @@ SELECT pg_catalog.set_config('track_counts', 'off', false),
        pg_catalog.set_config('pg_stat_statements.track', 'none', false)
 FROM pg_catalog.pg_roles WHERE rolname = current_user AND rolsuper
 """
+#: How many processes read a table follows from its size, and every role sees them (pg_locks, pg_stat_activity). So
+#: there is one, wherever anybody but its owner was let into schema dpsql.
+_ALONE = f"SELECT pg_catalog.set_config('max_parallel_workers_per_gather', '0', false) WHERE EXISTS ({HAS_ANALYSTS})"
+
+
+#: What mends each reason of `UNFIT`, by its first words.
+_REMEDIES = {
+    "has row-level": "connect as the table's owner, or as a role with BYPASSRLS",
+    "has a foreign": "detach the foreign table, or copy its rows into a plain one",
+    "is in a database": "restore a dump of it into a database of encoding UTF8",
+}
 
 
 def _filled(table: exp.Table, column: str) -> exp.Update:
@@ -332,6 +372,7 @@ def _description(connection: Connection, name: str, schema: str | None) -> Table
     checks = fetch(connection, CHECKS, [number])
     strangers = dict(fetch(connection, STRANGERS, [number]))
     ((unfit,),) = fetch(connection, UNFIT, [number, number])
+    foreign, unsafe, remedy = find_strangers(connection, number)
     definition = _definition(connection, kind, number, foreign=any(part and its == "f" for _, part, its in kin))
     (identity,) = {one for one, part, _ in kin if part} & {one for one, part, _ in kin if not part}
     return TableInfo(
@@ -346,7 +387,9 @@ def _description(connection: Connection, name: str, schema: str | None) -> Table
         rows=frozenset(one for one, part, _ in kin if part and not definition),
         within=frozenset(one for one, part, _ in kin if not part and one != identity),
         version=str(number),
-        unfit=unfit,
+        unfit=unfit or foreign,
+        unsafe=unsafe,
+        remedy=next((fix for start, fix in _REMEDIES.items() if unfit.startswith(start)), remedy),
     )
 
 

@@ -33,21 +33,25 @@ FROM pg_control_system() AS server, kin
 JOIN pg_class AS c ON c.oid = kin.oid
 JOIN pg_database AS d ON d.datname = current_database()
 """
-#: What a view's query needs beyond relations and plain types: functions, operators, domains that users made.
+#: What a view's query needs beyond relations and ENUMs: functions, operators, other types that users made. A field of
+#: a composite type can be a domain, whose CHECK is a function.
 MADE_BY_USERS = """
 SELECT 1
 FROM pg_rewrite AS r JOIN pg_depend AS d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
 LEFT JOIN pg_type AS t ON d.refclassid = 'pg_type'::regclass AND t.oid = d.refobjid
 WHERE r.ev_class = ? AND d.refclassid NOT IN ('pg_class'::regclass, 'pg_collation'::regclass)
-  AND (t.oid IS NULL OR t.typtype NOT IN ('e', 'c'))
+  AND (t.oid IS NULL OR t.typtype <> 'e')
 LIMIT 1
 """
 #: A column of a domain has the type that the domain is made of. Two texts of different bytes can be equal only under a
 #: collation that is not deterministic. A stored generated column ('s') is read as it was stored; a virtual one ('v',
-#: from version 18 on) is worked out when it is read. An ENUM's owner can say how it becomes text, by a cast.
+#: from version 18 on) is worked out when it is read. An ENUM's owner can say how it becomes text, by a cast. CHAR
+#: without a length (bpchar) keeps blanks at the end and does not compare them; CHAR(n) has as many as it must, always.
 COLUMNS = """
 SELECT a.attname, format_type(a.atttypid, a.atttypmod),
-       CASE WHEN t.typtype = 'd' THEN format_type(t.typbasetype, NULL) ELSE format_type(a.atttypid, NULL) END,
+       CASE WHEN t.typtype = 'd' AND t.typbasetype = 'bpchar'::regtype AND t.typtypmod = -1 THEN 'bpchar'
+            WHEN a.atttypid = 'bpchar'::regtype AND a.atttypmod = -1 THEN 'bpchar'
+            WHEN t.typtype = 'd' THEN format_type(t.typbasetype, NULL) ELSE format_type(a.atttypid, NULL) END,
        t.typtype,
        CASE WHEN t.typtype = 'e'
            THEN (SELECT array_agg(CAST(e.enumlabel AS TEXT) ORDER BY e.enumsortorder)
@@ -91,6 +95,8 @@ SELECT CASE
     THEN 'has row-level security that binds this role: its policies would be evaluated on each row, and can fail on one'
     WHEN EXISTS (SELECT 1 FROM part JOIN pg_class AS c ON c.oid = part.number WHERE c.relkind = 'f')
     THEN 'has a foreign table among its parts, whose rows can fail to be read'
+    WHEN current_setting('server_encoding') = 'SQL_ASCII'
+    THEN 'is in a database of encoding SQL_ASCII, whose texts can be no texts and then fail to be read'
     ELSE ''
   END
 """
@@ -102,7 +108,7 @@ _FAMILIES = {
     "boolean": "boolean",
     "date": "date",
     **dict.fromkeys(("timestamp without time zone", "timestamp with time zone", "time without time zone"), "other"),
-    **dict.fromkeys(("interval", "uuid", "bytea", "inet", "cidr", "macaddr", "macaddr8", "oid"), "other"),
+    **dict.fromkeys(("uuid", "bytea", "inet", "cidr", "macaddr", "macaddr8", "oid"), "other"),
 }
 
 
@@ -125,8 +131,9 @@ def column(
 def family(base: str, typtype: str) -> str:
     """Return our word for a type, by the name of what it is made of; an ENUM is text.
 
-    Types not listed are opaque. Each listed one is PostgreSQL's own and has a hash that agrees with its equality; a
-    user's type, or one of an extension (citext), can call anything equal.
+    Types not listed are opaque. Each listed one is PostgreSQL's own and has a hash that agrees with its equality, which
+    is that of bytes, or of numbers (1.0 is 1.00, 0.0 is -0.0); a user's type, or one of an extension (citext), can call
+    anything equal, and an interval of 1 month equals one of 30 days.
 
     >>> family("integer", "b"), family("numeric", "d"), family("mood", "e"), family("uuid", "b"), family("json", "b")
     ('integer', 'real', 'text', 'other', 'opaque')

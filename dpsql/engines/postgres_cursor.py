@@ -39,15 +39,17 @@ _WHOLE, _REAL = (20, 21, 23, 26), (700, 701, 1700)  # type numbers of int8, int2
 def guarded(doing: str, act: Callable[[], _Result]) -> _Result:
     """Do something on the server; replace its errors, whose texts can quote cells, by our own.
 
-    The new error is raised outside the except block, so that not even its context holds the old text.
+    The new error is raised outside the except block, so that not even its context holds the old text. A count that
+    fails says one thing, whatever the reason: files that grow too large, time and memory that run out follow from rows.
     """
     problem: Exception
     try:
         return act()
-    except _CONFLICTS:
-        problem = Conflict()
     except psycopg.Error as error:
-        problem = _in_our_words(doing, error)
+        if doing == COUNTING:
+            problem = QueryFailed(COUNTING, "why is withheld too")
+        else:
+            problem = Conflict() if isinstance(error, _CONFLICTS) else _in_our_words(doing, error)
     raise problem
 
 
@@ -61,7 +63,7 @@ def _in_our_words(doing: str, error: psycopg.Error) -> DpsqlError:
         )
     if isinstance(error, server.InsufficientPrivilege):
         return DatabaseError(f"this role may not {doing}.", hint="dpsql doctor --db …, or ask the owner")
-    if isinstance(error, server.DiskFull) and doing != COUNTING:
+    if isinstance(error, server.DiskFull):
         return DiskFull("there is no room left on the server's disk.", hint="make room there, then try again")
     if isinstance(error, server.ReadOnlySqlTransaction):
         return DatabaseReadOnly(
@@ -71,7 +73,7 @@ def _in_our_words(doing: str, error: psycopg.Error) -> DpsqlError:
         error, (server.OutOfMemory, server.DiskFull, server.ProgramLimitExceeded)
     ):
         return DatabaseError(f"the connection to the server was lost in the attempt to {doing}.", hint="try again")
-    return QueryFailed(doing, "why is withheld too" if doing == COUNTING else type(error).__name__)
+    return QueryFailed(doing, type(error).__name__)
 
 
 def render(query: str | exp.Expr) -> str:

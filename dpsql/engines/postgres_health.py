@@ -8,6 +8,8 @@ import psycopg
 
 from dpsql.engines.base import Health
 from dpsql.engines.postgres_cursor import Connection, fetch
+from dpsql.engines.postgres_functions import unknown_functions
+from dpsql.engines.postgres_wall import ANALYSTS, monitors
 
 _MOST_SECONDS = 5.0
 _HEALTH = """
@@ -27,18 +29,13 @@ FROM pg_control_system()
 #: Where `dpsql init` was run, as it wrote it on the schema.
 PREPARED = "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = 'dpsql'"
 #: Whether anybody but its owner was let into schema dpsql.
-_HAS_ANALYSTS = """
-SELECT 1 FROM pg_namespace AS own CROSS JOIN LATERAL aclexplode(own.nspacl) AS given
+HAS_ANALYSTS = """
+SELECT 1 FROM pg_catalog.pg_namespace AS own CROSS JOIN LATERAL pg_catalog.aclexplode(own.nspacl) AS given
 WHERE own.nspname = 'dpsql' AND given.grantee NOT IN (0, own.nspowner) LIMIT 1
 """
 #: Schemas that others meet (on the usual search path, or open to PUBLIC) and in which an analyst or PUBLIC may create.
-OPEN_SCHEMAS = """
-WITH analysts AS (
-    SELECT r.oid, r.rolname FROM pg_roles AS r JOIN pg_namespace AS own ON own.nspname = 'dpsql'
-    WHERE NOT r.rolsuper AND NOT pg_has_role(r.oid, own.nspowner, 'MEMBER')
-      AND EXISTS (SELECT 1 FROM aclexplode(own.nspacl) AS given
-                  WHERE given.grantee NOT IN (0, own.nspowner) AND pg_has_role(r.oid, given.grantee, 'MEMBER'))
-),
+OPEN_SCHEMAS = f"""
+WITH analysts AS ({ANALYSTS}),
 makers AS (
     SELECT n.nspname, 'PUBLIC' AS role FROM pg_namespace AS n WHERE has_schema_privilege('public', n.oid, 'CREATE')
     UNION
@@ -51,8 +48,14 @@ SELECT nspname, string_agg(role, ', ' ORDER BY role) FROM makers
 WHERE EXISTS (SELECT 1 FROM analysts) AND nspname NOT LIKE 'pg\\_t%'
 GROUP BY nspname ORDER BY nspname
 """
-#: Whether roles other than monitors read the server's counters in this database.
-COUNTERS_OPEN = "SELECT has_function_privilege('public', 'pg_stat_get_db_tuples_inserted(oid)', 'EXECUTE')"
+#: Whether roles other than monitors read the server's counters in this database: of rows, of the log, of numbers.
+COUNTERS_OPEN = """
+SELECT bool_or(has_function_privilege('public', oid, 'EXECUTE')) FROM pg_proc
+WHERE pronamespace = 'pg_catalog'::regnamespace
+  AND proname IN ('pg_stat_get_db_tuples_inserted', 'pg_logical_emit_message', 'pg_get_replication_slots', 'lo_create')
+"""
+#: Databases that nobody can enter at present; template0 stays as it is.
+SHUT = "SELECT datname FROM pg_database WHERE NOT datallowconn AND datname <> 'template0' ORDER BY datname"
 SIBLINGS = "SELECT datname FROM pg_database WHERE datallowconn AND datname <> current_database() ORDER BY datname"
 
 
@@ -76,14 +79,32 @@ def examine_server(connection: Connection) -> list[Health]:
 def examine_wall(connection: Connection) -> list[Health]:
     """Return what analysts could get hold of: nothing to look at where there are none."""
     found = [_place(connection)]
-    if not fetch(connection, _HAS_ANALYSTS):
+    if not fetch(connection, HAS_ANALYSTS):
         return [one for one in found if not one.well]
     schemas = fetch(connection, OPEN_SCHEMAS)
     told = "; ".join(f'"{name}" ({roles})' for name, roles in schemas)
     counted = fetch(connection, "SELECT current_setting('track_counts')")[0][0] == "on"
     shown = fetch(connection, COUNTERS_OPEN)[0][0]
+    watching = monitors(connection)
+    new = unknown_functions(connection)
     return [
         *found,
+        Health(
+            "analysts",
+            not watching,
+            f"they read all tables or counters: {', '.join(watching)}"
+            if watching
+            else "none reads all tables or counters",
+            "REVOKE the built-in role in brackets FROM the analyst",
+        ),
+        Health(
+            "functions",
+            not new,
+            f"open to every role, and not known to dpsql: {', '.join(new)}"
+            if new
+            else "none is open that dpsql does not know",
+            "look up what they tell; where it is a counter, REVOKE EXECUTE ON FUNCTION … FROM PUBLIC",
+        ),
         Health(
             "schemas",
             not schemas,

@@ -18,6 +18,8 @@ DIALECT = "postgres"
 _FEW = 8
 #: Up to so many values a search among sorted texts is fastest; beyond, a look into a sorted JSON object is.
 _SEARCHED = 64
+#: Bytes as stored up to which cells fit into one record together: unpacked, they are 255 times as many at most (lz4).
+_SHORT_CELLS = 2_000_000
 _ADDRESS = exp.column("ctid")
 _DOUBLE = exp.DataType.build("DOUBLE PRECISION", dialect=DIALECT)
 
@@ -69,8 +71,7 @@ class PostgresVocabulary(StandardVocabulary):
             own = exp.BitwiseXor(this=_key(keys[0]), expression=table)  # parts of a table have addresses of their own
             state: exp.Expr = exp.Anonymous(this="HASHTIDEXTENDED", expressions=[_ADDRESS.copy(), own])
         else:
-            record = exp.Anonymous(this="ROW", expressions=[value.copy() for value in values])
-            state = exp.Anonymous(this="HASH_RECORD_EXTENDED", expressions=[record, _key(keys[0])])
+            state = _record_hash(values, keys[0])
         for key in keys[1:]:
             mixed = exp.BitwiseXor(this=state, expression=_key(key))
             state = exp.Anonymous(this="HASHINT8EXTENDED", expressions=[mixed, _key(key)])
@@ -116,6 +117,30 @@ class _RowByRow:
         """Return `WIDTH_BUCKET(number, edges)`: a search among doubles, NaN above all."""
         listed = _typed("{" + ",".join(repr(edge) for edge in edges) + "}", "DOUBLE PRECISION[]")
         return exp.Anonymous(this="WIDTH_BUCKET", expressions=[number, listed])
+
+
+def _record_hash(values: Sequence[exp.Expr], key: int | str) -> exp.Expr:
+    """Return the hash of a record; where its cells are long, of a record for each cell, so that none is too large.
+
+    A record holds 1 GB at most, and several long texts are more. How long a cell is stored tells how long it can be;
+    unpacking all of them to see would take as long as hashing. Places tell cells apart: each has a key of its own.
+    """
+    together = _hash(values, _key(key))
+    if len(values) == 1:
+        return together
+    apart = together
+    for place, value in enumerate(values):
+        own = exp.BitwiseXor(this=_key(key), expression=exp.Literal.number(place))
+        apart = exp.BitwiseXor(this=apart, expression=_hash([value], own)) if place else _hash([value], own)
+    sizes = [exp.Anonymous(this="PG_COLUMN_SIZE", expressions=[value.copy()]) for value in values]
+    longest = exp.Greatest(this=sizes[0], expressions=sizes[1:], ignore_nulls=True)
+    short = exp.LTE(this=longest, expression=exp.Literal.number(_SHORT_CELLS // len(values)))
+    return exp.Case(ifs=[exp.If(this=short, true=together)], default=apart)
+
+
+def _hash(values: Sequence[exp.Expr], key: exp.Expr) -> exp.Expr:
+    record = exp.Anonymous(this="ROW", expressions=[value.copy() for value in values])
+    return exp.Anonymous(this="HASH_RECORD_EXTENDED", expressions=[record, key])
 
 
 def _typed(text: str, kind: str) -> exp.Expr:

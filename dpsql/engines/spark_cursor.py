@@ -77,7 +77,8 @@ def guarded(doing: str, act: Callable[[], _Result]) -> _Result:
             return act()
     except _ERRORS as error:
         kind = "why is withheld too" if doing == COUNTING else type(error).__name__
-        hint = None if isinstance(error, AnalysisException) else "check that the cluster and its workers are up"
+        told = doing != COUNTING and isinstance(error, AnalysisException)
+        hint = None if told else "check that the cluster and its workers are up"
     raise QueryFailed(doing, kind, hint=hint)
 
 

@@ -2,8 +2,8 @@
 
 A batch has one budget, a unit one ticket and one share of the rows, a category one cell: that holds only where the
 database calls two values equal when they are the same. A collation (`COLLATE NOCASE`) calls others equal too. A
-generated column is an expression, and a row that makes it fail would make every run fail, which tells of that row. The
-catalog alone decides, so whoever is refused learns nothing about rows.
+generated column is an expression, and a row that makes it fail would make every run fail, which tells of that row. So
+would a time of Parquet that no clock shows. The catalog alone decides, so whoever is refused learns nothing about rows.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ def why_unreliable(engine: Engine, info: TableInfo, names: Iterable[str]) -> str
             )
         if column.computed:
             return f'column "{column.name}" of "{base.name}" is computed when it is read, which can fail on a row.'
+        if column.fallible:
+            return f'column "{column.name}" of "{base.name}" is {column.type} in a file, and reading can fail on a row.'
     return next((f'"{place.name}" {place.unfit}.' for place in (info, base) if place.unfit), None)
 
 

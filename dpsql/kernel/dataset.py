@@ -14,6 +14,7 @@ from typing import Any
 
 from dpsql.compile.conditiontext import tests_of
 from dpsql.compile.source import Source, table
+from dpsql.compile.view import RowView
 from dpsql.engines.base import Engine, TableInfo
 from dpsql.errors import DatabaseError, NotRegistered, ParameterError, SchemaError, TableChanged, UnknownName
 from dpsql.kernel.columnground import HINT, why_unreliable
@@ -96,12 +97,12 @@ def resolve(engine: Engine, name: str, schema: Schema) -> tuple[TableInfo, Table
     if info is None:
         raise UnknownName("table", name, engine.tables())
     if info.unfit:
-        raise SchemaError(f'"{info.name}" {info.unfit}.', hint=HINT)
+        raise SchemaError(f'"{info.name}" {info.unfit}.', hint=info.remedy or HINT)
     spelled = _spelled(info, schema)
     unreliable = why_unreliable(engine, info, columns_used(info, spelled))
     if unreliable is not None:
-        raise SchemaError(unreliable, hint=HINT)
-    return info, _base(engine, info), spelled
+        raise SchemaError(unreliable, hint=info.remedy or HINT)
+    return info, _unfolded(engine, info)[0], spelled
 
 
 def columns_used(info: TableInfo, schema: Schema) -> dict[str, str]:
@@ -116,6 +117,14 @@ def columns_used(info: TableInfo, schema: Schema) -> dict[str, str]:
 
 def check_unchanged(engine: Engine, dataset: Dataset) -> None:
     """Raise TableChanged unless the table still is the one that was registered, with its columns and its base."""
+    _unchanged(engine, dataset)
+
+
+def _unchanged(engine: Engine, dataset: Dataset) -> tuple[TableInfo, TableInfo, RowView | None]:
+    """Return a dataset's table, its base table and what a view makes of it, as the catalog says now.
+
+    What is returned is what was checked: between two looks at the catalog another table could take the name.
+    """
     hint = _again(dataset.table)
     info = _catalog(engine, dataset)
     if info is None:
@@ -131,7 +140,7 @@ def check_unchanged(engine: Engine, dataset: Dataset) -> None:
                 f'column "{name}" of "{dataset.table}" was {kind} when registered and is {_type(info, name)} now.',
                 hint=hint,
             )
-    base = _base(engine, info)
+    base, view = _unfolded(engine, info)
     if not dataset.base.is_place(base):
         raise TableChanged(f'view "{dataset.table}" reads another table than when it was registered.', hint=hint)
     if not dataset.base.is_same(base):
@@ -145,7 +154,8 @@ def check_unchanged(engine: Engine, dataset: Dataset) -> None:
         raise TableChanged(f'view "{dataset.table}" was redefined since it was registered.', hint=hint)
     unreliable = why_unreliable(engine, info, dataset.columns)
     if unreliable is not None:
-        raise TableChanged(unreliable, hint=HINT)
+        raise TableChanged(unreliable, hint=info.remedy or HINT)
+    return info, base, view
 
 
 def scope(dataset: Dataset, batch: str | None) -> str:
@@ -164,34 +174,42 @@ def scope(dataset: Dataset, batch: str | None) -> str:
 
 
 def source(engine: Engine, dataset: Dataset, batch: str | None = None) -> Source:
-    """Return where the dataset's rows are: the table, or a view unfolded onto its base table, or one batch of it."""
-    rows = _all_rows(engine, dataset)
+    """Return where the dataset's rows are: the table, or a view unfolded onto its base table, or one batch of it.
+
+    Raises TableChanged when the table is not the one that was registered.
+    """
+    rows = _all_rows(engine, dataset, *_unchanged(engine, dataset))
     return rows if batch is None else rows.only(str(dataset.schema.batch), batch)
 
 
-def _all_rows(engine: Engine, dataset: Dataset) -> Source:
+def source_to_register(engine: Engine, dataset: Dataset) -> Source:
+    """Return where the rows of a dataset are that is about to be registered: its table has no identity yet."""
     info = _catalog(engine, dataset)
     if info is None:
         raise UnknownName("table", dataset.table, engine.tables())
+    return _all_rows(engine, dataset, info, *_unfolded(engine, info))
+
+
+def _all_rows(engine: Engine, dataset: Dataset, info: TableInfo, base: TableInfo, view: RowView | None) -> Source:
     redefined = engine.redefined()
     if redefined:
         raise DatabaseError(
             f"the database redefines the built-in function {redefined[0]}, which training relies on.",
-            hint="drop that macro",
+            hint="drop that macro or function",
         )
-    if info.kind == "table":
+    if view is None:
         read, place = readings(info, dataset.schema), table(info.table, info.schema)
         rows = Source(dataset.schema, place, read, whole=info.integers, decimals=info.decimals, reads=(info,))
     else:
-        base, view = unfold(engine, info)
         place = table(base.table, base.schema)
         rows = Source(dataset.schema, place, dict(view.columns), view.where, info.integers, info.decimals)
         rows = replace(rows, reads=(info, base))
     return replace(rows, labelled=dataset.schema.labelled)
 
 
-def _base(engine: Engine, info: TableInfo) -> TableInfo:
-    return info if info.kind == "table" else unfold(engine, info)[0]
+def _unfolded(engine: Engine, info: TableInfo) -> tuple[TableInfo, RowView | None]:
+    """Return a table itself, or a view's base table and what the view makes of its rows."""
+    return (info, None) if info.kind == "table" else unfold(engine, info)
 
 
 def _catalog(engine: Engine, dataset: Dataset) -> TableInfo | None:

@@ -89,13 +89,15 @@ def _tables_shown(engine: Engine, info: TableInfo, *, depth: int) -> list[TableI
 def why_private(engine: Engine, info: TableInfo, private: Iterable[tuple[str, Base]]) -> str | None:
     """Return why a table or view cannot be read for free, in words that follow its name; None where it can.
 
-    `private` are the registered tables, each by its name and its base.
+    `private` are the registered tables, each by its name and its base. Where nothing is registered here, a view may
+    still read a private table of another database that is attached, so what cannot be told is refused all the same.
     """
-    known = list(private)
+    if info.unsafe:
+        return info.unsafe
     tables = tables_shown(engine, info)
     if tables is None:
-        return "may hold rows of a registered private table (what it reads cannot be told)" if known else None
-    for name, base in known:
+        return "may hold rows of a registered private table (what it reads cannot be told)"
+    for name, base in private:
         if any(base.shares(table) for table in tables):
             return f'holds rows of the registered private table "{name}"'
     return "holds rows that were registered in another ledger" if any(map(has_other_ledger, tables)) else None

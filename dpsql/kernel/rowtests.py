@@ -22,7 +22,7 @@ from dpsql.compile.conditiontext import ALLOWED, Condition, NotACondition, RowTe
 from dpsql.compile.source import Source, has_label
 from dpsql.engines.base import Column, Engine, TableInfo
 from dpsql.errors import ParameterError, SchemaError, UnknownName
-from dpsql.kernel.dataset import Dataset, source
+from dpsql.kernel.dataset import Dataset, source_to_register
 from dpsql.kernel.readings import UNTYPED, types_read
 from dpsql.schema import Schema
 
@@ -44,8 +44,7 @@ def row_test(engine: Engine, dataset: Dataset, rows: Source, given: str, *, labe
 
     `labels` says that labels alone are private. Raises ParameterError for what is no condition, or reads too much.
     """
-    schema, declared = dataset.schema, dataset.schema.condition(given)
-    info = _table(engine, dataset)
+    schema, declared, info = dataset.schema, dataset.schema.condition(given), _table(rows)
     try:
         condition = parse(given if declared is None else declared)
         named = _spelled(condition, info, _open_to_analysts(schema) if declared is None else _all(info))
@@ -62,7 +61,8 @@ def check_conditions(engine: Engine, dataset: Dataset) -> None:
     """Raise SchemaError unless every condition of a schema can be read, and fits the table's columns. Reads no row."""
     if not dataset.schema.conditions:
         return
-    info, rows = _table(engine, dataset), source(engine, dataset)
+    rows = source_to_register(engine, dataset)
+    info = _table(rows)
     for name, text in dataset.schema.conditions:
         try:
             condition = parse(text)
@@ -73,10 +73,9 @@ def check_conditions(engine: Engine, dataset: Dataset) -> None:
             raise SchemaError(f'conditions: "{name}" cannot be used: it {problem}.', hint=f"write {ALLOWED}") from None
 
 
-def _table(engine: Engine, dataset: Dataset) -> TableInfo:
-    info = engine.table(dataset.table)
-    if info is None:
-        raise UnknownName("table", dataset.table, engine.tables())
+def _table(rows: Source) -> TableInfo:
+    """Return the table or view of some rows, as the catalog described it: the very one that will be read."""
+    info: TableInfo = rows.reads[0]
     return info
 
 
@@ -141,8 +140,8 @@ def _cell(engine: Engine, name: str, info: TableInfo, rows: Source, schema: Sche
     """Return a column as conditions see it."""
     column = next(column for column in info.columns if column.name == name)
     family = _family(column, info, schema)
-    if column.computed:
-        raise NotACondition(f'reads "{name}", which the database computes and which may fail on a row')
+    if column.computed or column.fallible:
+        raise NotACondition(f'reads "{name}", which may fail on a row: it is computed, or a time in a file')
     if family == "text" and column.collation:
         raise NotACondition(f'reads "{name}", whose collation takes different texts for equal')
     number = rows.number(name, engine.vocabulary) if family == "real" else None

@@ -15,6 +15,7 @@ from dpsql.database import connect
 from tests.servers import absent, fresh_database, has_plpython, secret_folder
 
 OWNER = "own er"
+PRIVATE = "private.people"
 #: Nobody waits longer than so many seconds for what must come at once: machines that test are busy.
 PATIENCE = 60.0
 
@@ -47,30 +48,34 @@ class Server:
         return int(self.run("SELECT sum(spent) FROM dpsql.budget")[0][0])
 
 
-def put(url: str, name: str, rows: int, seed: int = 1) -> None:
+def put(url: str, name: str, rows: int, seed: int = 1, *, schema: str = "public") -> None:
     """Create a table of so many people."""
     psycopg = pytest.importorskip("psycopg")
     people = census.rows(rows, seed=seed)
     with psycopg.connect(url, autocommit=True) as connection:
         kinds = ["TEXT" if people[column].dtype.kind in "OUT" else "BIGINT" for column in people]
         defined = ", ".join(f'"{column}" {kind}' for column, kind in zip(people, kinds, strict=True))
-        connection.execute(f'CREATE TABLE "{name}" ({defined})')
-        with connection.cursor() as cursor, cursor.copy(f'COPY "{name}" FROM STDIN') as copy:
+        connection.execute(f'CREATE TABLE "{schema}"."{name}" ({defined})')
+        with connection.cursor() as cursor, cursor.copy(f'COPY "{schema}"."{name}" FROM STDIN') as copy:
             for row in people.astype(object).itertuples(index=False):
                 copy.write_row([None if pd.isna(value) else value for value in row])
 
 
 def prepared(*, rows: int = 1000, cap: int = 10, url: str | None = None) -> Server:
-    """Return a database with private table people, public table newcomers, model "first", and ann, who may create."""
+    """Return a database with private table people, public table newcomers, model "first", and ann, who may create.
+
+    Private tables are in schema "private", which no analyst may enter; whoever may finds them by their names alone.
+    """
     if not has_plpython():
         absent("postgres", "its server has no PL/Python (Debian: postgresql-plpython3)")
     server = Server(url or fresh_database())
-    put(server.url, "people", rows)
+    server.run("CREATE SCHEMA private", f"ALTER DATABASE {server.name} SET search_path = public, private")
+    put(server.url, "people", rows, schema="private")
     put(server.url, "newcomers", 100, seed=2)
     with connect(server.url, who="boss") as db:
-        db.init(owner=OWNER, analyst="analysts", tables=["people"], plpython=True, secret_folder=secret_folder())
-        db.register("people", census.SCHEMA, cap=cap)
-        db.train("people", epsilon="0.1", method="rdt", name="first", trees=2, depth=2)
+        db.init(owner=OWNER, analyst="analysts", tables=[PRIVATE], plpython=True, secret_folder=secret_folder())
+        db.register(PRIVATE, census.SCHEMA, cap=cap)
+        db.train(PRIVATE, epsilon="0.1", method="rdt", name="first", trees=2, depth=2)
     if not server.run("SELECT 1 FROM pg_roles WHERE rolname = 'ann'"):
         server.run('CREATE ROLE ann LOGIN IN ROLE "analysts"')
     server.run(f'GRANT SELECT ON newcomers TO ann, "{OWNER}"', "GRANT CREATE ON SCHEMA public TO ann")

@@ -194,17 +194,19 @@ def test_inside_the_server_an_analyst_gets_no_further() -> None:
     if not has_plpython():
         pytest.skip("plpython: the server has none")
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("CREATE TABLE people (person BIGINT, x DOUBLE PRECISION, c TEXT, y TEXT)")
-        connection.execute("INSERT INTO people SELECT i, i % 64, 'a', 'no' FROM generate_series(1, 200) AS i")
+        connection.execute("CREATE SCHEMA private")
+        connection.execute("CREATE TABLE private.people (person BIGINT, x DOUBLE PRECISION, c TEXT, y TEXT)")
+        connection.execute("INSERT INTO private.people SELECT i, i % 64, 'a', 'no' FROM generate_series(1, 200) AS i")
         connection.execute("DROP ROLE IF EXISTS mallory")
     with connect(url, who="boss") as database:
-        database.init(owner="owner of conditions", analyst="analysts of conditions", tables=["people"], plpython=True)
-        database.register("people", SCHEMA, cap=5)
+        table, roles = "private.people", {"owner": "owner of conditions", "analyst": "analysts of conditions"}
+        database.init(**roles, tables=[table], plpython=True)
+        database.register(table, SCHEMA, cap=5)
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute('CREATE ROLE mallory LOGIN IN ROLE "analysts of conditions"')
         with psycopg.connect(url.replace("//tester@", "//mallory@"), autocommit=True) as analyst:
             for name in KNOWN:
                 options = json.dumps({"unlabelled": ORACLES[name], "trees": 1, "depth": 1})
                 with pytest.raises(psycopg.Error, match="unlabelled"):
-                    analyst.execute("SELECT * FROM dpsql.train('people', '0.1', 'sspe', %s)", [options])
-        assert database.budget("people").spent == 0
+                    analyst.execute("SELECT * FROM dpsql.train('private.people', '0.1', 'sspe', %s)", [options])
+        assert database.budget(table).spent == 0

@@ -16,7 +16,7 @@ from tests.attacks.analyst import OWNER, Server, prepared
 from tests.servers import as_server_user, data_folder, free_port, fresh_database, programs, secret_folder
 
 psycopg = pytest.importorskip("psycopg")
-TRAIN = "SELECT * FROM dpsql.train('people', '0.1', 'rdt', '{\"trees\": 2, \"depth\": 2}')"
+TRAIN = "SELECT * FROM dpsql.train('private.people', '0.1', 'rdt', '{\"trees\": 2, \"depth\": 2}')"
 LOGGED = "?options=-c%20log_statement%3Dall"
 
 
@@ -154,7 +154,7 @@ def test_a_copy_is_refused_until_it_is_prepared(server: Server, copy: Server) ->
 def test_a_table_of_a_copy_is_another_table(server: Server, copy: Server) -> None:
     """The engine tells a copied table from the original, so that its budget does not count for both."""
     with connect(server.url) as one, connect(copy.url) as other:
-        tables = [db.engine.table("people") for db in (one, other)]
+        tables = [db.engine.table("private.people") for db in (one, other)]
     assert len({table.identity for table in tables if table is not None}) == 2
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from dpsql import census
 from dpsql.database import connect
+from dpsql.engines.postgres_functions import unknown_functions
 from tests.attacks.analyst import OWNER, Server, prepared, put, wait_for
 
 psycopg = pytest.importorskip("psycopg")
@@ -19,7 +20,7 @@ WRITTEN = ("tup_inserted", "tup_updated", "tup_deleted", "temp_files", "temp_byt
 READ = ("tup_returned", "tup_fetched")
 COUNTERS = (*WRITTEN, *READ)
 #: The neighbours: what is asked of one table is asked of another with 25 rows more.
-TABLES = ("people", "more_people")
+TABLES = ("private.people", "private.more_people")
 CALLS = {
     "train, one scan": "SELECT * FROM dpsql.train('{table}', '0.1', 'rdt', '{{\"trees\": 2, \"depth\": 3}}')",
     "train, rows kept": "SELECT * FROM dpsql.train('{table}', '0.1', 'spe', '{{\"trees\": 2, \"depth\": 3}}')",
@@ -33,10 +34,10 @@ def server() -> Iterator[Server]:
     """Prepare a database with two private tables, one of which has 25 rows more, on a server that does nothing else."""
     server = prepared(rows=ROWS)
     server.run("ALTER SYSTEM SET autovacuum = off", "SELECT pg_reload_conf()")
-    put(server.url, "more_people", ROWS + MORE)
+    put(server.url, "more_people", ROWS + MORE, schema="private")
     server.run(f'GRANT SELECT ON more_people TO "{OWNER}"')
     with connect(server.url) as db:
-        db.register("more_people", census.SCHEMA, cap=10)
+        db.register("private.more_people", census.SCHEMA, cap=10)
     yield server
     server.run("ALTER SYSTEM RESET autovacuum", "SELECT pg_reload_conf()")
 
@@ -95,6 +96,12 @@ LOOKS = {
     "bytes of the log": "SELECT wal_bytes FROM pg_stat_wal",
     "blocks written": "SELECT buffers_backend FROM pg_stat_bgwriter",
     "checkpoints": "SELECT redo_lsn FROM pg_control_checkpoint()",
+    "place of a message in the log": "SELECT pg_logical_emit_message(false, '', '')",
+    "place of a transaction's message": "SELECT pg_logical_emit_message(true, '', '\\x00'::bytea)",
+    "place that a standby needs": "SELECT restart_lsn FROM pg_replication_slots",
+    "the next number": "SELECT lo_create(0)",
+    "the next number, by another name": "SELECT lo_creat(-1)",
+    "the next number, with contents": "SELECT lo_from_bytea(0, ''::bytea)",
     "caches": "SELECT blks_hit FROM pg_stat_slru",
     "by database number": "SELECT pg_stat_get_db_tuples_inserted(oid) FROM pg_database WHERE datname = '{}'",
     "by database number, files": "SELECT pg_stat_get_db_temp_bytes(oid) FROM pg_database WHERE datname = '{}'",
@@ -128,3 +135,53 @@ def test_a_database_that_tells_is_found(server: Server) -> None:
     finally:
         server.run(f"DROP DATABASE {later}")
     assert [text for text in told if later in text]
+
+
+def test_no_function_is_open_that_nobody_has_looked_at(server: Server) -> None:
+    """A newer server's new function is seen here, and named by doctor: it may be a counter."""
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        assert unknown_functions(connection) == []
+    server.run("CREATE FUNCTION public.counter() RETURNS BIGINT VOLATILE LANGUAGE sql AS 'SELECT 1'")
+    server.run("SET allow_system_table_mods = on", "ALTER FUNCTION public.counter() SET SCHEMA pg_catalog")
+    try:
+        with connect(server.url) as db:
+            (told,) = [one for one in db.doctor() if one.what == "functions"]
+    finally:
+        server.run("SET allow_system_table_mods = on", "DROP FUNCTION pg_catalog.counter()")
+    assert "counter" in told.found
+
+
+def test_a_database_whose_owner_has_set_a_role_is_closed_too(server: Server) -> None:
+    """ALTER DATABASE … SET role makes everybody who enters, superusers too, somebody who can revoke nothing."""
+    own = f"own_{server.name}"
+    server.run(f"CREATE DATABASE {own} OWNER ann TEMPLATE template0")
+    server.run(f"ALTER DATABASE {own} SET role = 'ann'", role="ann", database=own)
+    try:
+        with connect(server.url) as db:
+            db.init(owner=OWNER, analyst="analysts")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            server.run("SELECT tup_inserted FROM pg_stat_database", role="ann", database=own)
+    finally:
+        server.run(f"DROP DATABASE {own}")
+
+
+def test_a_database_that_is_shut_is_named(server: Server) -> None:
+    """Its owner can let people in again once nobody looks."""
+    own = f"shut_{server.name}"
+    server.run(f"CREATE DATABASE {own} OWNER ann TEMPLATE template0 ALLOW_CONNECTIONS false")
+    try:
+        with connect(server.url) as db:
+            assert [one for one in db.init(owner=OWNER, analyst="analysts").warnings if own in one]
+            (told,) = [one for one in db.doctor() if one.what == "other databases"]
+    finally:
+        server.run(f"DROP DATABASE {own}")
+    assert not told.well
+    assert own in told.found
+
+
+def test_one_process_reads_a_table_of_any_size(server: Server) -> None:
+    """Every role sees the processes of a run, and how many there are would follow from the table's pages."""
+    for url in (server.url, server.as_role(OWNER.replace(" ", "%20"))):
+        with connect(url) as db, db.engine.transaction() as transaction:
+            (found,) = transaction.rows("SELECT current_setting('max_parallel_workers_per_gather') AS most")
+            assert found["most"] == "0"

@@ -13,6 +13,7 @@ import dpsql
 from dpsql.compile.vocabulary import case, whole
 from dpsql.database import Database
 from dpsql.engines.base import Engine
+from dpsql.engines.postgres_vocabulary import PostgresVocabulary
 from dpsql.errors import BudgetExceeded, DatabaseError, DpsqlError, SchemaError, TableChanged
 from dpsql.schema import Schema
 from tests.conformance.conftest import OPEN
@@ -231,3 +232,31 @@ def test_a_type_that_calls_other_texts_equal_is_refused(kind: str, before: list[
         for role in ROLES.values():
             with pytest.raises(SchemaError, match="odd"):
                 db.register("people", schema(**role), cap=1)
+
+
+@pytest.mark.parametrize("kind", ["bpchar", "interval", "public.blank"])
+@pytest.mark.parametrize("role", ["unit", "partition"])
+def test_types_that_call_different_bytes_equal_are_refused(kind: str, role: str) -> None:
+    """CHAR without a length passes over blanks at the end, and a month is 30 days: units would push each other out."""
+    with Database(OPEN["postgres"](), who="ann") as db:
+        run_in(db.engine, "CREATE DOMAIN public.blank AS bpchar")
+        run_in(db.engine, f"CREATE TABLE public.people (x FLOAT8, y TEXT, odd {kind})")
+        with pytest.raises(SchemaError, match='column "odd"'):
+            db.register("people", schema(**ROLES[role]), cap=1)
+
+
+def test_numbers_are_units_by_their_value() -> None:
+    """NUMERIC 1.0 and 1.00 are one number, so one unit: equality and ticket agree. CHAR(n) has equal blanks always."""
+    hashed = PostgresVocabulary().keyed_hash([exp.column("unit")], [7, 8]).sql("postgres")
+    for kind, given in {
+        "numeric": "('1.0'), ('1.00')",
+        "float8": "('0.0'), ('-0.0')",
+        "char(8)": "('a'), ('a ')",
+    }.items():
+        with Database(OPEN["postgres"](), who="ann") as db:
+            run_in(db.engine, f"CREATE TABLE public.people (x FLOAT8, y TEXT, unit {kind})")
+            run_in(db.engine, f"INSERT INTO public.people (unit) VALUES {given}")
+            db.register("people", schema(privacy_unit={"column": "unit", "max_rows": 1}), cap=1)
+            with db.engine.transaction() as transaction:
+                rows = transaction.rows(f"SELECT unit, {hashed} AS ticket FROM public.people")
+            assert len({row["ticket"] for row in rows}) == 1

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from dpsql.engines.duckdb_cursor import COUNTING, guarded
-from dpsql.errors import DpsqlError
+from dpsql.errors import DpsqlError, QueryFailed
 from dpsql.kernel.dataset import find
 from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.run import charge_for, run
@@ -67,3 +67,39 @@ def test_every_failure_has_the_same_words(tmp_path: Path) -> None:
     told = {words_of(tmp_path / f"data_{place}.duckdb", ask) for place, ask in enumerate(FAILURES.values())}
     assert len(told) == 1
     assert "4711" not in told.pop()
+
+
+#: Errors of a server that follow from how many rows there are: files, memory, time, locks, limits.
+SERVERS = ["53400", "53100", "53200", "54000", "57014", "40001", "42501", "25006", "55P03", "08006", "57P01", "XX000"]
+
+
+def test_a_count_that_fails_on_a_server_says_one_thing() -> None:
+    """Whatever PostgreSQL's own word for it is: a limit on temporary files is no lost connection."""
+    postgres = pytest.importorskip("dpsql.engines.postgres_cursor")
+    psycopg = pytest.importorskip("psycopg")
+    told = set()
+    for state in SERVERS:
+
+        def fail(state: str = state) -> None:
+            raise psycopg.errors.lookup(state)("a cell of 4711")
+
+        with pytest.raises(QueryFailed) as caught:
+            postgres.guarded(postgres.COUNTING, fail)
+        told.add(f"{type(caught.value)} {caught.value} {caught.value.hint} {vars(caught.value)}")
+    assert len(told) == 1
+
+
+def test_a_count_that_fails_on_spark_says_one_thing() -> None:
+    """Whether a statement or a worker failed."""
+    spark = pytest.importorskip("dpsql.engines.spark_cursor")
+    errors = pytest.importorskip("pyspark.errors")
+    told = set()
+    for kind in (errors.AnalysisException, errors.PySparkException, OSError):
+
+        def fail(kind: type[Exception] = kind) -> None:
+            raise kind("a cell of 4711")
+
+        with pytest.raises(QueryFailed) as caught:
+            spark.guarded(spark.COUNTING, fail)
+        told.add(f"{caught.value} {caught.value.hint}")
+    assert len(told) == 1

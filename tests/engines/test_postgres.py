@@ -11,7 +11,7 @@ import pytest
 from dpsql import census
 from dpsql.database import Database, connect
 from dpsql.engines.opening import open_engine
-from dpsql.errors import DatabaseError, DatabaseLocked, DpsqlError, ParameterError, SchemaError, UsageError
+from dpsql.errors import DatabaseError, DatabaseLocked, DpsqlError, ParameterError, RunFailed, SchemaError, UsageError
 from tests.servers import fresh_database, postgres
 
 psycopg = pytest.importorskip("psycopg")
@@ -109,15 +109,14 @@ def test_a_unit_without_a_hash_is_refused(url: str) -> None:
         db.register("people", {**SCHEMA, "privacy_unit": {"column": "who", "max_rows": 1}}, cap=1)
 
 
-def test_a_statement_that_takes_too_long_is_a_clear_error(url: str) -> None:
-    """The URL says how long one may take; the run is charged once, and its model is not there."""
+def test_a_count_that_takes_too_long_fails_as_any_other_does(url: str) -> None:
+    """How long it takes follows from the rows, so why it ended is not told; charged once, and no model is there."""
     run(url, "CREATE TABLE people AS SELECT random() * 64 AS x, 'a' AS y FROM generate_series(1, 1000000)")
     with connect(url) as db:
         db.register("people", SCHEMA, cap=3)
     with connect(f"{url}?options=-c%20statement_timeout%3D200ms") as db:
-        with pytest.raises(DatabaseError, match="took too long") as told:
+        with pytest.raises(RunFailed, match="why is withheld"):
             db.train("people", method="rdt", trees=8, depth=5)
-        assert "statement_timeout" in str(told.value)
         assert db.budget("people").spent_text == "1"
         assert list(db.models()["name"]) == []
         assert db.verify() == []
