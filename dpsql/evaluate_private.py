@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from dpsql import sqlfiles
 from dpsql.engines.base import Engine, Transaction
+from dpsql.engines.owntables import has_table
 from dpsql.errors import DpsqlError, ParameterError, SchemaError, UsageError
 from dpsql.evaluate import Evaluation, known
 from dpsql.intervals import NoisyFigures, figures
@@ -169,13 +170,10 @@ def _stored(engine: Engine, asked: Asked, entry: Entry) -> Evaluation:
 def _install(engine: Engine, ledger: Ledger) -> None:
     """Create the table of evaluations, unless it is there."""
     with engine.transaction() as transaction:
-        if transaction.rows(_INSTALLED):
+        if has_table(transaction, "evaluation"):
             return
     statements = sqlfiles.statements("evaluation.sql")
     ledger.write(lambda into: [into.run(statement) for statement in statements])
-
-
-_INSTALLED = "SELECT 1 FROM information_schema.tables WHERE table_schema = 'dpsql' AND table_name = 'evaluation'"
 
 
 def charged_table(engine: Engine, book: Ledger, data: object) -> str:

@@ -18,10 +18,14 @@ from dpsql.compile.source import Source
 from dpsql.compile.source import table as table_reference
 from dpsql.compile.vocabulary import Vocabulary
 from dpsql.compile.votes import OWN_COLUMNS, ROW, predictions, stored_parts
+from dpsql.engines import fileparts
 from dpsql.engines.base import TableInfo
 from dpsql.engines.files import is_file, read_rows
+from dpsql.engines.naming import PATH, share_rows
+from dpsql.engines.owntables import has_table
+from dpsql.engines.tablefiles import same_file
 from dpsql.errors import BudgetError, ParameterError, UnknownName, UsageError
-from dpsql.kernel.dataset import exposed, fit_features
+from dpsql.kernel.dataset import exposed, fit_features, registered
 from dpsql.kernel.readings import readings
 from dpsql.schema import Categorical, Schema
 
@@ -124,6 +128,27 @@ def public_table(database: Database, name: str, *, hint: str = "score or evaluat
     return info
 
 
+def public_file(database: Database | None, path: Path) -> Path:
+    """Return the path of a file of new rows, unless it is a file of a registered table, by whatever name it goes.
+
+    A model that lies in no database knows no registered tables.
+    """
+    if database is None:
+        return path
+    real = path.resolve()
+    with database.engine.snapshot() as transaction:
+        identities = fileparts.read_as(transaction, fileparts.stamps_of([real]))
+    identities |= {PATH + str(real)} | same_file([real, *real.parents])
+    for dataset in registered(database.book).values():
+        if share_rows(dataset.base.rows, identities):
+            raise BudgetError(
+                f'"{path.name}" holds rows of the registered private table "{dataset.table}": '
+                "they cannot be read for free.",
+                hint="name a file of new rows",
+            )
+    return path
+
+
 def public_rows(model: Model, name: str) -> pd.DataFrame:
     """Return the model's features of the first rows of a public table."""
     return feature_rows(_database(model), model.schema, name, most=_MOST_ROWS)
@@ -153,7 +178,7 @@ def _score_file(
     probabilities: bool,
     threshold: Mapping[str, float] | None,
 ) -> pd.DataFrame | None:
-    frame = read_rows(path, [feature.name for feature in model.schema.numeric])
+    frame = read_rows(public_file(model.database, path), [feature.name for feature in model.schema.numeric])
     keys = [key] if key else [name for name in frame.columns if model.schema.feature(str(name)) is None]
     if key is not None and key not in frame.columns:
         raise UnknownName("column in the file called", key, (str(name) for name in frame.columns))
@@ -199,7 +224,7 @@ def check_new_table(database: Database, into: str) -> None:
 def _check_stored(model: Model, database: Database) -> None:
     """Raise UsageError unless this very model lies in the database under its number: another may have the same."""
     with database.engine.transaction() as transaction:
-        there = transaction.rows(_SHELF)
+        there = has_table(transaction, "model")
         found = (
             transaction.rows("SELECT digest FROM dpsql.model WHERE model_id = ?", (model.model_id,)) if there else []
         )
@@ -207,9 +232,6 @@ def _check_stored(model: Model, database: Database) -> None:
         raise UsageError(
             f'model "{model.name}" is not stored in this database.', hint="db.add(model), or score a DataFrame"
         )
-
-
-_SHELF = "SELECT 1 FROM information_schema.tables WHERE table_schema = 'dpsql' AND table_name = 'model'"
 
 
 def _database(model: Model) -> Database:

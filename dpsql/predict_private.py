@@ -25,7 +25,7 @@ from dpsql.methods.base import resolved
 from dpsql.methods.batches import BATCH, WAYS, Prepared, prepare
 from dpsql.methods.mrf import Mrf
 from dpsql.model import Model
-from dpsql.predict import PREDICTION, feature_rows, public_table
+from dpsql.predict import PREDICTION, feature_rows, public_file, public_table
 from dpsql.schema import Schema
 from dpsql.train import Job, carry_out
 from dpsql.trees.grid import Cells, cells
@@ -142,7 +142,7 @@ def _classes(dataset: Dataset) -> Schema:
 def _batch(database: Database, schema: Schema, data: str | Path) -> Cells:
     """Return the cells of the rows to be labelled, from a public table of the database or a file."""
     if is_file(data) and database.engine.table(str(data)) is None:
-        frame = read_rows(Path(data), [feature.name for feature in schema.numeric])
+        frame = read_rows(public_file(database, Path(data)), [feature.name for feature in schema.numeric])
         if PREDICTION in (str(name).lower() for name in frame.columns):
             raise ParameterError("file", allowed=f'without a column named "{PREDICTION}"', given=Path(data).name)
         missing = [one.name for one in schema.features if one.name not in frame.columns]

@@ -11,6 +11,7 @@ import pandas as pd
 
 from dpsql import jsontext, sqlfiles
 from dpsql.engines.base import Engine, Transaction
+from dpsql.engines.owntables import has_table
 from dpsql.errors import ParameterError, SchemaError, UnknownName
 from dpsql.ledger.waiting import wait_in_turn
 from dpsql.model import Model, check_certificate
@@ -167,10 +168,9 @@ def _storable(name: str) -> bool:
 
 def _installed(engine: Engine) -> bool:
     with engine.transaction() as transaction:
-        return bool(transaction.rows(_INSTALLED))
+        return has_table(transaction, "model")
 
 
-_INSTALLED = "SELECT 1 FROM information_schema.tables WHERE table_schema = 'dpsql' AND table_name = 'model'"
 _INSERT = "INSERT INTO dpsql.model VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _LIST = """
 SELECT name, method, table_name, trees, depth, leaves, epsilon, created_at, digest, entry_id

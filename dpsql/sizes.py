@@ -12,6 +12,7 @@ from typing import Any
 
 from dpsql import sqlfiles
 from dpsql.engines.base import Engine, Transaction
+from dpsql.engines.owntables import has_table
 from dpsql.errors import DpsqlError
 from dpsql.kernel.dataset import Dataset
 from dpsql.kernel.plan import Plan, Step
@@ -97,7 +98,7 @@ def _digest(noisy_rows: int) -> str:
 
 def _installed(engine: Engine) -> bool:
     with engine.transaction() as transaction:
-        return bool(transaction.rows(_INSTALLED))
+        return has_table(transaction, "size")
 
 
 def _install(engine: Engine, ledger: Ledger) -> None:
@@ -107,6 +108,5 @@ def _install(engine: Engine, ledger: Ledger) -> None:
         ledger.write(lambda into: [into.run(statement) for statement in statements])
 
 
-_INSTALLED = "SELECT 1 FROM information_schema.tables WHERE table_schema = 'dpsql' AND table_name = 'size'"
 _OF_ENTRY = "SELECT entry_id, noisy_rows FROM dpsql.size WHERE entry_id = ?"
 _OF_DATASET = "SELECT entry_id, noisy_rows FROM dpsql.size WHERE dataset = ?"

@@ -10,6 +10,7 @@ import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,20 @@ import numpy as np
 import pandas as pd
 from sqlglot import exp
 
-from dpsql.engines import spillfolder
+from dpsql.engines import fileparts, spillfolder
 from dpsql.engines.base import Arrays, Conflict, Health, TableInfo, Transaction, check_same
-from dpsql.engines.duckdb_catalog import CHECKS, COLUMNS, FUNCTIONS, OPTIMIZERS, PATH, TABLES, TEXT, columns_of
+from dpsql.engines.duckdb_catalog import (
+    CHECKS,
+    COLUMNS,
+    LOGGED,
+    LOGS,
+    NO_LOGS,
+    OPTIMIZERS,
+    PATH,
+    TABLES,
+    TEXT,
+    columns_of,
+)
 from dpsql.engines.duckdb_cursor import (
     COUNTING,
     DuckDBTransaction,
@@ -37,6 +49,7 @@ from dpsql.engines.duckdb_cursor import (
     try_set,
 )
 from dpsql.engines.duckdb_folder import FileTables, SessionFiles
+from dpsql.engines.duckdb_functions import replaced_functions, users_functions
 from dpsql.engines.duckdb_identity import write_identity
 from dpsql.engines.duckdb_opening import HAND_SHAPED, HARDENING, SPILL, open_connection, secure
 from dpsql.engines.duckdb_vocabulary import DIALECT, DuckDBVocabulary
@@ -144,13 +157,15 @@ class DuckDBEngine:
         with self._cursor("read its settings") as cursor:
             names = [*HARDENING, "lock_configuration"]
             found = {name: str(fetch(cursor, "SELECT system.main.current_setting(?)", [name])[0][0]) for name in names}
-            spill = fetch(cursor, SPILL)[0][0]
+            spill, logged = fetch(cursor, SPILL)[0][0], _is_logged(cursor)
         wanted = HARDENING | {"lock_configuration": "true"}
         weak = [
             f"{name} is {found[name].lower()}, not {value}."
             for name, value in wanted.items()
             if found[name].lower() != value
         ]
+        if logged:
+            weak.append(f"its log holds the text of statements: no run is charged before {NO_LOGS}.")
         readable = f"temp_directory is {spill}: rows that do not fit in memory lie there, where others can read them."
         return [*weak, readable] if spill and spillfolder.open_to_others(spill) else weak
 
@@ -189,9 +204,13 @@ class DuckDBEngine:
             return self._description(cursor, name, schema)
 
     def _description(self, cursor: Connection, name: str, schema: str | None) -> TableInfo | None:
+        info = self._catalog_entry(cursor, name, schema)
+        return replace(info, unfit=LOGGED, remedy=NO_LOGS) if info is not None and _is_logged(cursor) else info
+
+    def _catalog_entry(self, cursor: Connection, name: str, schema: str | None) -> TableInfo | None:
         files = self._files.find(name) if self._files and schema in (None, self.home) else None
-        if files is not None:
-            return files.info()
+        if self._files is not None and files is not None:
+            return self._files.info(files, DuckDBTransaction(cursor))
         known = {(row[0], row[1]): row for row in fetch(cursor, TABLES)}
         place = pick(known, name, schema=schema, home=self.home)  # "É" and "é" are two tables in DuckDB
         if place is None:
@@ -222,15 +241,12 @@ class DuckDBEngine:
     def user_functions(self) -> list[str]:
         """Return the names of macros and functions that users defined, in lower case."""
         with self._cursor("read its catalog") as cursor:
-            found = fetch(cursor, FUNCTIONS)
-        return sorted({name.lower() for name, internal in found if not internal})
+            return sorted(users_functions(cursor))
 
     def redefined(self) -> list[str]:
-        """Return the built-in functions that a user's macro stands in for."""
+        """Return the built-in functions that a user's macro or Python function stands in for."""
         with self._cursor("read its catalog") as cursor:
-            found = fetch(cursor, FUNCTIONS)
-        built_in = {name.lower() for name, internal in found if internal}
-        return sorted({name.lower() for name, internal in found if not internal} & built_in)
+            return sorted(replaced_functions(cursor))
 
     def ways_in(self, info: TableInfo) -> list[Health]:
         """Return nothing: there are no roles, so whoever can name a table can read it."""
@@ -251,6 +267,8 @@ class DuckDBEngine:
 
         Rows that the caller's own connection has not committed are not in it.
         """
+        if self._files is not None:
+            fileparts.remember(self.transaction, self._files.stamps(reads))
         with self._cursor(COUNTING) as cursor, self._tuned(cursor), one_state(cursor):
             for before in reads:
                 check_same(before, self._description(cursor, before.table, before.schema))
@@ -361,6 +379,12 @@ class DuckDBEngine:
             yield cursor
         finally:
             cursor.close()
+
+
+def _is_logged(cursor: Connection) -> bool:
+    """Whether statements of this cursor are written down."""
+    log, file = fetch(cursor, LOGS)[0]
+    return str(log).lower() in ("true", "1") or bool(file)
 
 
 def _may_write(statement: duckdb.Statement) -> bool:

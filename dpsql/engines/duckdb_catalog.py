@@ -29,7 +29,8 @@ FROM system.main.duckdb_columns()
 WHERE database_name = system.main.current_database() AND schema_name = ? AND table_name = ?
 ORDER BY column_index
 """
-FUNCTIONS = "SELECT function_name, internal FROM system.main.duckdb_functions()"
+#: Whether statements are written down: to the database's own log, or to a file.
+LOGS = "SELECT system.main.current_setting('enable_logging'), system.main.current_setting('log_query_path')"
 PATH = "SELECT path FROM system.main.duckdb_databases() WHERE database_name = system.main.current_database()"
 OPTIMIZERS = "SELECT system.main.current_setting('disabled_optimizers')"
 COMMENT = """
@@ -52,6 +53,9 @@ WHERE database_name = system.main.current_database() AND schema_name = ? AND tab
 #: Collations under which equal means equal bytes.
 _BINARY = ("binary", "c", "posix")
 _UNKNOWN = "unknown"
+#: What a table is not fit for where statements are written down, in words that follow its name, and what mends it.
+LOGGED = "is in a database that logs statements, and with them the secret keys of a run"
+NO_LOGS = "CALL disable_logging(); SET GLOBAL log_query_path = ''"
 
 
 def family(kind: str) -> str:

@@ -22,6 +22,11 @@ StandIn = Callable[[exp.Table], exp.Expr | None]
 COUNTING = "count the rows"
 #: A question to the catalog of the present database.
 _LOOK = "SELECT COUNT(*) FROM system.main.duckdb_tables() WHERE database_name = system.main.current_database()"
+#: Whether dpsql's own schema has a table. Attached databases are listed, too; their tables are not this one's.
+_OWN = """
+SELECT 1 FROM system.main.duckdb_tables()
+WHERE database_name = system.main.current_database() AND schema_name = 'dpsql' AND table_name = ?
+"""
 _LOADING = "load a temporary table"
 READ_ONLY = "the database was opened read-only, and this needs to write to its ledger."
 DISK_FULL = "there is no room left on the disk for the database file."
@@ -252,6 +257,10 @@ class DuckDBTransaction:
     def load(self, name: str, columns: Mapping[str, np.ndarray[Any, Any]]) -> None:
         """Create a temporary table from whole columns."""
         load(self._cursor, name, columns)
+
+    def has_table(self, name: str) -> bool:
+        """Return whether schema `dpsql` of this database has a table of that name."""
+        return bool(self.rows(_OWN, (name,)))
 
     def insert(self, table: str, columns: Mapping[str, np.ndarray[Any, Any]]) -> None:
         """Append whole columns to a table of schema `dpsql`."""

@@ -33,6 +33,7 @@ from dpsql.engines.csvrows import check_rows
 from dpsql.engines.duckdb_catalog import family
 from dpsql.engines.duckdb_cursor import COUNTING, fetch, guarded
 from dpsql.engines.duckdb_vocabulary import DIALECT
+from dpsql.engines.fileparts import stamps_of, table_identity
 from dpsql.engines.tablefiles import CSV, TableFiles, same_file
 from dpsql.errors import DatabaseError, DpsqlError, TableChanged
 
@@ -89,7 +90,12 @@ class FileTable:
             raise self._problem
         self.check()
         self._check_rows()
-        return TableInfo(self.name, "main", self.name, self._columns, "table", rows=same_file([self.files.place]))
+        rows = same_file([self.files.place, *self.files.paths]) | {table_identity(self.name)}
+        return TableInfo(self.name, "main", self.name, self._columns, "table", rows=rows)
+
+    def stamps(self) -> frozenset[str]:
+        """Return what tells the files as they were last written."""
+        return stamps_of(self.files.paths)
 
     def check(self, when: str = "since they were opened") -> None:
         """Raise TableChanged unless the files are those that were opened."""
@@ -99,38 +105,39 @@ class FileTable:
     def _check_rows(self) -> None:
         """Raise DatabaseError unless every row can be read; looked at once, as the files stay the same.
 
-        The rows of CSV must be told apart, and the texts of Parquet be UTF-8: DuckDB fails on a cell that is not, and a
-        run would fail with it. Here the file is refused before a charge, and its owner mends it.
+        The rows of CSV must be told apart, the texts of Parquet be UTF-8, and its decimals have as many digits as they
+        say: DuckDB fails on other cells, and a run would fail with it. Here the file is refused before a charge, and
+        its owner mends it.
         """
         if self._checked:
             return
         if self.files.kind == CSV:
             check_rows(self.files.paths[0], self._header)
         else:
-            self._check_texts()
+            self._check_cells()
         self.check()
         self._checked = True
 
-    def _check_texts(self) -> None:
+    def _check_cells(self) -> None:
+        """Read all texts and decimals of Parquet once, and raise DatabaseError where one of them cannot be used."""
         texts = [column.name for column in self._columns if column.type == "VARCHAR"]
-        if not texts:
+        looks: list[exp.Expr] = [exp.Length(this=exp.column(name, quoted=True)) for name in texts]
+        decimals = [column for column in self._columns if column.type.startswith("DECIMAL(")]
+        beyond = [exp.case().when(_is_beyond(column.name, column.type), exp.Literal.number(1)) for column in decimals]
+        asked = exp.select(*(exp.Max(this=one) for one in (*looks, *beyond)))
+        if not looks and not beyond:
             return
-        longest = [exp.Max(this=exp.Length(this=exp.column(name, quoted=True))) for name in texts]
-        read = self._parquet(self.files.paths)
+        query = asked.from_(exp.Table(this=self._parquet(self.files.paths))).sql(DIALECT)
         cursor = self._connection.cursor()
         try:
-            guarded(
-                COUNTING,
-                lambda: cursor.execute(exp.select(*longest).from_(exp.Table(this=read)).sql(DIALECT)).fetchall(),
-            )
-            return
+            cells = guarded(COUNTING, lambda: cursor.execute(query).fetchall())[0]
+            problem = "have more digits than their type" if any(cells[len(looks) :]) else ""
         except DpsqlError:
-            problem = DatabaseError(
-                f"texts of {self.files.words} cannot be read: damaged, or not UTF-8.", hint="write it again, as UTF-8"
-            )
+            problem = "cannot be read: damaged, or not UTF-8"
         finally:
             cursor.close()
-        raise problem
+        if problem:
+            raise DatabaseError(f"cells of {self.files.words} {problem}.", hint="write it again, texts as UTF-8")
 
     def rows(self, *, addressed: bool = False) -> exp.Select:
         """Return the query that reads the rows, with their addresses where the file format has them."""
@@ -173,7 +180,7 @@ class FileTable:
             )
         folders = {key.lower() for keys in self.files.keys for key in keys}
         return tuple(
-            Column(name, kind, "untyped" if name.lower() in folders else _family(kind)) for name, kind in columns
+            Column(name, kind, "untyped") if name.lower() in folders else _column(name, kind) for name, kind in columns
         )
 
     def _told(self, cursor: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
@@ -211,13 +218,25 @@ class FileTable:
         return _call("read_csv", self.files.paths, options)
 
 
-def _family(kind: str) -> str:
-    """Return our word for a type of Parquet: times and timestamps can hold numbers there that DuckDB fails to read.
+def _column(name: str, kind: str) -> Column:
+    """Return a column of Parquet. Times there can be numbers that DuckDB fails to read, as can what is inside others.
 
-    >>> _family("BIGINT"), _family("TIMESTAMP")
-    ('integer', 'opaque')
+    >>> _column("n", "BIGINT").family, _column("t", "TIMESTAMP").family, _column("t", "TIMESTAMP").fallible
+    ('integer', 'opaque', True)
+    >>> _column("s", "STRUCT(t VARCHAR)").fallible
+    True
     """
-    return "opaque" if kind.startswith("TIME") else family(kind)
+    word = "opaque" if kind.startswith("TIME") else family(kind)
+    return Column(name, kind, word, fallible=word == "opaque")
+
+
+def _is_beyond(name: str, kind: str) -> exp.Expr:
+    """Return whether a cell has more digits than its DECIMAL type: DuckDB fails on some when it reckons with them."""
+    digits, scale = (int(text) for text in kind.removeprefix("DECIMAL(").removesuffix(")").split(","))
+    most = "9" * (digits - scale) + "." + "9" * scale
+    bounds = [exp.cast(exp.Literal.string(sign + most), exp.DataType.build(kind)) for sign in ("-", "")]
+    cell = exp.column(name, quoted=True)
+    return exp.or_(cell < bounds[0], cell.copy() > bounds[1])
 
 
 def _address() -> exp.Expr:

@@ -8,12 +8,14 @@ are there for SQL typed by people, never for counting: nobody can redefine what 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 from sqlglot import exp
 
-from dpsql.engines.base import Transaction
+from dpsql.engines import fileparts
+from dpsql.engines.base import TableInfo, Transaction
 from dpsql.engines.duckdb_cursor import COUNTING, fetch, guarded, temporary
 from dpsql.engines.duckdb_files import MARK, FileTable, as_pattern
 from dpsql.engines.duckdb_vocabulary import DIALECT
@@ -88,6 +90,18 @@ class FileTables:
         """Return the table of that name; letter case does not matter."""
         folded = {known.lower(): one for known, one in self._tables.items()}
         return self._tables.get(name) or folded.get(name.lower())
+
+    def info(self, file: FileTable, transaction: Transaction) -> TableInfo | None:
+        """Return what is known of a table of files, with the tables that its files were read as in charged runs."""
+        info = file.info()
+        if info is None:
+            return None
+        return replace(info, within=fileparts.read_as(transaction, file.stamps()) - info.rows)
+
+    def stamps(self, reads: Sequence[TableInfo]) -> dict[str, frozenset[str]]:
+        """Return the stamps of the files that some tables are, by the tables' names."""
+        named = [info.table for info in reads if info.kind == "table" and info.schema == "main"]
+        return {file.name: file.stamps() for name in named if (file := self.find(name)) is not None}
 
     def meant(self, table: exp.Table) -> FileTable | None:
         """Return the files that a table in a query means."""

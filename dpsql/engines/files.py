@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 import duckdb
 import pandas as pd
 
+from dpsql.engines.duckdb_files import as_pattern
 from dpsql.errors import DatabaseError
 
 #: One thread reads: several would guess where a row starts, wrongly where line breaks are inside quotes.
@@ -39,9 +40,9 @@ def read_rows(path: Path, numeric: Sequence[str]) -> pd.DataFrame:
             duckdb.connect(config={"temp_directory": spill}) as connection,
         ):
             if kind == "parquet":
-                frame = connection.execute("SELECT * FROM read_parquet(?)", [str(path)]).fetchdf()
+                frame = connection.execute("SELECT * FROM read_parquet(?)", [as_pattern(path)]).fetchdf()
             else:
-                frame = connection.execute(_CSV, [str(path)]).fetchdf()
+                frame = connection.execute(_CSV, [as_pattern(path)]).fetchdf()
     except duckdb.Error:
         frame = None
     if frame is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,15 @@ import numpy as np
 import pandas as pd
 from sqlglot import exp
 
-from dpsql.engines import spark_bridge
+from dpsql.engines import fileparts, spark_bridge
 from dpsql.engines import spark_catalog as catalog
 from dpsql.engines.base import Arrays, Engine, Health, TableInfo, Transaction, check_same
 from dpsql.engines.elsewhere import LedgerElsewhere
 from dpsql.engines.spark_cursor import COUNTING, SparkWorkspace, arrays_of, guarded
-from dpsql.engines.spark_files import ParquetFolder
+from dpsql.engines.spark_files import ParquetFolder, local_files
 from dpsql.engines.spark_opening import Address, start
 from dpsql.engines.spark_vocabulary import DIALECT, SparkVocabulary
+from dpsql.engines.tablefiles import same_file
 from dpsql.errors import QueryFailed
 
 #: What a session of ours is set to, whatever the caller's is: what SQL means, that no cell can make it fail (which is
@@ -112,10 +114,20 @@ class SparkEngine(LedgerElsewhere):
     def table(self, name: str, *, schema: str | None = None) -> TableInfo | None:
         """Return what the catalog (or a Parquet footer) says of a table or view. Reads no row.
 
-        A table is told by where its files lie. One whose rows are in memory has no identity that outlasts Spark.
+        A table is told by where its files lie, and by the files where they lie on this machine. One whose rows are in
+        memory has no identity that outlasts Spark.
         """
         place = catalog.find(self.session, self.files, name, schema=schema)
-        return None if place is None else catalog.describe(self.session, self.files, place)
+        if place is None:
+            return None
+        info = catalog.describe(self.session, self.files, place)
+        files = local_files(info.rows)
+        if not files:
+            return info
+        with self.ledger.snapshot() as transaction:
+            read_as = fileparts.read_as(transaction, fileparts.stamps_of(files))
+        rows = info.rows | same_file(files) | {fileparts.table_identity(info.name)}
+        return replace(info, rows=rows, within=read_as - rows)
 
     def identify(self, transaction: Transaction, info: TableInfo) -> TableInfo:
         """Return the table as it is: its place is its identity."""
@@ -148,6 +160,8 @@ class SparkEngine(LedgerElsewhere):
     @contextmanager
     def workspace(self, reads: Sequence[TableInfo] = ()) -> Iterator[SparkWorkspace]:
         """Open a workspace: a session of its own, and nothing of it left when it is closed."""
+        read = {info.name: fileparts.stamps_of(local_files(info.rows)) for info in reads}
+        fileparts.remember(self.ledger.transaction, read)
         here = SparkWorkspace(self._clone(), self.ledger, self.files)
         try:
             for before in reads:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from dpsql.engines.naming import PATH
 
 #: Where a Parquet table is said to be; its name there is its path: parquet.`/path`.
 PARQUET = "parquet"
@@ -42,6 +45,13 @@ class ParquetFolder:
         frame = session.read.parquet(path)
         self._shapes[path] = stamps, frame.schema
         return frame
+
+
+def local_files(rows: Iterable[str]) -> list[Path]:
+    """Return the files of this machine in which a table's rows are, of the identities that tell where these lie."""
+    places = [Path(one.removeprefix(PATH)) for one in rows if one.startswith(f"{PATH}/")]
+    inside = [file for place in places if place.is_dir() for file in place.rglob("*")]
+    return sorted({file for file in (*places, *inside) if file.is_file() and not file.name.startswith((".", "_"))})
 
 
 def _stamps(place: Path) -> list[tuple[Any, ...]]:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from dpsql import sqlfiles
 from dpsql.engines.base import Engine, Transaction
+from dpsql.engines.owntables import has_table
 from dpsql.errors import DatabaseLocked, LedgerBroken, NotRegistered, ParameterError, TableChanged
 from dpsql.ledger import anchor, block, chain, owner
 from dpsql.ledger import budget as budgets
@@ -310,12 +311,9 @@ def _close(into: Block, entry: Entry, event: str, *, digest: str = "", details: 
 
 
 def _installed(transaction: Transaction) -> bool:
-    return bool(transaction.rows(_INSTALLED))
+    return has_table(transaction, "chain")
 
 
 def _statements(text: str) -> list[str]:
     """Return the statements of a hand-written file: each ends with a semicolon at the end of its line."""
     return [part for part in text.split(";\n") if part.strip()]
-
-
-_INSTALLED = "SELECT 1 FROM information_schema.tables WHERE table_schema = 'dpsql' AND table_name = 'chain'"

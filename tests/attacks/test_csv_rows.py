@@ -86,17 +86,31 @@ BAD = {
     "two kinds of line ends": "a,b\r\n1,2\n3,4\r\n",
     "a lone return": "a,b\n1\r2,3\n",
     "a row without end": "a,b\n" + "x" * (LONGEST_ROW + 1) + ",2\n",
+    "a blank line": "a,b\n1,2\n\n3,4\n",
+    "a blank line between lines that end in CR LF": "a,b\r\n1,2\r\n\r\n3,4\r\n",
+    "a blank line between lines that end in CR": "a,b\r1,2\r\r3,4\r",
+    "a blank line after quotes": 'a,b\n"1","\n"\n\n3,4\n',
+    "a blank line at the end": "a,b\r\n1,2\r\n\r\n",
+    "a blank line after the header": "a,b\n\n1,2\n",
+    "bytes that are not UTF-8": "a,b\n1,\udcff\n3,4\n",
+    "such bytes in a last line without end": "a,b\n1,2\n3,zz\udcff",
+    "a sign that is cut at the end": "a,b\n1,2\n3,zz\udcc3",
+    "half of a pair of UTF-16": "a,b\n1,\udced\udca0\udc80\n",
 }
+
+
+def as_bytes(text: str) -> bytes:
+    """Return a text as UTF-8, in which lone halves of pairs stand for bytes that are not."""
+    return text.encode("utf-8", "surrogateescape")
 
 
 @pytest.mark.parametrize("bad", BAD)
 def test_a_file_whose_rows_cannot_be_told_apart_is_refused_before_the_charge(tmp_path: Path, bad: str) -> None:
     """Neither registering nor training reads it, nothing is charged, and no message quotes it."""
-    good = "c,x,y\na,1,yes\n"
-    path = write(tmp_path / "people.csv", good)
+    path = write(tmp_path / "people.csv", "c,x,y\na,1,yes\n")
     with dpsql.connect(tmp_path) as db:
         db.register("people", SCHEMA, cap=2)
-    write(path, good + BAD[bad].split("\n", 1)[1] if bad != "two kinds of line ends" else "c,x,y\r\na,1,yes\nb,2,no\n")
+    write(path, as_bytes(BAD[bad].replace("a,b", "c,x,y", 1)))
     with dpsql.connect(tmp_path) as db:
         with pytest.raises(DatabaseError, match="cannot be told apart"):
             db.train("people", epsilon=1, method="rdt", trees=2, depth=1)
@@ -109,10 +123,17 @@ def test_faults_are_seen_wherever_they_lie(tmp_path: Path, bad: str, piece: int,
     """The pieces in which a file is scanned have no say."""
     monkeypatch.setattr(csvrows, "_PIECE", piece if len(BAD[bad]) < 1000 else 1 << 16)
     with pytest.raises(DatabaseError, match="cannot be told apart"):
-        check_rows(write(tmp_path / "t.csv", BAD[bad]), Header(("a", "b"), ","))
+        check_rows(write(tmp_path / "t.csv", as_bytes(BAD[bad])), Header(("a", "b"), ","))
 
 
-CELLS = st.text(st.sampled_from('"\n\r, x'), max_size=6)
+def test_an_empty_cell_of_a_table_with_one_column_is_a_blank_line(tmp_path: Path) -> None:
+    """It is refused, too; a quoted empty cell is none."""
+    check_rows(write(tmp_path / "t.csv", 'a\n1\n""\n2\n'), Header(("a",), ","))
+    with pytest.raises(DatabaseError, match="a line is blank"):
+        check_rows(write(tmp_path / "t.csv", "a\n1\n\n2\n"), Header(("a",), ","))
+
+
+CELLS = st.text(st.sampled_from('"\n\r, xé€😀'), max_size=6)
 
 
 @settings(max_examples=40)

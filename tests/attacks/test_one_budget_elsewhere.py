@@ -124,6 +124,24 @@ def test_two_names_of_one_folder_have_one_budget(cluster: tuple[Database, Any, P
         assert_no_free_look(db, name)
 
 
+def test_a_part_moved_out_of_a_folder_of_spark_keeps_its_budget(cluster: tuple[Database, Any, Path]) -> None:
+    """A file that was there when the table was registered, and one that a later run read first."""
+    db, session, folder = cluster
+    first = next((folder / "part=0").glob("*.parquet"))
+    added = next((folder / "part=1").glob("*.parquet")).rename(first.with_name("added.parquet"))
+    session.sql("REFRESH TABLE one_budget.people")
+    db.train("one_budget.people", **TINY)
+    for number, name in enumerate((first.name, added.name)):
+        place = folder.parent / f"other{number}"
+        place.mkdir()
+        (folder / "part=0" / name).rename(place / name)
+        columns = "(x double, c string, y string)"
+        session.sql(f"CREATE TABLE one_budget.other{number} {columns} USING parquet LOCATION '{place}'")
+        with pytest.raises(UsageError, match="one budget"):
+            db.register(f"one_budget.other{number}", SCHEMA, cap=1)
+        assert_no_free_look(db, f"one_budget.other{number}")
+
+
 def test_views_of_spark_show_no_private_rows_for_free(cluster: tuple[Database, Any, Path]) -> None:
     """By name, by path, through a function in SQL, or in memory under two names."""
     db, session, folder = cluster
