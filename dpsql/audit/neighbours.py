@@ -4,9 +4,14 @@ All from one seeded generator: these rows are made up, and a failing case is tol
 infinite, beyond their bounds or beyond all bounds; categories and labels are NULL, unknown, empty or written in
 another case; a unit has from 0 to 200 rows, whatever `max_rows` says.
 
-Neighbours have the rows of one unit more, at the end of the table, so that the addresses of all other rows stay as they
-are; the other direction is the same pair with its roles swapped. Where labels alone are private, the rows of one unit
-have other labels in the other table, declared or not; a NULL stays NULL, for it is public which rows have a label.
+Neighbours have the rows of one unit more, scattered over the table. The table without them is the same one after they
+were deleted, so that all other rows keep their addresses and stand in another order all the same; the other direction
+is the same pair with its roles swapped. Half of the units are plain: rows all alike with a declared label, over both
+batches in turn, so that one cell takes them all and the loss is as large as it can be. A few times the rows that differ
+are nobody's (their unit is NULL), and may count nowhere.
+
+Where labels alone are private, the rows of one unit have other labels in the other table, declared or not; a NULL stays
+NULL, for it is public which rows have a label.
 """
 
 from __future__ import annotations
@@ -27,6 +32,10 @@ LABEL, PERSON, BATCH, PARTITION = "y", "person", "era", "part"
 ERAS = ("old", "new")
 #: How many rows the added unit has, besides around its `max_rows`.
 _SIZES = (0, 1, 2, 5, 30, 200)
+#: How many people are a crowd.
+_CROWD = 150
+#: How often the rows that differ are nobody's.
+_NOBODY = 0.05
 #: The most rows of the table that both have.
 _COMMON = 40
 _BOUNDS = ((0.0, 64.0), (-1.0, 1.0), (-1e300, 1e300), (1e-300, 3e-300), (-1000.3, -1000.1), (2.0**52, 2.0**53))
@@ -43,15 +52,27 @@ Chance = np.random.Generator
 
 @dataclass(frozen=True)
 class Table:
-    """A table as plain values: its columns' types, its rows, and the schema it is registered under (None: public)."""
+    """A table as plain values: its columns' types, its rows, and the schema it is registered under (None: public).
+
+    `gone` are the places, counted from 0, of rows that are written with all others and then deleted.
+    """
 
     name: str
     types: Mapping[str, str]
     rows: tuple[Row, ...]
     schema: Schema | None
+    gone: frozenset[int] = frozenset()
+
+    @property
+    def present(self) -> tuple[Row, ...]:
+        """The rows that are left once those at the places `gone` were deleted."""
+        return tuple(row for place, row in enumerate(self.rows) if place not in self.gone)
 
     def create(self, engine: Engine) -> None:
-        """Create the table in an engine and fill it, in the order of the rows."""
+        """Create the table in DuckDB, fill it in the order of the rows, and delete the rows that are gone.
+
+        In a second transaction: rows that are deleted before they were committed never had an address.
+        """
         columns = [
             exp.ColumnDef(this=exp.to_identifier(name, quoted=True), kind=exp.DataType.build(kind, dialect="duckdb"))
             for name, kind in self.types.items()
@@ -63,6 +84,10 @@ class Table:
                 marks = [exp.Tuple(expressions=[exp.Placeholder() for _ in self.types]) for _ in self.rows]
                 values = [value for row in self.rows for value in row]
                 transaction.run(exp.Insert(this=place.copy(), expression=exp.Values(expressions=marks)), values)
+        if self.gone:
+            lost = exp.Where(this=exp.column("rowid").isin(*sorted(self.gone)))
+            with engine.transaction() as transaction:
+                transaction.run(exp.Delete(this=place.copy(), where=lost))
 
 
 @dataclass(frozen=True)
@@ -72,6 +97,13 @@ class Pair:
     first: Table
     second: Table
     differing: tuple[Row, ...]
+
+    @property
+    def has_unit(self) -> bool:
+        """Whether the rows that differ are somebody's: at unit level those whose unit is NULL may lose nothing."""
+        schema = self.first.schema
+        at_unit_level = schema is not None and schema.unit.column is not None
+        return not at_unit_level or any(row[0] is not None for row in self.differing)
 
 
 def random_schema(
@@ -98,17 +130,24 @@ def random_schema(
     )
 
 
-def random_pair(chance: Chance, schema: Schema, *, name: str = "people", labels: bool = False) -> Pair:
-    """Return neighbouring tables: with `labels` one unit has other labels in the second, else it is only there."""
+def random_pair(
+    chance: Chance, schema: Schema, *, name: str = "people", labels: bool = False, crowded: float = 0.15
+) -> Pair:
+    """Return neighbouring tables: with `labels` one unit has other labels in the second, else it is only there.
+
+    With the chance `crowded` both have a crowd of people with the same row.
+    """
     types = _types(chance, schema)
     known = [_row(chance, schema, types, person) for person in _persons(chance)]
-    size = _size(chance, schema, labels=labels)
-    added = [_row(chance, schema, types, _newcomer(chance, types)) for _ in range(size)]
-    if chance.random() < 0.3:  # all rows of the unit alike: then one cell takes them all
-        added = added[:1] * size
-    first = Table(name, types, (*known, *(added if labels else ())), schema)
-    changed = tuple(_relabel(chance, schema, row) for row in added) if labels else tuple(added)
-    return Pair(first, replace(first, rows=(*known, *changed)), changed)
+    known += _crowd(chance, schema, types) if chance.random() < crowded else []
+    added = _unit_rows(chance, schema, types, _size(chance, schema, labels=labels))
+    places = np.sort(chance.permutation(len(known) + len(added))[: len(added)]).tolist()
+    if labels:
+        changed = [_relabel(chance, schema, row) for row in added]
+        first, second = (Table(name, types, _scatter(known, rows, places), schema) for rows in (added, changed))
+        return Pair(first, second, tuple(changed))
+    second = Table(name, types, _scatter(known, added, places), schema)
+    return Pair(replace(second, gone=frozenset(places)), second, tuple(added))
 
 
 def public_rows(chance: Chance, schema: Schema, *, name: str) -> Table:
@@ -155,6 +194,42 @@ def _persons(chance: Chance) -> list[int | None]:
     return [None if chance.random() < 0.05 else person for person in people]
 
 
+def _crowd(chance: Chance, schema: Schema, types: Mapping[str, str]) -> list[Row]:
+    """Return rows of many people that are all alike.
+
+    Against so many a choice can lose nearly all that it may: what is best for them is chosen almost always, whether or
+    not the newcomer, who speaks for something else, is there.
+    """
+    plain = _row(chance, schema, types, None, odd=0)
+    return [(_person(types, 1000 + number), *plain[1:]) for number in range(_CROWD)]
+
+
+def _unit_rows(chance: Chance, schema: Schema, types: Mapping[str, str], size: int) -> list[Row]:
+    """Return the rows of the unit in which the tables differ: of any kind, or plain ones that are all alike."""
+    nobody = chance.random() < _NOBODY
+    newcomers = [None if nobody else _newcomer(chance, types) for _ in range(size)]
+    if chance.random() < 0.5:
+        return [_row(chance, schema, types, newcomer) for newcomer in newcomers]
+    plain = _row(chance, schema, types, None, odd=0)
+    start = int(chance.integers(len(ERAS)))
+    eras = [ERAS[number % len(ERAS)] for number in range(start, start + size)]
+    return [(newcomer, *plain[1:-2], era, plain[-1]) for newcomer, era in zip(newcomers, eras, strict=True)]
+
+
+def _scatter(known: list[Row], added: list[Row], places: list[int]) -> tuple[Row, ...]:
+    """Return all rows in one order, the added ones at these places."""
+    rows = list(known)
+    for place, row in zip(places, added, strict=True):
+        rows.insert(place, row)
+    return tuple(rows)
+
+
+def _person(types: Mapping[str, str], number: int) -> int | str | float:
+    """Return the id of one of the people that both tables have, in the type of the column."""
+    ids: dict[str, int | str | float] = {"BIGINT": number, "VARCHAR": f"p{number}", "DOUBLE": 1.5 + number}
+    return ids[types[PERSON]]
+
+
 def _newcomer(chance: Chance, types: Mapping[str, str]) -> float | int | str:
     """Return the unit in which the tables differ; zeros of both signs are one number, and so one unit."""
     if types[PERSON] == "DOUBLE":
@@ -170,13 +245,14 @@ def _size(chance: Chance, schema: Schema, *, labels: bool) -> int:
     return int(chance.choice(sizes))
 
 
-def _row(chance: Chance, schema: Schema, types: Mapping[str, str], person: Any) -> Row:
+def _row(chance: Chance, schema: Schema, types: Mapping[str, str], person: Any, *, odd: float = 0.2) -> Row:
+    """Return a row of a person; its label is an odd one with the chance `odd`."""
     if isinstance(person, int) and person >= 0:
-        person = {"BIGINT": person, "VARCHAR": f"p{person}", "DOUBLE": 1.5 + person}[types[PERSON]]
+        person = _person(types, person)
     features = [_value(chance, feature) for feature in schema.features]
     era = None if chance.random() < 0.05 else ERAS[chance.integers(len(ERAS))]
     part = None if chance.random() < 0.2 else int(chance.integers(0, 9))
-    return (person, *features, _label(chance, schema), era, part)
+    return (person, *features, _label(chance, schema, odd=odd), era, part)
 
 
 def _value(chance: Chance, feature: Feature) -> Any:
@@ -191,17 +267,17 @@ def _value(chance: Chance, feature: Feature) -> Any:
     return feature.values[chance.integers(len(feature.values))]
 
 
-def _label(chance: Chance, schema: Schema, *, never: Any = None) -> Any:
-    """Return a label, declared or odd; with `never` one that is neither that nor NULL."""
+def _label(chance: Chance, schema: Schema, *, odd: float = 0.2, never: Any = None) -> Any:
+    """Return a label, declared or, with the chance `odd`, not; with `never` one that is neither that nor NULL."""
     if schema.target is not None:
-        odd: tuple[Any, ...] = _ODD_TARGETS
+        strange: tuple[Any, ...] = _ODD_TARGETS
         plain: Any = float(chance.uniform(schema.target.lower, schema.target.upper))
     else:
-        odd, plain = _ODD_LABELS, schema.classes[chance.integers(len(schema.classes))]
+        strange, plain = _ODD_LABELS, schema.classes[chance.integers(len(schema.classes))]
     if never is not None:
-        others = [label for label in (*schema.classes, *odd) if label is not None and label != never]
+        others = [label for label in (*schema.classes, *strange) if label is not None and label != never]
         return others[chance.integers(len(others))]
-    return odd[chance.integers(len(odd))] if chance.random() < 0.2 else plain
+    return strange[chance.integers(len(strange))] if chance.random() < odd else plain
 
 
 def _relabel(chance: Chance, schema: Schema, row: Row) -> Row:

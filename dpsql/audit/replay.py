@@ -2,22 +2,26 @@
 
     replay(open_first, open_second, act)  ──▶  Replay: loss, promise, and everything else that differed
 
-The run is recorded on the first table. On the second it gets the same secret keys and the same released values. What a
-run does beyond its releases must follow from them: so the questions, the statements, the shapes, the public answers,
-the model and the ledger must be the same to the last bit, and a difference is data that went another way.
+The run is recorded on the first table. On the second it gets the same secret keys and the same released values. The
+loss of all releases together is compared with each record of what they cost: the ledger's charges, the growth of the
+budget, and the certificate of every model (`audit/claims.py`).
+
+What a run does beyond its releases must follow from them: so the questions, the statements, the shapes, the public
+answers, the models and all that is stored in the database (`audit/databasetext.py`) must be the same to the last bit,
+and a difference is data that went another way.
 
 For made-up tables alone: a tape holds exact counts.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, cast
+from typing import cast
 
+from dpsql.audit.claims import BUDGET, CHARGES, Claim, Outcome, Spent, claims_of, read_spent
+from dpsql.audit.databasetext import database_text, places
 from dpsql.audit.loss import SLACK, Loss, release_loss, same_noise
 from dpsql.audit.record import Recorder, Tape
 from dpsql.audit.seam import Watched, listening
@@ -25,15 +29,11 @@ from dpsql.database import Database
 from dpsql.engines.base import Engine
 from dpsql.errors import DpsqlError
 from dpsql.ledger import Entry
-from dpsql.model import Model
 
-NANO = 10**9
 #: What two runs may differ in, besides the exact values of their releases: nothing of this.
-SHAPE, NOISE, PUBLIC, DIGEST, LEDGER, FAILURE = "shape", "noise", "public answer", "digest", "ledger", "failure"
-#: What a certificate says of the moment and of the place, not of the run.
-_OF_THE_MOMENT = ("created_at", "ledger_hash", "ledger_entry", "dataset", "unlabelled_dataset", "versions")
+SHAPE, NOISE, PUBLIC, DIGEST, STORED, FAILURE = "shape", "noise", "public answer", "digest", "stored", "failure"
 
-Act = Callable[[Database], Sequence[str]]
+Act = Callable[[Database], Sequence[Outcome]]
 
 
 @dataclass(frozen=True)
@@ -55,24 +55,29 @@ class StepLoss:
 class Replay:
     """One run on two neighbouring tables.
 
-    `loss` is the sum of the worst losses of all releases, in epsilon or, for the kind "approximate", in rho; `promise`
-    is what the ledger charged for the rows in which the tables differ. `seen` is the log-ratio of the outcome itself.
-    `differences` says in public words what else was not the same.
+    `loss` is the sum of the worst losses of all releases, in epsilon or, for the kind "approximate", in rho. `claims`
+    are what ledger, budget and certificates say that the unit lost at most in which the tables differ. `seen` is the
+    log-ratio of the outcome itself. `differences` says in public words what else was not the same.
     """
 
     kind: str
     loss: Fraction
     seen: Fraction
-    promise: Fraction
+    claims: tuple[Claim, ...]
     releases: int
     steps: tuple[StepLoss, ...]
     differences: tuple[tuple[str, str], ...]
     failed: str = ""
 
     @property
+    def promise(self) -> Fraction:
+        """What all releases together may lose: the less of what was charged and what the budget says is spent."""
+        return min(claim.promise for claim in self.claims if claim.record in (CHARGES, BUDGET))
+
+    @property
     def ratio(self) -> float:
-        """The loss over the promise: at most 1, where the promise holds."""
-        return float(self.loss / self.promise) if self.promise else float(bool(self.loss))
+        """The largest loss over what a record says of it: at most 1, where the promise holds."""
+        return max(claim.ratio for claim in self.claims)
 
     @property
     def same_shapes(self) -> bool:
@@ -86,8 +91,8 @@ class Replay:
 
     @property
     def holds(self) -> bool:
-        """Whether the run kept its promise: no loss above it, in no step and in all, and no other difference."""
-        kept = all(step.holds for step in self.steps) and self.loss <= self.promise + SLACK
+        """Whether the run kept its promise: no loss above it, by step and by record, and no other difference."""
+        kept = all(step.holds for step in self.steps) and all(claim.holds for claim in self.claims)
         return kept and not self.differences
 
     def __str__(self) -> str:
@@ -101,17 +106,25 @@ class Replay:
             for one in self.steps
             if not one.holds
         ]
+        lines += [
+            f"  {claim.record}: loss {float(claim.loss):.6g} of {float(claim.promise):.6g}"
+            for claim in self.claims
+            if not claim.holds
+        ]
         lines += [f"  {what}: {text}" for what, text in self.differences]
         return "\n".join(lines + ([f"  failed on both tables: {self.failed}"] if self.failed else []))
 
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """One run: its tape, the digest of what it gave out, its ledger, and how it failed."""
+    """One run: its tape, what it gave out, its charges and budgets, what it stored, and how it failed."""
 
     tape: Tape
-    digest: str
-    entries: tuple[Entry, ...]
+    outcomes: tuple[Outcome, ...]
+    charges: tuple[Entry, ...]
+    before: Spent
+    after: Spent
+    stored: Mapping[str, str]
     failed: str
     diverged: str
 
@@ -122,26 +135,33 @@ def replay(
     act: Act,
     *,
     pays: Callable[[Entry], bool] = lambda entry: True,
+    groups: int | None = None,
 ) -> Replay:
     """Record an act on one database, replay it on another one, and compare.
 
     Both are opened ready: the same tables registered in the same way, with neighbouring rows. `act` does one or more
-    charged runs and returns the texts of what they gave out (`model_text`). `pays` tells which charges the unit pays in
-    which the tables differ; by default all of them.
+    charged runs and returns what they gave out (`model_outcome`). `pays` tells which charges the unit pays in which the
+    tables differ; by default all of them. `groups` limits what one statement counts (`audit/seam.py`).
     """
-    first = _run(open_first, act, None)
-    second = _run(open_second, act, first.tape)
-    paid = [entry for entry in second.entries if entry.event == "reserve" and pays(entry)]
-    kinds = sorted({entry.kind for entry in second.entries if entry.event == "reserve"}) or ["pure"]
+    first = _run(open_first, act, None, groups)
+    second = _run(open_second, act, first.tape, groups)
+    kinds = sorted({charge.kind for charge in second.charges}) or ["pure"]
     if len(kinds) > 1:
         raise ValueError("an act must be of one kind: epsilon and rho do not add up")
-    steps, total = _losses(first.tape, second.tape)
+    steps, sessions = _losses(first.tape, second.tape)
+    total = sum(sessions.values(), Loss())
     failed = first.failed if first.failed == second.failed else ""
     return Replay(
         kind=kinds[0],
         loss=total.worst,
         seen=total.seen,
-        promise=Fraction(sum(entry.nano_epsilon for entry in paid), NANO),
+        claims=claims_of(
+            {session: loss.worst for session, loss in sessions.items()},
+            [charge for charge in second.charges if pays(charge)],
+            second.outcomes,
+            before=second.before,
+            after=second.after,
+        ),
         releases=len(first.tape.releases),
         steps=steps,
         differences=tuple(_differences(first, second)),
@@ -149,41 +169,37 @@ def replay(
     )
 
 
-def model_text(model: Model) -> str:
-    """Return all that a model says, but for the moment and the place it was made in."""
-    stored = json.loads(model.to_json())
-    stored["certificate"] = {name: value for name, value in stored["certificate"].items() if name not in _OF_THE_MOMENT}
-    return json.dumps([model.released.digest(), stored], sort_keys=True)
-
-
-def _run(opened: Callable[[], Database], act: Act, script: Tape | None) -> _Run:
+def _run(opened: Callable[[], Database], act: Act, script: Tape | None, groups: int | None) -> _Run:
     recorder = Recorder(script)
     with opened() as inner:
         database = Database(cast(Engine, Watched(inner.engine, recorder)), who=inner.who)
-        texts: Sequence[str] = ()
-        failed = ""
-        with listening(recorder):
+        with inner.engine.snapshot() as looking:
+            tables = places(looking)
+        before, outcomes, failed = read_spent(inner.book), tuple[Outcome, ...](), ""
+        with listening(recorder, groups=groups):
             try:
-                texts = act(database)
+                outcomes = tuple(act(database))
             except DpsqlError as error:
                 failed = f"{type(error).__name__}: {error}"
-        entries = tuple(inner.book.entries())
-    made = hashlib.sha256("\0".join(texts).encode()).hexdigest()
-    return _Run(recorder.tape, made, entries, failed, recorder.diverged)
+        charges = tuple(inner.book.entries(event="reserve"))
+        after = read_spent(inner.book)
+        with inner.engine.snapshot() as looking:
+            stored = database_text(looking, inner.book, before=tables)
+    return _Run(recorder.tape, outcomes, charges, before, after, stored, failed, recorder.diverged)
 
 
-def _losses(first: Tape, second: Tape) -> tuple[tuple[StepLoss, ...], Loss]:
-    """Return the loss of each step, and of all together; what only one run released is told by `_differences`."""
-    total, found = Loss(), dict[tuple[int, str, str], StepLoss]()
+def _losses(first: Tape, second: Tape) -> tuple[tuple[StepLoss, ...], dict[int, Loss]]:
+    """Return the loss of each step and of each session; what only one run released is told by `_differences`."""
+    sessions, found = dict[int, Loss](), dict[tuple[int, str, str], StepLoss]()
     for one, other in zip(first.releases, second.releases, strict=False):
         if one.operation >= len(first.operations) or one.exact.shape != other.exact.shape:
             continue
         asked = first.operations[one.operation]
         loss = release_loss(one, other, approximate=asked.approximate)
-        total += loss
+        sessions[asked.session] = sessions.get(asked.session, Loss()) + loss
         before = found.get(asked.asked, StepLoss(asked.step, asked.name, Fraction(0), asked.allowed))
         found[asked.asked] = StepLoss(asked.step, asked.name, before.loss + loss.worst, asked.allowed)
-    return tuple(found.values()), total
+    return tuple(found.values()), sessions
 
 
 def _differences(first: _Run, second: _Run) -> list[tuple[str, str]]:
@@ -203,10 +219,12 @@ def _differences(first: _Run, second: _Run) -> list[tuple[str, str]]:
         told.append((SHAPE, "a statement, or a table that it joined, was another one"))
     told += _other_answers(one, other)
     told += _other_noise(one, other)
-    if first.digest != second.digest:
+    if first.outcomes != second.outcomes:
         told.append((DIGEST, "the same released values gave another model or other figures"))
-    if [_entry_facts(entry) for entry in first.entries] != [_entry_facts(entry) for entry in second.entries]:
-        told.append((LEDGER, "the ledgers do not say the same"))
+    tables = sorted({*first.stored, *second.stored})
+    told += [
+        (STORED, f"{table} is not the same") for table in tables if first.stored.get(table) != second.stored.get(table)
+    ]
     return told
 
 
@@ -228,9 +246,3 @@ def _other_noise(one: Tape, other: Tape) -> list[tuple[str, str]]:
         elif not same_noise(first, second):
             told.append((NOISE, f"the parameters of {first.mechanism} were other ones"))
     return told
-
-
-def _entry_facts(entry: Entry) -> tuple[Any, ...]:
-    """Return what an entry says, but for the moment and the dataset's random id."""
-    said = (entry.event, entry.state, entry.table, entry.kind, entry.scope, entry.method, entry.nano_epsilon)
-    return (*said, json.dumps(entry.plan, sort_keys=True, default=str), entry.digest)

@@ -20,21 +20,30 @@ from typing import Any
 
 from dpsql.audit.record import EXPONENTIAL, FLIP, GAUSSIAN, LAPLACE, Numbers, Recorder
 from dpsql.engines.base import Arrays, Engine, Workspace
-from dpsql.kernel import exact, noise, session
+from dpsql.kernel import batches, exact, noise, session
 from dpsql.kernel.plan import FREE, OPERATIONS
 
 _RECORDER: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
 #: One audit at a time puts its listeners in place.
 _ONE_AT_A_TIME = RLock()
+#: The kernel's limit on the groups of one statement, in each module that reads it.
+_LIMIT = "GROUPS_PER_STATEMENT"
 #: What a session does without an answer; what it was told must be the same on both tables.
 _INSTRUCTIONS = ("later", "narrow", "hold")
 
 
 @contextmanager
-def listening(recorder: Recorder) -> Iterator[None]:
-    """Let a recorder hear, and answer for, every run of this context."""
+def listening(recorder: Recorder, *, groups: int | None = None) -> Iterator[None]:
+    """Let a recorder hear, and answer for, every run of this context.
+
+    With `groups` a statement may count no more groups than that, for the time of the block: forests as small as an
+    audit's are then counted in several statements, as large ones always are.
+    """
     with _ONE_AT_A_TIME, ExitStack() as places:
         _put_in_place(places)
+        for module in (batches, exact) if groups is not None else ():
+            places.callback(setattr, module, _LIMIT, vars(module)[_LIMIT])
+            setattr(module, _LIMIT, groups)
         token = _RECORDER.set(recorder)
         try:
             yield

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from dpsql import methods
+from dpsql.audit.claims import Outcome, model_outcome
 from dpsql.audit.neighbours import (
     BATCH,
     ERAS,
@@ -28,7 +30,7 @@ from dpsql.audit.neighbours import (
     random_schema,
     swap_roles,
 )
-from dpsql.audit.replay import Act, Replay, model_text, replay
+from dpsql.audit.replay import Act, Replay, replay
 from dpsql.database import Database, connect
 from dpsql.ledger import Entry
 from dpsql.methods.base import Choice, Flag, regression
@@ -40,13 +42,20 @@ _CAP = 1000
 #: The cap of a budget with a delta, in epsilon.
 _DELTA_CAP = 30
 _EPSILONS = ("0.2", "1", "3.7", "12")
+#: The groups of one statement in every second case: less than almost any forest has.
+_FEW_GROUPS = 8
+#: How often tables of two sides are crowded: a unit that stands on both shows only where choices lose much as well.
+_CROWDED = 0.5
 #: Bounds the cells of a release, so that noisy sizes do not lead to deep trees.
 _CELLS = 2000
 
 
 @dataclass(frozen=True)
 class Case:
-    """One act on two neighbouring databases."""
+    """One act on two neighbouring databases.
+
+    `pays` tells which charges the unit pays in which they differ; `groups` limits what one statement counts.
+    """
 
     name: str
     first: tuple[Table, ...]
@@ -54,6 +63,7 @@ class Case:
     act: Act
     kind: str = "pure"
     pays: Callable[[Entry], bool] = lambda entry: True
+    groups: int | None = None
 
     def replay(self, opened: Callable[[Sequence[Table]], Database] | None = None) -> Replay:
         """Return what the act loses between the two: in databases in memory, or in those that `opened` fills."""
@@ -62,12 +72,17 @@ class Case:
         def ready(tables: Sequence[Table]) -> Database:
             return _register(made(tables), tables, self.kind)
 
-        return replay(lambda: ready(self.first), lambda: ready(self.second), self.act, pays=self.pays)
+        databases = (lambda: ready(self.first)), (lambda: ready(self.second))
+        return replay(*databases, self.act, pays=self.pays, groups=self.groups)
 
 
 def random_case(name: str, seed: int) -> Case:
-    """Return a case of one of the `WAYS`: the same for the same seed, hostile rows and all."""
-    return WAYS[name](name, np.random.default_rng([seed, *name.encode()]))
+    """Return a case of one of the `WAYS`: the same for the same seed, hostile rows and all.
+
+    Every second one counts in statements so small that its forests need several.
+    """
+    case = WAYS[name](name, np.random.default_rng([seed, *name.encode()]))
+    return replace(case, groups=_FEW_GROUPS) if seed % 2 else case
 
 
 def report(replays: Sequence[Replay]) -> str:
@@ -114,10 +129,11 @@ def _case(
     kind: str = "pure",
     pays: Callable[[Entry], bool] = lambda entry: True,
 ) -> Case:
-    """Return a case in which one table differs, in either direction."""
+    """Return a case in which one table differs, in either direction; rows that are nobody's pay nothing."""
     if chance.random() < 0.5:
         pair = swap_roles(pair)
-    return Case(name, (pair.first, *beside), (pair.second, *beside), act, kind, pays)
+    paid = pair.has_unit
+    return Case(name, (pair.first, *beside), (pair.second, *beside), act, kind, pays=lambda entry: paid and pays(entry))
 
 
 def _parameters(method: str, chance: Chance) -> dict[str, Any]:
@@ -148,7 +164,7 @@ def _epsilon(chance: Chance) -> str:
 def _training_act(method: str, chance: Chance, **asked: Any) -> Act:
     """Return the act that trains one model."""
     given = {"epsilon": _epsilon(chance), **_parameters(method, chance), **asked}
-    return lambda database: [model_text(database.train("people", method=method, request_id="r", **given))]
+    return lambda database: [model_outcome(database.train("people", method=method, request_id="r", **given))]
 
 
 def _rows_or_units(chance: Chance, **wanted: bool) -> Schema:
@@ -169,7 +185,7 @@ def _training(method: str, *, target: bool = False, delta: bool = False) -> Call
 def _sides(name: str, chance: Chance) -> Case:
     """`sspe` within one table: its rows without a label on one side; at unit level the unit's own column says which."""
     schema = _rows_or_units(chance)
-    pair = random_pair(chance, schema)
+    pair = random_pair(chance, schema, crowded=_CROWDED)
     asked = {} if schema.unit.column is None else {"unlabelled": _on_person(pair.first, chance)}
     return _case(name, pair, _training_act("sspe", chance, **asked), chance=chance)
 
@@ -191,7 +207,8 @@ def _two_tables(*, apart: bool) -> Callable[[str, Chance], Case]:
         schema = _rows_or_units(chance)
         bare = Schema("", (), schema.features, schema.unit)
         people = replace(schema, disjoint_from=("others",)) if apart else schema
-        pair, other = random_pair(chance, people), random_pair(chance, schema, name="others")
+        pair = random_pair(chance, people, crowded=_CROWDED)
+        other = random_pair(chance, schema, name="others", crowded=_CROWDED)
         other = Pair(replace(other.first, schema=bare), replace(other.second, schema=bare), other.differing)
         act = _training_act("sspe", chance, unlabelled="others")
         if not apart:
@@ -225,8 +242,8 @@ def _labels(method: str, *, beside: bool = False) -> Callable[[str, Chance], Cas
 def _size(name: str, chance: Chance) -> Case:
     pair, epsilon = random_pair(chance, _rows_or_units(chance, target=bool(chance.random() < 0.5))), _epsilon(chance)
 
-    def act(database: Database) -> Sequence[str]:
-        return [str(database.advise("people", buy=epsilon, request_id="r"))]
+    def act(database: Database) -> Sequence[Outcome]:
+        return [Outcome(str(database.advise("people", buy=epsilon, request_id="r")))]
 
     return _case(name, pair, act, chance=chance)
 
@@ -236,10 +253,10 @@ def _evaluation(name: str, chance: Chance) -> Case:
     pair, method = random_pair(chance, _rows_or_units(chance)), str(chance.choice(["rdt", "rosnam", "auto"]))
     given, epsilon = {"epsilon": _epsilon(chance), **_parameters(method, chance)}, _epsilon(chance)
 
-    def act(database: Database) -> Sequence[str]:
+    def act(database: Database) -> Sequence[Outcome]:
         model = database.train("people", method=method, request_id="r", **given)
         figures = database.evaluate(model, "people", epsilon=epsilon, request_id="e")
-        return [model_text(model), str(figures.to_dict())]
+        return [model_outcome(model), Outcome(str(figures.to_dict()), Fraction(str(figures.epsilon)), range(1, 2))]
 
     return _case(name, pair, act, chance=chance)
 
@@ -250,10 +267,10 @@ def _update(name: str, chance: Chance) -> Case:
     pair = random_pair(chance, schema)
     given = {"epsilon": _epsilon(chance), **_parameters("rdt", chance)}
 
-    def act(database: Database) -> Sequence[str]:
+    def act(database: Database) -> Sequence[Outcome]:
         model = database.train("people", method="rdt", request_id="r", batch=ERAS[0], **given)
         updated = database.update(model, ERAS[1], request_id="u")
-        return [model_text(model), model_text(updated)]
+        return [model_outcome(model), model_outcome(updated, sessions=range(2))]
 
     eras = {row[list(pair.first.types).index(BATCH)] for row in pair.differing}
     scopes = {"", *(f"{BATCH}={era}" for era in eras)}
@@ -268,10 +285,10 @@ def _batch(way: str) -> Callable[[str, Chance], Case]:
         pair, fresh = random_pair(chance, schema), public_rows(chance, schema, name="fresh")
         given, epsilon = _parameters("mrf", chance), _epsilon(chance)
 
-        def act(database: Database) -> Sequence[str]:
+        def act(database: Database) -> Sequence[Outcome]:
             found = database.structure("people", **given)
             model = database.predict_private(found, "fresh", epsilon=epsilon, way=way, request_id="r")
-            return [model_text(model), str(model.predict("fresh"))]
+            return [model_outcome(model), Outcome(str(model.predict("fresh")))]
 
         return _case(name, pair, act, chance=chance, beside=(fresh,))
 
@@ -283,9 +300,10 @@ def _contribution(name: str, chance: Chance) -> Case:
     pair = random_pair(chance, _rows_or_units(chance))
     given, epsilon = {"depth": 2, **_parameters("rdt", chance)}, _epsilon(chance)
 
-    def act(database: Database) -> Sequence[str]:
+    def act(database: Database) -> Sequence[Outcome]:
         structure = database.export_structure("people", **given)
-        return [structure, model_text(database.contribute("people", structure, epsilon=epsilon, request_id="r"))]
+        contribution = database.contribute("people", structure, epsilon=epsilon, request_id="r")
+        return [Outcome(structure), model_outcome(contribution)]
 
     return _case(name, pair, act, chance=chance)
 

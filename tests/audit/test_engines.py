@@ -26,9 +26,9 @@ Opened = Callable[[Sequence[Table]], Database]
 
 
 def put_all(database: Database, tables: Sequence[Table]) -> Database:
-    """Return the database with the tables in it."""
+    """Return the database with the tables in it, without the rows that are gone: rows there have no address."""
     for table in tables:
-        columns = {name: [row[place] for row in table.rows] for place, name in enumerate(table.types)}
+        columns = {name: [row[place] for row in table.present] for place, name in enumerate(table.types)}
         put(database.engine, table.name, Columns(dict(table.types), columns))
     return database
 
@@ -36,16 +36,12 @@ def put_all(database: Database, tables: Sequence[Table]) -> Database:
 def copies_of_one(case: Case) -> Opened:
     """Return how to open PostgreSQL with a case's tables, so that the rows of both have the same addresses.
 
-    An address there names the table by its number in the catalog, so both databases are copies of one that holds the
-    rows which both have; the unit in which they differ is added after.
+    An address there names the table by its number in the catalog, so both databases are copies of one that holds all
+    rows; those that are gone are deleted after.
     """
     origin = fresh_database()
-    common = [
-        replace(one, rows=min(one.rows, other.rows, key=len))
-        for one, other in zip(case.first, case.second, strict=True)
-    ]
     with connect(origin, who="audit") as database:
-        put_all(database, common)
+        put_all(database, [replace(table, gone=frozenset()) for table in case.first])
 
     def opened(tables: Sequence[Table]) -> Database:
         copy = fresh_database()
@@ -55,11 +51,11 @@ def copies_of_one(case: Case) -> Opened:
             connection.execute(f"CREATE DATABASE {name} TEMPLATE {origin.rsplit('/', 1)[1]}")
         database = connect(copy, who="audit")
         with database.engine.transaction() as transaction:
-            for table, shared in zip(tables, common, strict=True):
-                into = f"{quote(database.engine.home)}.{quote(table.name)}"
-                for row in table.rows[len(shared.rows) :]:
-                    marks = ", ".join("?" for _ in row)
-                    transaction.run(f"INSERT INTO {into} VALUES ({marks})", row)
+            for table in tables:
+                place = f"{quote(database.engine.home)}.{quote(table.name)}"
+                addresses = [row["ctid"] for row in transaction.rows(f"SELECT ctid::text AS ctid FROM {place}")]
+                for number in table.gone:
+                    transaction.run(f"DELETE FROM {place} WHERE ctid = CAST(? AS tid)", [addresses[number]])
         return database
 
     return opened

@@ -10,23 +10,40 @@ from typing import Any
 import pytest
 from sqlglot import exp
 
-from dpsql.audit.replay import DIGEST, FAILURE, NOISE, PUBLIC, SHAPE, Replay
+from dpsql import shelf, train
+from dpsql.audit.claims import BUDGET
+from dpsql.audit.databasetext import COLUMNS
+from dpsql.audit.neighbours import Table
+from dpsql.audit.replay import DIGEST, FAILURE, NOISE, PUBLIC, SHAPE, STORED, Replay
 from dpsql.audit.ways import DELTA
 from dpsql.compile import source
 from dpsql.compile.source import WHOLE
+from dpsql.engines.base import Transaction
 from dpsql.errors import QueryFailed
-from dpsql.kernel import noise
+from dpsql.kernel import exact, noise, plan, run, sides
 from dpsql.kernel.exact import Rows
 from dpsql.kernel.session import Session
+from dpsql.kernel.utility import width
+from dpsql.mechanisms.concentrated import largest_rho
 from dpsql.methods.rdt import Rdt
 from dpsql.schema import Unit
 from dpsql.trees.voting import VotingForest
-from tests.audit.pairs import NEWCOMER, PEOPLE, ROWS, SCHEMA, between, trained
+from tests.audit.pairs import (
+    AGAINST,
+    NEWCOMER,
+    PEOPLE,
+    ROWS,
+    SCHEMA,
+    TYPES,
+    between,
+    on_both_sides,
+    replays,
+    trained,
+    updated,
+)
 from tests.tables import small_forest
 
 Patch = pytest.MonkeyPatch
-#: Many people who all say "no" where the newcomer says "yes": then a choice can lose nearly all that it may.
-AGAINST = tuple((1000 + n, 9.0, "a", "no") for n in range(500))
 
 
 def kinds(found: Replay) -> set[str]:
@@ -59,8 +76,8 @@ def test_a_forgotten_second_count_of_a_label_shows_twice_the_promise(monkeypatch
     """Another label moves two counts; noise for one of them loses exactly twice what was charged."""
     monkeypatch.setattr(Unit, "change", property(lambda unit: unit.max_rows))
     public = replace(ROWS, public_features=True)
-    labels = [(*PEOPLE, (77, 9.0, "a", label)) for label in ("no", "yes")]
-    found = between(*labels, public, kind="label", method="sspe", privacy="labels", trees=2, depth=1)
+    labels = [Table("people", TYPES, (*PEOPLE, (77, 9.0, "a", label)), public) for label in ("no", "yes")]
+    found = between(*labels, kind="label", method="sspe", privacy="labels", trees=2, depth=1)
     assert found.loss == 2 * found.promise
     assert not found.holds
 
@@ -145,7 +162,128 @@ def test_more_trees_than_declared_are_refused(monkeypatch: Patch) -> None:
     assert (found.releases, found.loss, found.promise) == (0, 0, 1)
 
 
+def test_tickets_by_the_order_of_the_table_are_seen(monkeypatch: Patch) -> None:
+    """Trees dealt out by a row's number in the table: one row deleted from the middle moves all rows behind it."""
+    full = Table("people", TYPES, PEOPLE, ROWS)
+    pair, asked = (full, replace(full, gone=frozenset({3}))), {"method": "spe", "trees": 3, "depth": 2}
+    assert between(*pair, **asked).holds
+    number = exp.cast(exp.Window(this=exp.RowNumber()), exp.DataType.Type.BIGINT)
+    monkeypatch.setattr(source, "_ticket", lambda *_: number.copy())
+    found = between(*pair, **asked)
+    assert found.ratio > 5
+    assert not found.holds
+
+
+def test_a_tree_that_is_counted_in_two_statements_is_seen(monkeypatch: Patch) -> None:
+    """Where a forest of three trees needs several statements and one tree is in two of them, 4/3 are lost."""
+    asked = {"method": "rdt", "trees": 3, "depth": 2, "groups": 8}
+    assert trained(**asked).holds
+    real = exact.batches
+    monkeypatch.setattr(exact, "batches", lambda *given: [(0, 1), *real(*given)] if len(real(*given)) > 1 else [(0, 3)])
+    assert trained(**asked).ratio == pytest.approx(4 / 3)
+    assert trained(**asked | {"groups": None}).holds
+
+
+def test_half_the_width_of_a_utility_is_seen(monkeypatch: Patch) -> None:
+    """A choice whose utility is said to move half as far as it does loses nearly twice what its step may."""
+    monkeypatch.setattr(plan, "width", lambda *given: width(*given) // 2)
+    found = trained(((77, 10.0, "a", "yes"),) * 3, people=AGAINST, method="spe", trees=1, depth=1)
+    assert 1.9 < max(step.loss / step.allowed for step in found.steps) <= 2
+    assert not found.holds
+
+
+# Records that say less than was lost.
+
+
+def test_units_that_pay_by_batch_are_seen(monkeypatch: Patch) -> None:
+    """A person with rows in two batches loses both charges, and a budget that takes the larger one says too little."""
+    found = updated()
+    assert found.loss == found.promise == 2
+    assert found.holds
+    for module in (run, train):
+        monkeypatch.setattr(module, "scope", lambda dataset, batch: f"era={batch}" if batch else "")
+    found = updated()
+    assert {claim.record: (claim.loss, claim.promise) for claim in found.claims if not claim.holds} == {BUDGET: (2, 1)}
+
+
+def test_two_tables_of_the_same_people_taken_as_apart_are_seen(monkeypatch: Patch) -> None:
+    """Each table is charged for its side; the certificate, which says the larger one, is too small for both."""
+    assert on_both_sides().holds
+    for module in (sides, train):
+        monkeypatch.setattr(module, "apart", lambda *_: True)
+    found = on_both_sides()
+    assert found.loss > 1.5
+    assert [(claim.record, claim.promise) for claim in found.claims if not claim.holds] == [("certificate 1", 1)]
+
+
+def test_more_rho_than_epsilon_and_delta_allow_is_seen(monkeypatch: Patch) -> None:
+    """A kernel that takes four times the rho says so in its ledger; the epsilon of its certificate does not."""
+    monkeypatch.setattr(noise, "largest_rho", lambda *given: 4 * largest_rho(*given))
+    found = trained(kind="approximate", method="rdt", depth=1, delta=DELTA)
+    assert [claim.record for claim in found.claims if not claim.holds] == ["certificate 1"]
+    assert 3.9 < found.ratio <= 4
+
+
+# Faults that need rows of a certain kind: enough of the random pairs have them.
+
+
+def update_that_reads_all_batches(monkeypatch: Patch) -> None:
+    """Let a run on a batch count all rows of the table."""
+    real = run.source
+    monkeypatch.setattr(run, "source", lambda engine, dataset, batch=None: real(engine, dataset))
+
+
+def noise_of_one_histogram(monkeypatch: Patch) -> None:
+    """Let an evaluation, of up to four histograms, get noise for one."""
+    real = Session._noisy
+    short = lambda step: replace(step, axes=1) if step.operation == "score_counts" else step  # noqa: E731
+    monkeypatch.setattr(Session, "_noisy", lambda session, counts, step: real(session, counts, short(step)))
+
+
+def rows_kept_for_either_side(monkeypatch: Patch) -> None:
+    """Let rows that were kept for one side be counted for the other one."""
+    real = exact._Kept.leads_to
+    monkeypatch.setattr(exact._Kept, "leads_to", lambda kept, forest, part: real(kept, forest, kept.part))
+
+
+@pytest.mark.parametrize(
+    ("fault", "ways"),
+    [
+        (update_that_reads_all_batches, ("update",)),
+        (noise_of_one_histogram, ("evaluation",)),
+        (rows_kept_for_either_side, ("sspe", "sspe with another table")),
+    ],
+)
+def test_the_random_pairs_show_it(fault: Callable[[Patch], None], ways: tuple[str, ...], monkeypatch: Patch) -> None:
+    """One of the pairs that `test_replay.py` holds the sound code against does not hold."""
+    fault(monkeypatch)
+    assert any(not found.holds for way in ways for found in replays(way))
+
+
 # Data that goes another way than through a mechanism.
+
+
+@pytest.mark.parametrize(
+    ("where", "statement"),
+    [
+        ("dpsql.beside", "CREATE TABLE dpsql.beside AS SELECT {} AS held"),
+        ("main.beside", "CREATE VIEW main.beside AS SELECT {} AS held"),
+        (COLUMNS, "CREATE TABLE dpsql.beside (held BIGINT DEFAULT {})"),
+    ],
+)
+def test_an_exact_number_beside_a_model_is_seen(where: str, statement: str, monkeypatch: Patch) -> None:
+    """The true number of rows, stored with the model in a table, a view or the default of a column, is told."""
+    real = shelf.save
+
+    def save(transaction: Transaction, *given: Any, **named: Any) -> Any:
+        rows = transaction.rows("SELECT count(*) AS rows FROM people")[0]["rows"]
+        transaction.run(statement.format(rows))
+        return real(transaction, *given, **named)
+
+    monkeypatch.setattr(shelf, "save", save)
+    found = trained(method="rdt", depth=1)
+    assert found.differences == ((STORED, f"{where} is not the same"),)
+    assert found.loss == found.promise
 
 
 def leaking(found: Callable[[Session], int]) -> Callable[[Rdt, Session], VotingForest]:
@@ -163,7 +301,7 @@ def test_an_exact_number_in_a_model_is_seen(monkeypatch: Patch) -> None:
     """A model whose notes hold the true number of rows differs though all releases are the same."""
     monkeypatch.setattr(Rdt, "train", leaking(lambda session: session._rows.size(WHOLE)))
     found = trained(method="rdt", depth=1)
-    assert kinds(found) == {DIGEST}
+    assert kinds(found) == {DIGEST, STORED}
     assert not found.same_digest
     assert found.loss == found.promise
 

@@ -11,7 +11,8 @@ import pytest
 
 from dpsql.audit.record import LAPLACE, Diverged, Recorder
 from dpsql.audit.seam import listening
-from dpsql.kernel import exact, noise, session
+from dpsql.errors import RunFailed
+from dpsql.kernel import batches, exact, noise, session
 from dpsql.kernel.plan import FREE, OPERATIONS, Step
 from dpsql.kernel.session import Session
 from dpsql.schema import Unit
@@ -39,6 +40,15 @@ def test_listeners_are_gone_after_a_run() -> None:
     with pytest.raises(KeyError), listening(Recorder()):
         raise KeyError
     assert all(one is other for one, other in zip(before, places(), strict=True))
+
+
+def test_a_limit_on_groups_is_gone_after_a_run() -> None:
+    """Within the block forests are counted in statements of a few groups; after it the limit is the kernel's own."""
+    before = batches.GROUPS_PER_STATEMENT
+    assert batches.batches(FOREST, 3) == [(0, FOREST.trees)]
+    with listening(Recorder(), groups=1):
+        assert len(batches.batches(FOREST, 3)) == FOREST.trees > 1
+    assert before == batches.GROUPS_PER_STATEMENT == exact.GROUPS_PER_STATEMENT
 
 
 def test_a_run_of_another_thread_is_left_alone() -> None:
@@ -90,9 +100,9 @@ def test_a_tape_says_the_noise_and_what_the_step_may_cost() -> None:
 
 
 def test_a_replay_stops_where_the_run_goes_another_way() -> None:
-    """Another question than the recorded one cannot be answered from the tape."""
+    """Another question than the recorded one cannot be answered from the tape; the kernel seals what stopped it."""
     recorder = Recorder(recorded())
-    with listening(recorder), pytest.raises(Diverged):
+    with listening(recorder), pytest.raises(RunFailed):
         open_session(held(some_rows()), STEP).size("n")
     assert recorder.diverged == "counts had another shape"
 
