@@ -6,9 +6,9 @@ model = db.train("adult", epsilon=1.0, name="adult_v1")
 model.predict("new_rows")
 """
 
-from dpsql.attach import attach
-from dpsql.classifier import DPForestClassifier, DPForestRegressor
-from dpsql.database import Database, connect
+from dpsql.api.database import Database, connect
+from dpsql.api.duckdb_sql import attach
+from dpsql.api.estimators import DPForestClassifier, DPForestRegressor
 from dpsql.errors import (
     BudgetError,
     BudgetExceeded,
@@ -30,9 +30,9 @@ from dpsql.errors import (
     UnknownName,
     UsageError,
 )
-from dpsql.evaluate import Evaluation, NumericEvaluation
-from dpsql.model import Model
-from dpsql.party import merge, unite
+from dpsql.models.evaluate import Evaluation, NumericEvaluation
+from dpsql.models.model import Model
+from dpsql.runs.parties import merge, unite
 from dpsql.schema import Boolean, Categorical, Numeric, Schema, Target, Unit
 
 __version__ = "0.1.0"

@@ -32,7 +32,8 @@ import numpy as np
 import pandas as pd
 
 import dpsql
-from dpsql import census, methods
+from dpsql import methods
+from dpsql.api import census
 
 SETS = (
     "census.hours_per_week",

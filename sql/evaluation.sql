@@ -8,5 +8,5 @@ CREATE TABLE IF NOT EXISTS dpsql.evaluation (
     model        VARCHAR NOT NULL,
     model_digest VARCHAR NOT NULL,
     table_name   VARCHAR NOT NULL,
-    noisy_counts VARCHAR NOT NULL               -- JSON: the histograms of dpsql/trees/scoregrid.py, one after the other
+    noisy_counts VARCHAR NOT NULL               -- JSON: the histograms of dpsql/trees/score_grid.py, one after the other
 );

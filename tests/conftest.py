@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from dpsql.engines.base import Engine
-from dpsql.engines.duckdb import open_file
+from dpsql.engines.duckdb.engine import open_file
 
 settings.register_profile(
     "dpsql",

@@ -23,8 +23,8 @@ from typing import Any, ClassVar, NoReturn, Protocol
 import duckdb
 import pytest
 
-from dpsql.exportsql import script, statements
-from dpsql.model import Model
+from dpsql.models.export_sql import script, statements
+from dpsql.models.model import Model
 from tests.servers import chdb, fresh_database, spark
 
 KEY = "which_row"

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from dpsql.compile.source import Source, table
+from dpsql.compile.rows import Source, table
 from dpsql.engines.base import Engine
 from dpsql.schema import Boolean, Categorical, Feature, Numeric, Schema, Unit, category_text
 from dpsql.trees.forest import PASS, Forest, Level

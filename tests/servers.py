@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from dpsql.init import packages
+from dpsql.owner.postgres_roles import packages
 
 _NUMBERS = count()
 
@@ -176,7 +176,7 @@ def spark() -> Any:
     Its tables are in a folder of their own, since processes that test side by side use the same names.
     """
     _spark_home()
-    from dpsql.engines.spark_opening import Address, start
+    from dpsql.engines.spark.opening import Address, start
 
     folder = tempfile.mkdtemp(prefix="dpsql-spark-")
     with pytest.MonkeyPatch.context() as patch:
@@ -228,9 +228,8 @@ def has_plpython() -> bool:
     with psycopg.connect(f"{postgres()}/postgres", autocommit=True) as connection:
         try:
             connection.execute("CREATE EXTENSION IF NOT EXISTS plpython3u")
-            connection.execute(
-                f"DO LANGUAGE plpython3u $$import sys; sys.path[:0] = {packages()!r}; import dpsql.inside$$"
-            )
+            load = f"import sys; sys.path[:0] = {packages()!r}; import dpsql.api.plpython_worker"
+            connection.execute(f"DO LANGUAGE plpython3u $${load}$$")
         except psycopg.Error:
             return False
     return True

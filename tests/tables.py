@@ -12,15 +12,15 @@ import numpy as np
 import pandas as pd
 
 from dpsql import methods
-from dpsql.database import Database, connect
+from dpsql.api.database import Database, connect
 from dpsql.engines.base import Engine
 from dpsql.kernel.dataset import Dataset, columns_used
 from dpsql.kernel.identity import Base
-from dpsql.model import Model
+from dpsql.models.model import Model
 from dpsql.schema import Categorical, Numeric, Schema, Target, Unit
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
-from dpsql.trees.grow import random_forest
+from dpsql.trees.grow.random_trees import random_forest
 from dpsql.trees.voting import VotingForest
 
 SCHEMA = Schema("y", ("no", "yes", "maybe"), (Categorical("c", ("a", "b")), Numeric("x", 0, 64)))

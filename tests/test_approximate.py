@@ -9,11 +9,11 @@ import duckdb
 import pytest
 
 import dpsql
-from dpsql.database import Database
+from dpsql.api.database import Database
 from dpsql.errors import BudgetExceeded, NotRegistered, ParameterError, UsageError
 from dpsql.kernel.noise import approximate
 from dpsql.ledger import format_epsilon, parse_delta
-from dpsql.party import merge, unite
+from dpsql.runs.parties import merge, unite
 from tests.tables import SMALL, fill, frame_of, memory, on_disk, some_rows, stored
 
 DELTA = "1e-6"

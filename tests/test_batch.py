@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsql.database import Database, connect
+from dpsql.api.database import Database, connect
 from dpsql.errors import BudgetExceeded, ParameterError, SchemaError
 from dpsql.schema import Schema, Unit
 from tests.hostile import HOSTILE

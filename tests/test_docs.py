@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from dpsql import schemafile
 from dpsql.cli.main import app, run
 from dpsql.cli.reference import reference
+from dpsql.schema import schema_file
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "examples" / "README.md"]
@@ -65,7 +65,7 @@ def test_every_block_of_a_page_runs(page: Path, folder: Path, capsys: pytest.Cap
         elif language == "sql":
             assert run(["shell", "--db", "demo.duckdb", "-c", text]) == 0, capsys.readouterr().err
         elif language == "yaml":
-            assert schemafile.loads(text).features
+            assert schema_file.loads(text).features
         elif language == "sh":
             assert all(line.startswith(SETUP) for line in text.strip().splitlines())
 

@@ -9,10 +9,10 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from dpsql.compile.dialects import DIALECTS
+from dpsql.compile.predict.dialects import DIALECTS
 from dpsql.errors import ParameterError, UnknownName, UsageError
-from dpsql.exportsql import statements
-from dpsql.model import Model
+from dpsql.models.export_sql import statements
+from dpsql.models.model import Model
 from dpsql.schema import Boolean, Categorical, Numeric, Schema, Target
 from dpsql.trees.grid import axes
 from tests.hostile import HOSTILE

@@ -10,12 +10,12 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
-from dpsql.compile.source import Tickets, packed
-from dpsql.database import Database, connect
+from dpsql.api.database import Database, connect
+from dpsql.api.shell import Shell
+from dpsql.compile.rows import Tickets, packed
 from dpsql.errors import BudgetError, DatabaseError, DpsqlError, ParameterError, SchemaError, TableChanged
 from dpsql.kernel.dataset import find, source
 from dpsql.schema import Boolean, Numeric, Schema
-from dpsql.shell import Shell
 from tests import tables
 from tests.engines.folder import csv, parquet
 

@@ -12,11 +12,10 @@ import pytest
 from sqlglot import exp
 
 import dpsql
-from dpsql import schemafile
+from dpsql.api.database import Database, connect
 from dpsql.cli.main import run
-from dpsql.database import Database, connect
 from dpsql.errors import ParameterError
-from dpsql.schema import Categorical, Feature, Numeric, Schema
+from dpsql.schema import Categorical, Feature, Numeric, Schema, schema_file
 from tests import tables
 from tests.hostile import HOSTILE
 from tests.tables import quote
@@ -96,7 +95,7 @@ def by_python(path: Path) -> None:
 
 def by_command(path: Path) -> None:
     """Register from a file, train and predict by commands."""
-    path.with_name("wide.yml").write_text(schemafile.dump(wide_schema()), encoding="utf-8")
+    path.with_name("wide.yml").write_text(schema_file.dump(wide_schema()), encoding="utf-8")
     words = ["--db", str(path), "--table"]
     assert run(["register", *words, "wide", "--schema", str(path.with_name("wide.yml")), "--cap", "1"]) == 0
     assert run(["train", *words, "wide", "--name", "w", "--method", "rosnam", "--trees", "60", "--depth", "1"]) == 0

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dpsql.database import Database
+from dpsql.api.database import Database
 from dpsql.errors import (
     BudgetError,
     DpsqlError,
@@ -20,7 +20,7 @@ from dpsql.errors import (
     UnknownName,
     UsageError,
 )
-from dpsql.predict_private import Structure
+from dpsql.runs.label_rows import Structure
 from tests.tables import (
     SCHEMA,
     SMALL,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.database import connect
+from dpsql.api.database import connect
 from dpsql.errors import DpsqlError
 from tests import tables
 from tests.cli import trainer

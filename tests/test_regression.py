@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 
 import dpsql
 from dpsql import methods
-from dpsql.database import Database
+from dpsql.api.database import Database
 from dpsql.errors import DpsqlError, ParameterError, SchemaError, UsageError
 from dpsql.methods.base import regression
-from dpsql.model import Model
+from dpsql.models.model import Model
 from dpsql.schema import Schema, Target
 from dpsql.trees.grid import axes
 from dpsql.trees.voting import VotingForest
-from tests.compile.test_votes import FORMS, python_labels, sql_labels, stored_model, table_of
+from tests.compile.predict.test_votes import FORMS, python_labels, sql_labels, stored_model, table_of
 from tests.rows import any_forest, schemas
 from tests.tables import (
     SCHEMA,

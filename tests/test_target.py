@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsql import schemafile
-from dpsql.database import connect
+from dpsql.api.database import connect
 from dpsql.errors import SchemaError
-from dpsql.schema import STEPS, Numeric, Schema, Target
+from dpsql.schema import STEPS, Numeric, Schema, Target, schema_file
 from tests.tables import TARGET, memory, run
 
 FEATURES = {"x": {"type": "numeric", "lower": 0, "upper": 1}}
@@ -37,7 +36,7 @@ def test_what_is_written_is_read_back_the_same(steps: int) -> None:
     """Plain values and YAML keep the target."""
     schema = Schema("y", (), (Numeric("x", 0, 1),), target=Target(-1.5, 1e6, steps))
     assert Schema.from_dict(schema.to_dict()) == schema
-    assert schemafile.loads(schemafile.dump(schema)) == schema
+    assert schema_file.loads(schema_file.dump(schema)) == schema
 
 
 @pytest.mark.parametrize(
@@ -114,10 +113,10 @@ def test_a_draft_asks_for_the_bounds_of_a_real_label() -> None:
     """A label of a real type becomes a target: bounds from a CHECK, else a gap to fill in."""
     with connect(":memory:") as database:
         run(database.engine, "CREATE TABLE t (x BOOLEAN, price DOUBLE CHECK (price BETWEEN 0 AND 90), weight DOUBLE)")
-        assert schemafile.loads(database.draft("t", label="price").replace("???", "1").replace("upper: 1", "upper: 2")
+        assert schema_file.loads(database.draft("t", label="price").replace("???", "1").replace("upper: 1", "upper: 2")
                                 ).target == Target(0, 90)  # fmt: skip
         with pytest.raises(SchemaError, match="target: lower is still the placeholder"):
-            schemafile.loads(database.draft("t", label="weight"))
+            schema_file.loads(database.draft("t", label="weight"))
 
 
 def test_a_draft_tells_of_targets_where_the_label_is_an_integer() -> None:

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpsql.database import Database, connect
+from dpsql.api.database import Database, connect
 from dpsql.errors import SchemaError, UsageError
-from dpsql.model import Model
-from dpsql.party import unite
+from dpsql.models.model import Model
+from dpsql.runs.parties import unite
 from dpsql.schema import Boolean, Categorical, Numeric, Schema, Unit
 from tests.tables import memory, rows_of, run
 

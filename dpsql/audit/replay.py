@@ -7,7 +7,7 @@ loss of all releases together is compared with each record of what they cost: th
 budget, and the certificate of every model (`audit/claims.py`).
 
 What a run does beyond its releases must follow from them: so the questions, the statements, the shapes, the public
-answers, the models and all that is stored in the database (`audit/databasetext.py`) must be the same to the last bit,
+answers, the models and all that is stored in the database (`audit/database_text.py`) must be the same to the last bit,
 and a difference is data that went another way.
 
 For made-up tables alone: a tape holds exact counts.
@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import cast
 
+from dpsql.api.database import Database
 from dpsql.audit.claims import BUDGET, CHARGES, Claim, Outcome, Spent, claims_of, read_spent
-from dpsql.audit.databasetext import database_text, places
+from dpsql.audit.database_text import database_text, places
 from dpsql.audit.loss import SLACK, Loss, release_loss, same_noise
 from dpsql.audit.record import Recorder, Tape
 from dpsql.audit.seam import Watched, listening
-from dpsql.database import Database
 from dpsql.engines.base import Engine
 from dpsql.errors import DpsqlError
 from dpsql.ledger import Entry

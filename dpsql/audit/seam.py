@@ -20,7 +20,7 @@ from typing import Any
 
 from dpsql.audit.record import EXPONENTIAL, FLIP, GAUSSIAN, LAPLACE, Numbers, Recorder
 from dpsql.engines.base import Arrays, Engine, Workspace
-from dpsql.kernel import batches, exact, noise, session
+from dpsql.kernel import exact, noise, session, statement_size
 from dpsql.kernel.plan import FREE, OPERATIONS
 
 _RECORDER: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
@@ -41,7 +41,7 @@ def listening(recorder: Recorder, *, groups: int | None = None) -> Iterator[None
     """
     with _ONE_AT_A_TIME, ExitStack() as places:
         _put_in_place(places)
-        for module in (batches, exact) if groups is not None else ():
+        for module in (statement_size, exact) if groups is not None else ():
             places.callback(setattr, module, _LIMIT, vars(module)[_LIMIT])
             setattr(module, _LIMIT, groups)
         token = _RECORDER.set(recorder)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from dpsql import methods
+from dpsql.api.database import Database, connect
 from dpsql.audit.claims import Outcome, model_outcome
 from dpsql.audit.neighbours import (
     BATCH,
@@ -31,10 +32,9 @@ from dpsql.audit.neighbours import (
     swap_roles,
 )
 from dpsql.audit.replay import Act, Replay, replay
-from dpsql.database import Database, connect
 from dpsql.ledger import Entry
 from dpsql.methods.base import Choice, Flag, regression
-from dpsql.methods.batches import WAYS as BATCH_WAYS
+from dpsql.methods.mrf.row_strategies import WAYS as BATCH_WAYS
 from dpsql.schema import Schema
 
 DELTA = "1e-6"

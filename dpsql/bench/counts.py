@@ -17,15 +17,15 @@ from sqlglot import exp
 
 from dpsql.bench import table
 from dpsql.bench.clock import Act, cpu_seconds, least
-from dpsql.compile import counts
 from dpsql.compile.check import check
-from dpsql.compile.counts import Slice, Statement
-from dpsql.compile.source import Source, Tickets
+from dpsql.compile.count import leaves as counts
+from dpsql.compile.count.leaves import Slice, Statement
+from dpsql.compile.rows import Source, Tickets
 from dpsql.engines.base import Engine
-from dpsql.engines.duckdb import open_file
+from dpsql.engines.duckdb.engine import open_file
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
-from dpsql.trees.grow import BRANCHES, random_forest
+from dpsql.trees.grow.random_trees import BRANCHES, random_forest
 
 PLANNING_GOAL = 0.2
 #: Any keys will do: what a ticket hides is not at stake here.

@@ -20,20 +20,20 @@ from pathlib import Path
 
 import sqlglot
 
+from dpsql.api.database import Database
 from dpsql.bench import table
-from dpsql.compile.source import Source
-from dpsql.compile.source import table as reference
-from dpsql.database import Database
+from dpsql.compile.rows import Source
+from dpsql.compile.rows import table as reference
 from dpsql.engines.base import Engine
-from dpsql.engines.duckdb import open_file
-from dpsql.engines.opening import open_engine
+from dpsql.engines.duckdb.engine import open_file
+from dpsql.engines.open_engine import open_engine
 from dpsql.errors import ParameterError
 from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.session import Session
 from dpsql.ledger.amount import NANO
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
-from dpsql.trees.grow import random_forest
+from dpsql.trees.grow.random_trees import random_forest
 
 TREES, DEPTH = 10, 8
 _FOLDERS = ("spark://", "chdb://")

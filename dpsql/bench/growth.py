@@ -19,9 +19,9 @@ from dpsql import methods
 from dpsql.bench import table
 from dpsql.bench.clock import least
 from dpsql.bench.counts import run_scan
-from dpsql.compile.source import Source
+from dpsql.compile.rows import Source
 from dpsql.engines.base import Engine
-from dpsql.engines.duckdb import open_file
+from dpsql.engines.duckdb.engine import open_file
 from dpsql.kernel.session import Session
 
 

@@ -18,19 +18,19 @@ from typing import Any
 
 import numpy as np
 
+from dpsql.api.database import connect
 from dpsql.bench.accuracy import Question
 from dpsql.bench.splits import Table, create, declared, halves
-from dpsql.database import connect
-from dpsql.mechanisms.noise import discrete_laplace
+from dpsql.mechanisms.laplace import discrete_laplace
 from dpsql.methods.base import resolved
-from dpsql.methods.ensembles import ensembles
-from dpsql.methods.mrf import Mrf
-from dpsql.schemafile import load
-from dpsql.strategies.choose import KINDS, best_strategy
-from dpsql.strategies.solve import least_squares
-from dpsql.strategies.strategy import Strategy
-from dpsql.strategies.workload import Leaves, Sums, votes
+from dpsql.methods.mrf.ensembles import ensembles
+from dpsql.methods.mrf.mrf import Mrf
+from dpsql.schema.schema_file import load
 from dpsql.trees.grid import cells
+from dpsql.trees.strategies.least_squares import least_squares
+from dpsql.trees.strategies.optimize import KINDS, best_strategy
+from dpsql.trees.strategies.strategy import Strategy
+from dpsql.trees.strategies.workload import Leaves, Sums, votes
 
 #: The paper's settings: trees and depth of each table, and ensembles where one cannot hold all features.
 SETTINGS: Mapping[str, Mapping[str, int]] = {

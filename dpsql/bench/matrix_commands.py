@@ -17,7 +17,7 @@ from dpsql.bench.plot import COLOURS, LEAST_HEIGHT, MARKS, check
 from dpsql.bench.results import Results
 from dpsql.bench.splits import tables
 from dpsql.errors import UsageError
-from dpsql.strategies.choose import KINDS
+from dpsql.trees.strategies.optimize import KINDS
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 WHATS = ("errors", "figures", "cost")

@@ -13,7 +13,7 @@ import numpy as np
 
 from dpsql.bench.clock import cpu_seconds, least
 from dpsql.mechanisms.choose import permute_and_flip
-from dpsql.mechanisms.noise import discrete_laplace
+from dpsql.mechanisms.laplace import discrete_laplace
 
 #: How many times faster than OpenDP discrete Laplace noise should be drawn.
 GOAL = 20

@@ -21,12 +21,12 @@ import pandas as pd
 from sqlglot import exp
 
 from dpsql import methods
+from dpsql.api.database import Database, connect
 from dpsql.bench.scores import Scores, scores
-from dpsql.database import Database, connect
-from dpsql.engines.duckdb import open_file
-from dpsql.engines.files import read_rows
+from dpsql.engines.duckdb.engine import open_file
+from dpsql.engines.files.read_rows import read_rows
 from dpsql.errors import UsageError
-from dpsql.model import Model
+from dpsql.models.model import Model
 from dpsql.schema import category_text
 
 #: How many features each synthetic table has. A name may end with another seed of the generator, as in `syn5d:1`.

@@ -6,7 +6,7 @@ from functools import cache
 
 from sqlglot import exp
 
-from dpsql.compile.source import Source, table
+from dpsql.compile.rows import Source, table
 from dpsql.engines.base import Engine
 from dpsql.schema import Categorical, Numeric, Schema
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from dpsql.database import Database, connect
+from dpsql.api.database import Database, connect
 from dpsql.errors import UsageError
 from dpsql.methods import DEFAULT, METHODS, REGRESSION
 

@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dpsql.errors import DpsqlError, ParameterError
-from dpsql.strategies.choose import KINDS, watching
+from dpsql.trees.strategies.optimize import KINDS, watching
 
 #: Kinds of characters that could steer a terminal or cannot be printed: control, format, lone surrogate.
 _UNPRINTABLE = ("Cc", "Cf", "Cs")

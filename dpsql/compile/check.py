@@ -13,9 +13,9 @@ import re
 
 from sqlglot import exp
 
-from dpsql.compile.shares import LEAST_LOG
+from dpsql.compile.predict.probabilities import LEAST_LOG
 from dpsql.compile.vocabulary import double
-from dpsql.features import MAX_STEPS
+from dpsql.schema.features import MAX_STEPS
 
 #: What the names of kept rows begin with.
 KEPT = "kept_"
@@ -79,7 +79,7 @@ _FUNCTIONS = frozenset(
         "mod",
         "and",
         "or",
-        # What a row-to-row view or an analyst's condition may call (`compile/view.py`).
+        # What a row-to-row view or an analyst's condition may call (`compile/views/row_to_row.py`).
         "lower",
         "upper",
         "trim",

@@ -28,12 +28,12 @@ from dpsql.errors import BudgetError, DpsqlError
 from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.plan import Composition, Parallel, Plan, Sample, Sequential, Sides, Step
 from dpsql.schema import Approximate, Boolean, Categorical, Feature, Numeric, Schema, Unit
-from dpsql.strategies.strategy import Dense, Partition, Strategy
-from dpsql.trees import store
+from dpsql.trees import serialize
+from dpsql.trees.estimate.mixtures import Mixtures
 from dpsql.trees.forest import Forest, Level
 from dpsql.trees.grid import Axis
-from dpsql.trees.mixtures import Mixtures
-from dpsql.trees.splits import Splits
+from dpsql.trees.grow.splits import Splits
+from dpsql.trees.strategies.strategy import Dense, Partition, Strategy
 from dpsql.trees.voting import VotingForest
 
 #: The most trees of a forest, as where a model is read back.
@@ -54,7 +54,7 @@ def rebuild_forest(given: object, axes: tuple[Axis, ...]) -> Forest:
         raise AllowanceExceeded("a forest was handed over that reads other axes than the schema has.")
     trees = whole_number(forest.trees, least=1, most=MOST_TREES)
     rebuilt = Forest(axes, trees, tuple(_level(level) for level in _tuple(forest.levels)))
-    _build(lambda: store.check(rebuilt))
+    _build(lambda: serialize.check(rebuilt))
     return rebuilt
 
 
@@ -83,7 +83,7 @@ def rebuild_candidates(given: object, forest: Forest, *, together: bool = False)
     offered = _exactly(Splits, candidates.splits)
     arity = _integers(offered.arity, np.uint8, dimensions=2)
     planes = _integers(offered.planes, np.uint64, dimensions=3)
-    if planes.shape[1:] != arity.shape or not 1 <= len(planes) <= store.PLANES:
+    if planes.shape[1:] != arity.shape or not 1 <= len(planes) <= serialize.PLANES:
         raise AllowanceExceeded("candidate splits were handed over whose bit planes do not fit their axes.")
     axis = _integers(candidates.axis, np.int16, dimensions=2)
     weights = _integers(candidates.weights, np.int64, dimensions=3)
@@ -203,7 +203,7 @@ def _level(given: object) -> Level:
     axis = _integers(level.axis, np.int16, dimensions=1)
     arity = _integers(level.arity, np.uint8, dimensions=1)
     planes = _integers(level.planes, np.uint64, dimensions=2)
-    if not 1 <= len(planes) <= store.PLANES:
+    if not 1 <= len(planes) <= serialize.PLANES:
         raise AllowanceExceeded(f"a level was handed over with {len(planes)} bit planes.")
     return Level(axis, arity, planes)
 

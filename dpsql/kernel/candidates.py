@@ -1,8 +1,8 @@
 """Candidate splits: for each leaf of a growing forest, the axes it may split and a public weight for each split.
 
-The splits are a public list (`trees/splits.py`). Which axes a leaf asks for and the weights come from the schema, a
-seed, or earlier releases, never from rows. A weight is a base measure, such as the width of an interval; 0 rules
-a split out. A leaf that asks for no axis stays a leaf.
+The splits are a public list (`trees/grow/splits.py`). Which axes a leaf asks for and the weights come from the schema,
+a seed, or earlier releases, never from rows. A weight is a base measure, such as the width of an interval; 0 rules a
+split out. A leaf that asks for no axis stays a leaf.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dpsql.errors import ParameterError
 from dpsql.trees.forest import PASS, Forest, Ints, Level
-from dpsql.trees.splits import Splits
+from dpsql.trees.grow.splits import Splits
 
 
 @dataclass(frozen=True, eq=False)

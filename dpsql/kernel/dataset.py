@@ -12,15 +12,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dpsql.compile.conditiontext import tests_of
-from dpsql.compile.source import Source, table
-from dpsql.compile.view import RowView
+from dpsql.compile.rows import Source, table
+from dpsql.compile.views.condition_text import tests_of
+from dpsql.compile.views.row_to_row import RowView
 from dpsql.engines.base import Engine, TableInfo
 from dpsql.errors import DatabaseError, NotRegistered, ParameterError, SchemaError, TableChanged, UnknownName
-from dpsql.kernel.columnground import HINT, why_unreliable
+from dpsql.kernel.column_checks import HINT, why_unreliable
 from dpsql.kernel.identity import Base, why_private
-from dpsql.kernel.readings import fits, readings
-from dpsql.kernel.views import unfold
+from dpsql.kernel.untyped_columns import fits, readings
+from dpsql.kernel.view_datasets import unfold
 from dpsql.ledger import Entry, Ledger
 from dpsql.ledger.charge import check_text
 from dpsql.schema import Boolean, Categorical, Numeric, Schema

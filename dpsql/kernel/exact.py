@@ -14,24 +14,28 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from dpsql.compile import counts, picks, pseudo, scorecounts, splits
 from dpsql.compile.check import check, check_kept, check_unlabelled
-from dpsql.compile.counts import Slice, Statement
-from dpsql.compile.levels import Tables
-from dpsql.compile.source import PACKED, Part, Source, Tickets, packed, word_name
-from dpsql.compile.splits import Asks
+from dpsql.compile.count import histograms as splits
+from dpsql.compile.count import leaves as counts
+from dpsql.compile.count import mixture_counts
+from dpsql.compile.count import pseudo_counts as pseudo
+from dpsql.compile.count import score_counts as scorecounts
+from dpsql.compile.count.histograms import Asks
+from dpsql.compile.count.leaves import Slice, Statement
+from dpsql.compile.count.levels import Tables
+from dpsql.compile.rows import PACKED, Part, Source, Tickets, packed, word_name
 from dpsql.engines.base import Arrays, Engine, Workspace
 from dpsql.kernel import published
-from dpsql.kernel.batches import GROUPS_PER_STATEMENT, batches
 from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.plan import Step
+from dpsql.kernel.statement_size import GROUPS_PER_STATEMENT, batches
 from dpsql.kernel.utility import utilities
 from dpsql.mechanisms.rng import random_key
 from dpsql.schema import CELLS, Feature
+from dpsql.trees.estimate.mixtures import Mixtures
 from dpsql.trees.forest import PASS, Forest, Level
 from dpsql.trees.grid import axes, words
-from dpsql.trees.mixtures import Mixtures
-from dpsql.trees.scoregrid import ScoreGrid
+from dpsql.trees.score_grid import ScoreGrid
 from dpsql.trees.voting import VotingForest
 
 Counts = NDArray[np.int64]
@@ -202,9 +206,11 @@ class Rows:
 
     def right(self, mixtures: Mixtures, part: Part) -> Counts:
         """Return how many rows each mixture of a released forest's trees labels as they are. One scan."""
-        statement = picks.right_rows(self._of(part), mixtures, self._engine.vocabulary, self._tickets, part)
+        statement = mixture_counts.right_rows(self._of(part), mixtures, self._engine.vocabulary, self._tickets, part)
         found = self._run(statement)
-        return np.array([found[picks.right_name(number)][0] for number in range(len(mixtures.factors))], np.int64)
+        return np.array(
+            [found[mixture_counts.right_name(number)][0] for number in range(len(mixtures.factors))], np.int64
+        )
 
     def _at_nodes(self, forest: Forest, part: Part, *, shared: bool) -> tuple[exp.Select, str, Tables]:
         """Return an unfinished query that brings every row to its leaf: from scratch, or from where rows were kept."""

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dpsql.compile.tables import tables_read
+from dpsql.compile.views.tables_read import tables_read
 from dpsql.engines.base import Engine, TableInfo
+from dpsql.engines.files.table_files import FILE
 from dpsql.engines.naming import is_mark, share_rows
-from dpsql.engines.tablefiles import FILE
-from dpsql.kernel.views import look_up
+from dpsql.kernel.view_datasets import look_up
 
 #: Views on views on views: more than this is not followed.
 _DEEPEST = 20

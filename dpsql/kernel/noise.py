@@ -43,7 +43,7 @@ from dpsql.errors import ParameterError
 from dpsql.mechanisms.choose import exponential, permute_and_flip
 from dpsql.mechanisms.concentrated import largest_rho
 from dpsql.mechanisms.gaussian import discrete_gaussian
-from dpsql.mechanisms.noise import discrete_laplace
+from dpsql.mechanisms.laplace import discrete_laplace
 from dpsql.schema import Approximate, Unit
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from dpsql.kernel.border import AllowanceExceeded, rebuild_plan
 from dpsql.kernel.dataset import Dataset, scope, source
 from dpsql.kernel.plan import LABELLED, UNLABELLED, Plan
 from dpsql.kernel.session import Session
-from dpsql.kernel.sides import check_sides, sources
+from dpsql.kernel.unlabelled_rows import check_sides, sources
 from dpsql.ledger import Block, Charge, Entry, Ledger
 
 _Release = TypeVar("_Release")

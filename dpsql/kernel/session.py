@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.compile.source import Part, Source
-from dpsql.compile.splits import Asks
+from dpsql.compile.count.histograms import Asks
+from dpsql.compile.rows import Part, Source
 from dpsql.engines.base import Engine
 from dpsql.errors import DpsqlError
 from dpsql.kernel import border, noise, published
@@ -38,11 +38,11 @@ from dpsql.kernel.plan import FEATURES, UNLABELLED, Composition, Plan, Step
 from dpsql.kernel.utility import CLASSLESS
 from dpsql.mechanisms.choose import exponential
 from dpsql.schema import CELLS, Feature, Schema
-from dpsql.strategies.strategy import Strategy
+from dpsql.trees.estimate.mixtures import Mixtures
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes as axes_of
-from dpsql.trees.mixtures import Mixtures
-from dpsql.trees.scoregrid import ScoreGrid
+from dpsql.trees.score_grid import ScoreGrid
+from dpsql.trees.strategies.strategy import Strategy
 from dpsql.trees.voting import VotingForest
 
 __all__ = ["AllowanceExceeded", "Labels", "NoisyCounts", "Session"]
@@ -58,7 +58,7 @@ class Session:
         self._schema: Schema = replace(source.schema, unit=self._plan.unit)
         self._axes = axes_of(self._schema)
         self._classes = len(self._schema.classes)
-        # Where labels alone are private, a row counts whatever its label says: see `kernel/sides.py`.
+        # Where labels alone are private, a row counts whatever its label says: see `kernel/unlabelled_rows.py`.
         self._rows = Rows(engine, replace(source, every_label=self._plan.unit.labels), sides or {})
         self._allowance = Allowance(self._plan)
         self._shown = border.rebuild_plan(plan), copy.deepcopy(self._schema)
@@ -290,7 +290,7 @@ class Session:
     ) -> NoisyCounts:
         """Return noisy counts of rows by true class, named class and probability, as a released forest scores them.
 
-        The cells are those of `trees/scoregrid.py`, H histograms (1 for two classes or confidence alone, 4 for more).
+        The cells are those of `trees/score_grid.py`, H histograms (1 for two classes or confidence alone, 4 for more).
         `features` are what the forest reads, each a registered feature, with the domains that it was trained for.
 
         Proof: which cells a row falls into follows from that row, its unit's ticket and the released forest: scores are

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.errors import UnknownName
-from dpsql.trees.splits import Splits
+from dpsql.trees.grow.splits import Splits
 
 Counts = NDArray[np.int64]
 UTILITIES = ("median", "majority", "gini", "entropy")

@@ -11,17 +11,18 @@ from typing import Any, TypeVar
 
 from dpsql import sqlfiles
 from dpsql.engines.base import Engine, Transaction
-from dpsql.engines.owntables import has_table
+from dpsql.engines.own_tables import has_table
 from dpsql.errors import DatabaseLocked, LedgerBroken, NotRegistered, ParameterError, TableChanged
-from dpsql.ledger import anchor, block, chain, owner
 from dpsql.ledger import budget as budgets
-from dpsql.ledger.block import Block
+from dpsql.ledger import chain, owner_acts, receipt
+from dpsql.ledger import transaction as ledger_transaction
 from dpsql.ledger.budget import Budget
 from dpsql.ledger.chain import Event
 from dpsql.ledger.charge import Charge, canonical_json, check_text
 from dpsql.ledger.entry import Entry, Registration, differences, entry_of, event_of, fold
 from dpsql.ledger.limits import limit_details
 from dpsql.ledger.spend import spend
+from dpsql.ledger.transaction import Block
 from dpsql.ledger.waiting import PATIENCE, wait_in_turn
 
 _Result = TypeVar("_Result")
@@ -32,10 +33,10 @@ class Ledger:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.receipt_path = anchor.anchor_path(engine.path) if engine.path else None
+        self.receipt_path = receipt.anchor_path(engine.path) if engine.path else None
         self.patience = PATIENCE
-        self._lock = anchor.lock_for(engine.path) if engine.path else threading.RLock()
-        self._memory = block.Memory()
+        self._lock = receipt.lock_for(engine.path) if engine.path else threading.RLock()
+        self._memory = ledger_transaction.Memory()
 
     # The owner's acts.
 
@@ -76,7 +77,7 @@ class Ledger:
             event = Event(0, "register", 0, dataset=check_text("dataset", made.dataset), kind=kind, cap=cap_nano,
                           table_name=check_text("table", made.table), who=who,
                           details=canonical_json("details", made.stored()))  # fmt: skip
-            return owner.register(into, event, replace=made.replace)
+            return owner_acts.register(into, event, replace=made.replace)
 
         return self.write(register)
 
@@ -99,7 +100,7 @@ class Ledger:
         event = Event(0, "cap", 0, dataset=dataset, kind=kind, cap=cap_nano, who=check_text("who", who),
                       analyst="" if analyst is None else check_text("analyst", analyst),
                       details=canonical_json("details", details or {}))  # fmt: skip
-        return self.write(lambda into: owner.set_cap(into, event))
+        return self.write(lambda into: owner_acts.set_cap(into, event))
 
     def set_limits(
         self, dataset: str, who: str, *, lost_runs: object | None = None, least_epsilon: object | None = None
@@ -111,13 +112,13 @@ class Ledger:
             raise ParameterError("limits", allowed="lost_runs, least_epsilon or both", given=None)
         event = Event(0, "limit", 0, dataset=dataset, who=check_text("who", who),
                       details=canonical_json("details", details))  # fmt: skip
-        return self.write(lambda into: owner.set_limits(into, event))
+        return self.write(lambda into: owner_acts.set_limits(into, event))
 
     def accept_runs(self, dataset: str, who: str) -> Entry:
         """Accept a dataset's unfinished runs, so that they count no longer: the owner has looked into them."""
         self._require_installed(dataset)
         event = Event(0, "accept", 0, dataset=dataset, who=check_text("who", who))
-        return self.write(lambda into: owner.accept_runs(into, event))
+        return self.write(lambda into: owner_acts.accept_runs(into, event))
 
     def accept(self, who: str) -> Entry:
         """Take the chain as it stands for the truth: rebuild the sums, write a new receipt, record the act.
@@ -127,7 +128,7 @@ class Ledger:
         """
         check_text("who", who)
         self.install()
-        return self._in_turn(lambda: owner.accept(self.engine, self._lock, who))
+        return self._in_turn(lambda: owner_acts.accept(self.engine, self._lock, who))
 
     # A run: reserve, then query, then release or lost.
 
@@ -171,7 +172,7 @@ class Ledger:
 
     def transaction(self) -> AbstractContextManager[Block]:
         """Open a block: a transaction on a sound ledger whose events get a receipt. Conflict may end it."""
-        return block.sound_block(self.engine, self._lock, self._memory)
+        return ledger_transaction.sound_block(self.engine, self._lock, self._memory)
 
     def write(self, work: Callable[[Block], _Result]) -> _Result:
         """Do `work` in a block, anew while other writers are faster: as long as the ledger moves."""
@@ -220,17 +221,19 @@ class Ledger:
         deadline = time.monotonic() + self.patience
         with self._lock:
             while True:
-                before = anchor.seen(self.receipt_path)
+                before = receipt.seen(self.receipt_path)
                 found = self._findings()
                 # A receipt that was replaced in between belongs to another state than the one that was read.
-                if not found or anchor.seen(self.receipt_path) == before or time.monotonic() > deadline:
+                if not found or receipt.seen(self.receipt_path) == before or time.monotonic() > deadline:
                     return found
 
     # Inside.
 
     def _findings(self) -> list[str]:
         try:
-            found = self._look(lambda into: block.findings(into, block.check_all(into), self.receipt_path))
+            found = self._look(
+                lambda into: ledger_transaction.findings(into, ledger_transaction.check_all(into), self.receipt_path)
+            )
         except LedgerBroken as broken:
             return broken.findings
         return self._receipt_without_ledger() if found is None else found
@@ -257,7 +260,9 @@ class Ledger:
                 return
             for statement in _statements(sqlfiles.read("ledger.sql")):
                 transaction.run(statement)
-            transaction.run("INSERT INTO dpsql.chain VALUES (?, ?, 0)", (secrets.token_hex(16), block.now()))
+            transaction.run(
+                "INSERT INTO dpsql.chain VALUES (?, ?, 0)", (secrets.token_hex(16), ledger_transaction.now())
+            )
 
     def _require_installed(self, table: str) -> None:
         with self.engine.transaction() as transaction:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.mechanisms.bernoulli import bernoulli_exp
-from dpsql.mechanisms.noise import discrete_laplace
+from dpsql.mechanisms.laplace import discrete_laplace
 from dpsql.mechanisms.rng import Entropy
 
 LARGEST_VARIANCE = 2**104

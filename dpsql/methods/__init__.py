@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dpsql.errors import UnknownName, UsageError
-from dpsql.methods.auto import Auto
+from dpsql.methods.auto.auto import Auto
 from dpsql.methods.base import Method, regression
 from dpsql.methods.fs import Fs
 from dpsql.methods.id3 import Id3
 from dpsql.methods.maxtree import Maxtree
-from dpsql.methods.mrf import Mrf
+from dpsql.methods.mrf.mrf import Mrf
 from dpsql.methods.pte import Pte
 from dpsql.methods.rdt import Rdt
 from dpsql.methods.rosnam import Rosnam

@@ -32,11 +32,11 @@ Where we differ, and why:
   splits, over the levels that the root's noisy counts allow; 30 % and no size of its own are for the leaves. The
   paper's equal parts give them 42, 42 and 17 (8 of it a size).
 - A leaf's word is its class shares, shrunk to those of the nodes above it, from all counts on its path
-  (`methods/greedy.py`). The paper prunes instead.
+  (`methods/shared/greedy.py`). The paper prunes instead.
 - The number of nodes is bounded by `limit`. A category with more than `branches` values is split by groups of
   neighbours in declared order; NULL and unknown values take the last branch.
 
-Proof: in `methods/greedy.py`. No size is bought or needed: the root's noisy counts are one.
+Proof: in `methods/shared/greedy.py`. No size is bought or needed: the root's noisy counts are one.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ from dpsql.kernel.plan import Plan
 from dpsql.kernel.session import Session
 from dpsql.kernel.utility import MOST
 from dpsql.methods.base import Choice, Parameter, resolved
-from dpsql.methods.greedy import PARAMETERS, greedy_forest, greedy_steps
+from dpsql.methods.shared.greedy import PARAMETERS, greedy_forest, greedy_steps
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
-from dpsql.trees.splits import Splits, many_way
+from dpsql.trees.grow.splits import Splits, many_way
 from dpsql.trees.voting import VotingForest
 
 #: The paper's names of the utilities, and the kernel's.

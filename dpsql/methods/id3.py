@@ -48,14 +48,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.errors import ParameterError
-from dpsql.kernel.batches import GROUPS_PER_STATEMENT as GROUPS
 from dpsql.kernel.plan import NANO, Plan, Sequential, Step
 from dpsql.kernel.session import NoisyCounts, Session
+from dpsql.kernel.statement_size import GROUPS_PER_STATEMENT as GROUPS
 from dpsql.methods.base import Parameter, Whole, resolved
 from dpsql.schema import CELLS, Schema
 from dpsql.trees.forest import PASS, Forest, Ints, Level, bits
 from dpsql.trees.grid import Axis, axes
-from dpsql.trees.grow import LIMIT
+from dpsql.trees.grow.random_trees import LIMIT
 from dpsql.trees.voting import VotingForest, largest_weight
 
 #: The most splits on a path, however many attributes there are.

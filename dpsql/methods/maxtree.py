@@ -17,13 +17,13 @@ Where we differ, and why:
 - The abstract has trees on bootstrapped samples, so that a row may be in several, whose epsilons would add up. Here
   trees have disjoint rows, dealt out by a keyed hash, and each works with the whole epsilon.
 - Rows, levels and leaves are those of `fs`: noisy class counts for each level, one choice for each node, shrunken
-  shares at the leaves (`methods/greedy.py`). Here a split needs half the rows per branch that `fs` asks for: a leaf
-  that is wrong by noise is outvoted by those of the other trees. The roots are shrunk to the counts of all trees
+  shares at the leaves (`methods/shared/greedy.py`). Here a split needs half the rows per branch that `fs` asks for: a
+  leaf that is wrong by noise is outvoted by those of the other trees. The roots are shrunk to the counts of all trees
   together.
 - A tree stops by a public rule on noisy sizes and at most at `depth`; Huang et al. report depths for their own trees
   only.
 
-Proof: in `methods/greedy.py`, on disjoint trees: a row changes the answers of one tree.
+Proof: in `methods/shared/greedy.py`, on disjoint trees: a row changes the answers of one tree.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from typing import Any
 from dpsql.kernel.plan import Plan
 from dpsql.kernel.session import Session
 from dpsql.methods.base import Parameter, Whole, resolved
-from dpsql.methods.greedy import PARAMETERS, greedy_forest, greedy_steps
+from dpsql.methods.shared.greedy import PARAMETERS, greedy_forest, greedy_steps
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
-from dpsql.trees.splits import Splits, many_way
+from dpsql.trees.grow.splits import Splits, many_way
 from dpsql.trees.voting import VotingForest
 
 #: What part of the rows that a single tree's split needs is enough for one tree of many.

@@ -22,7 +22,7 @@ Where we differ, and why:
 
 Proof: splits, sizes and pseudo-labels read features, and which labels are NULL: both are public, and neighbours share
 them. A label that is none of the classes counts as the first of them, so that no label moves a row between the sides or
-out of the counts (`kernel/sides.py`); `leaf_counts` with the sensitivity of a changed label costs epsilon.
+out of the counts (`kernel/unlabelled_rows.py`); `leaf_counts` with the sensitivity of a changed label costs epsilon.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from typing import Any
 from dpsql.kernel.plan import Plan, Sequential, Sides, Step
 from dpsql.kernel.session import Session
 from dpsql.methods.base import Parameter, Whole, resolved
-from dpsql.methods.counted import fill_leaves
+from dpsql.methods.shared.noisy_leaves import fill_leaves
+from dpsql.methods.shared.pseudo_labels import pseudo_step, taught
 from dpsql.methods.spe import DEEPEST, public_depth
 from dpsql.methods.sspe import (
     FEWEST,
@@ -46,11 +47,10 @@ from dpsql.methods.sspe import (
     public_splits_step,
     sized_counts,
 )
-from dpsql.methods.teaching import pseudo_step, taught
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
-from dpsql.trees.grow import LIMIT
+from dpsql.trees.grow.random_trees import LIMIT
 from dpsql.trees.voting import VotingForest
 
 

@@ -6,7 +6,7 @@ Tree Classifier", Transactions on Data Privacy 5, 2012.
 Steps, as the paper numbers them in section 5:
 
 1. the height h = min(⌊m/2⌋, ⌊log_b n⌋ − 1), m features of b values on average, n rows;
-2. random trees of that height, grown without data (Algorithm 2 without its pruning step; `trees/grow.py`);
+2. random trees of that height, grown without data (Algorithm 2 without its pruning step; `trees/grow/random_trees.py`);
 3. every row is counted in every tree; Laplace noise on every component of every leaf vector (Algorithm 4), of scale
    trees/epsilon, since one row is in all trees;
 4. a row is classified by the summed counts of the leaves it reaches (Algorithm 3).
@@ -25,7 +25,7 @@ split at
 - The number of trees is 10, or 5 when fewer than 1000 rows are declared (the paper's choice for its 435 votes).
 - Counts below 0 are kept as they are: cutting them at 0 would add a bias to every empty leaf.
 - The paper classifies. A schema with a numeric target gives the same trees noisy sums instead of counts (`leaf_sums`),
-  and each leaf votes for its mean with a weight that grows with its rows (`trees/means.py`).
+  and each leaf votes for its mean with a weight that grows with its rows (`trees/estimate/means.py`).
 
 Proof: the structure uses no rows, or a noisy number of them. Step 3 is one `leaf_counts` (or `leaf_sums`) release on
 shared trees; see `kernel/session.py`. Prediction is post-processing. With a bought size the two steps add up to
@@ -40,15 +40,15 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql.errors import ParameterError, UsageError
-from dpsql.kernel.batches import batches
 from dpsql.kernel.plan import Plan
 from dpsql.kernel.session import Session
+from dpsql.kernel.statement_size import batches
 from dpsql.methods.base import Parameter, Whole, resolved
-from dpsql.methods.counted import fill_leaves, leaf_step, size_then_counts
+from dpsql.methods.shared.noisy_leaves import fill_leaves, leaf_step, size_then_counts
 from dpsql.schema import Categorical, Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
-from dpsql.trees.grow import LIMIT, random_forest
+from dpsql.trees.grow.random_trees import LIMIT, random_forest
 from dpsql.trees.voting import VotingForest
 
 #: Below this many declared rows five trees are grown instead of ten.

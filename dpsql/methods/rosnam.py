@@ -8,7 +8,7 @@ Steps, as the paper numbers them in section 4:
 1. the tree depth from Theorem 2 plus r/2 (`depth_rule="table4"` gives the depths that the paper's Table 4 lists,
    which are the formula plus one where there are continuous features);
 2. the number of trees: 100;
-3. random trees, grown without data (Algorithm 2; `trees/grow.py`);
+3. random trees, grown without data (Algorithm 2; `trees/grow/random_trees.py`);
 4. one label for each leaf of each tree, each tree on its own disjoint part of the rows with the whole epsilon;
    then majority vote.
 
@@ -40,15 +40,15 @@ from functools import lru_cache
 from typing import Any
 
 from dpsql.errors import ParameterError
-from dpsql.kernel.batches import batches
 from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.session import Session
+from dpsql.kernel.statement_size import batches
 from dpsql.methods.base import Choice, Flag, Parameter, Whole, resolved
 from dpsql.schema import Schema
-from dpsql.trees.depth import RULES, table4, theorem2
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import Axis, axes
-from dpsql.trees.grow import BRANCHES, LIMIT, random_forest
+from dpsql.trees.grow.depth import RULES, table4, theorem2
+from dpsql.trees.grow.random_trees import BRANCHES, LIMIT, random_forest
 from dpsql.trees.voting import VotingForest
 
 DISJOINT = "one label per leaf; each unit is in one tree, so all trees together cost epsilon once"

@@ -8,10 +8,11 @@ Steps, as the paper numbers them in section 4.1:
 1. the number of trees τ, the largest up to the number of features with θ < n/δ² (equation 9), n rows, features of δ
    values on average; the minimum support θ = |C|·√2·τ/epsilon, |C| classes (equations 5 and 8);
 2. random trees of unequal depth, grown without data: distinct roots, no feature twice on a path, a path ends where
-   fewer than θ rows are expected (`trees/unequal.py`);
+   fewer than θ rows are expected (`trees/grow/unequal_depth.py`);
 3. every row is counted in every tree, with noise of scale τ/epsilon on every leaf and class;
 4. nodes whose signal is below their noise are pruned, inner nodes by the sums of their leaves (equation 10);
-5. on each path the node with the highest confidence, the share of its largest class (4 and 5: `trees/confidence.py`);
+5. on each path the node with the highest confidence, the share of its largest class (4 and 5:
+   `trees/estimate/confidence.py`);
 6. the most confident tree decides.
 
 Where we differ, and why:
@@ -50,17 +51,17 @@ from typing import Any
 import numpy as np
 
 from dpsql.errors import ParameterError
-from dpsql.kernel.batches import batches
 from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.session import Session
+from dpsql.kernel.statement_size import batches
 from dpsql.methods.base import Parameter, Whole, resolved
-from dpsql.methods.counted import shared_counts, size_then_counts
+from dpsql.methods.shared.noisy_leaves import shared_counts, size_then_counts
 from dpsql.schema import Schema
-from dpsql.trees.confidence import most_confident, votes
+from dpsql.trees.estimate.confidence import most_confident, votes
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import Axis, axes
-from dpsql.trees.grow import LIMIT
-from dpsql.trees.unequal import domain_sizes, unequal_forest
+from dpsql.trees.grow.random_trees import LIMIT
+from dpsql.trees.grow.unequal_depth import domain_sizes, unequal_forest
 from dpsql.trees.voting import VotingForest
 
 #: The most trees where the number of rows is not declared.

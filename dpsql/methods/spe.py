@@ -46,12 +46,12 @@ from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.plan import NANO, Plan, Sequential, Step
 from dpsql.kernel.session import Session
 from dpsql.methods.base import Choice, Flag, Parameter, Whole, resolved
-from dpsql.methods.counted import SIZE_SHARE, fill_leaves, leaf_step
+from dpsql.methods.shared.noisy_leaves import SIZE_SHARE, fill_leaves, leaf_step
 from dpsql.schema import Schema, Unit
 from dpsql.trees.forest import PASS, Forest
 from dpsql.trees.grid import Axis, axes
-from dpsql.trees.grow import LIMIT
-from dpsql.trees.splits import Held, Splits, draw_axes, two_way
+from dpsql.trees.grow.random_trees import LIMIT
+from dpsql.trees.grow.splits import Held, Splits, draw_axes, two_way
 from dpsql.trees.voting import VotingForest
 
 #: The most splits on a path, however many features there are.

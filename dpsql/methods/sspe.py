@@ -16,7 +16,7 @@ Where we differ, and why:
 
 - "Epsilon each" in setting I holds only if nobody is on both sides. Within one table the side is a condition on the row
   (by default: its label is NULL), at unit level on the unit alone; for two tables the owner declares it, or each
-  side gets half and the epsilons add up. See `kernel/sides.py`.
+  side gets half and the epsilons add up. See `kernel/unlabelled_rows.py`.
 - A changed label moves two counts: the noise of setting II has scale 2/epsilon, not the paper's 1/epsilon. It is
   charged to a budget of its own kind, "label", that never mixes with the budget of rows.
 - Candidates, depth and dealing out are as in `spe`; the depth follows the number of labelled rows, bought with 3 % of
@@ -25,7 +25,8 @@ Where we differ, and why:
 Proof: setting I: `choose` on the unlabelled side adds up to epsilon, `size` and `leaf_counts` on the labelled side add
 up to epsilon, and a unit is on one side (otherwise the costs add). Setting II: splits read features alone, which
 neighbours share, and which rows have a label, which is public: the same cells of both are NULL, and a row counts
-whatever else its label says (`kernel/sides.py`). `leaf_counts` with the sensitivity of a changed label costs epsilon.
+whatever else its label says (`kernel/unlabelled_rows.py`). `leaf_counts` with the sensitivity of a changed label costs
+epsilon.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ from dpsql.errors import NotPrivate, ParameterError
 from dpsql.kernel.plan import NANO, Composition, Plan, Sequential, Sides, Step
 from dpsql.kernel.session import Session
 from dpsql.methods.base import Choice, Parameter, Text, Whole, resolved
-from dpsql.methods.counted import SIZE_SHARE, fill_leaves, leaf_step
+from dpsql.methods.shared.noisy_leaves import SIZE_SHARE, fill_leaves, leaf_step
 from dpsql.methods.spe import DEEPEST, median_forest, one_axis_each, public_depth, splits_step
 from dpsql.schema import Schema, Unit
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
-from dpsql.trees.grow import LIMIT
-from dpsql.trees.splits import Held, two_way
+from dpsql.trees.grow.random_trees import LIMIT
+from dpsql.trees.grow.splits import Held, two_way
 from dpsql.trees.voting import VotingForest
 
 #: The rows a leaf of true medians should have: the paper splits nodes of more than 10, whose halves hold 5. Deeper

@@ -17,7 +17,8 @@ privacy, with the noise of a changed label (it moves two counts of each tree: sc
 
 Proof: sizes and pseudo-labels read features, and which labels are NULL: both are public, and neighbours share them. A
 label that is none of the classes counts as the first of them, so that no label moves a row between the sides or out of
-the counts (`kernel/sides.py`); `leaf_counts` on shared trees with the sensitivity of a changed label costs epsilon.
+the counts (`kernel/unlabelled_rows.py`); `leaf_counts` on shared trees with the sensitivity of a changed label costs
+epsilon.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from typing import Any
 from dpsql.kernel.plan import Plan, Sequential, Sides, Step
 from dpsql.kernel.session import Session
 from dpsql.methods.base import Parameter, Whole, resolved
-from dpsql.methods.counted import fill_leaves, leaf_step
 from dpsql.methods.rdt import grown, height
+from dpsql.methods.shared.noisy_leaves import fill_leaves, leaf_step
+from dpsql.methods.shared.pseudo_labels import pseudo_step, taught
 from dpsql.methods.sspe import UNLABELLED, check_semi, labels_of
-from dpsql.methods.teaching import pseudo_step, taught
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
-from dpsql.trees.grow import LIMIT
+from dpsql.trees.grow.random_trees import LIMIT
 from dpsql.trees.voting import VotingForest
 
 

@@ -1,5 +1,5 @@
 -- dpsql inside the server, for roles that may call it and nothing else. Run by a superuser (dpsql init --plpython).
--- :backend is the file of dpsql/backend.py; :place says where Python finds dpsql, who the owner is, and in which folder
+-- :backend is the file of dpsql/api/plpython_caller.py; :place says where Python finds dpsql, who the owner is, and in which folder
 -- the way back to this server is kept; :owner and :analyst are the roles' names, quoted.
 -- Every function here runs under the CALLER's rights, and lends nobody's to anybody. What reads private rows and writes
 -- the ledger is another process with a connection of its own, so a ROLLBACK takes back no charge, and nothing that the
@@ -70,7 +70,7 @@ GRANT EXECUTE ON FUNCTION dpsql.evaluate(TEXT, TEXT, TEXT, TEXT) TO :analyst;
 GRANT EXECUTE ON FUNCTION dpsql.evaluate(TEXT, TEXT) TO :analyst;
 GRANT EXECUTE ON FUNCTION dpsql.advise(TEXT, TEXT, BIGINT, TEXT, TEXT) TO :analyst;
 
--- The owner role's password: drawn here, inside the server, kept in a file of the server's user (dpsql/loopback.py).
+-- The owner role's password: drawn here, inside the server, kept in a file of the server's user (dpsql/engines/postgres/loopback.py).
 DO LANGUAGE plpython3u $function$
 import runpy
 place = :place

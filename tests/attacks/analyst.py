@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from dpsql import census
-from dpsql.database import connect
+from dpsql.api import census
+from dpsql.api.database import connect
 from tests.servers import absent, fresh_database, has_plpython, secret_folder
 
 OWNER = "own er"

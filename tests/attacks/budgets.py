@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from dpsql.database import Database
+from dpsql.api.database import Database
 from dpsql.errors import BudgetError, UsageError
-from dpsql.predict import public_table
+from dpsql.models.score import public_table
 from dpsql.schema import Categorical, Numeric, Schema
 
 SCHEMA = Schema("y", ("no", "yes"), (Categorical("c", ("a", "b")), Numeric("x", 0, 64)))

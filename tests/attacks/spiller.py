@@ -6,8 +6,8 @@ import sys
 from typing import Any
 
 import dpsql
-from dpsql.engines import duckdb_opening
-from dpsql.engines.duckdb_cursor import DuckDBWorkspace
+from dpsql.engines.duckdb import opening
+from dpsql.engines.duckdb.cursor import DuckDBWorkspace
 
 #: Rows kept in a workspace, as a run keeps them.
 KEPT = "CREATE TEMP TABLE kept AS SELECT 'unit-' || person AS unit, hash(person) AS ticket FROM main.people"
@@ -22,7 +22,7 @@ def wait(here: DuckDBWorkspace, *_: Any) -> Any:
 
 
 if __name__ == "__main__":
-    duckdb_opening._NOT_YET_CLOSED.update({"memory_limit": "100MB", "threads": "1"})
+    opening._NOT_YET_CLOSED.update({"memory_limit": "100MB", "threads": "1"})
     DuckDBWorkspace.aggregate = DuckDBWorkspace.keep = wait  # type: ignore[method-assign]
     with dpsql.connect(sys.argv[1], ledger=sys.argv[2] if len(sys.argv) > 2 else None) as db:
         db.train("people", method="rdt", epsilon=1, trees=2, depth=1)

@@ -9,11 +9,11 @@ import duckdb
 import pytest
 
 import dpsql
-from dpsql.database import connect
-from dpsql.engines.duckdb import adopt
-from dpsql.engines.tablefiles import LEDGER
+from dpsql.api.database import connect
+from dpsql.engines.duckdb.engine import adopt
+from dpsql.engines.files.table_files import LEDGER
 from dpsql.errors import BudgetError, DatabaseError, NotRegistered, TableChanged
-from dpsql.predict import public_table
+from dpsql.models.score import public_table
 from dpsql.schema import Unit
 from tests.attacks.budgets import SCHEMA, TINY, assert_no_free_look
 from tests.engines.folder import csv

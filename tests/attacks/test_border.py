@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsql.database import Database
+from dpsql.api.database import Database
 from dpsql.engines.base import Engine
 from dpsql.errors import DpsqlError, ParameterError, QueryFailed, RunFailed
 from dpsql.kernel.candidates import Candidates
@@ -21,12 +21,12 @@ from dpsql.kernel.session import AllowanceExceeded, Session
 from dpsql.ledger import Charge
 from dpsql.methods.rdt import Rdt
 from dpsql.schema import Numeric, Schema, Unit
-from dpsql.strategies.strategy import Partition, Strategy
+from dpsql.trees.estimate.mixtures import Mixtures
 from dpsql.trees.forest import Forest, Level
 from dpsql.trees.grid import Axis, axes
-from dpsql.trees.mixtures import Mixtures
-from dpsql.trees.scoregrid import ScoreGrid
-from dpsql.trees.splits import two_way
+from dpsql.trees.grow.splits import two_way
+from dpsql.trees.score_grid import ScoreGrid
+from dpsql.trees.strategies.strategy import Partition, Strategy
 from dpsql.trees.voting import VotingForest
 from tests.conformance.tables import put, source_in
 from tests.kernel.helpers import EPSILON, Held, Watched, held, leaf_step, session

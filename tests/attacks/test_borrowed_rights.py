@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dpsql import census
-from dpsql.database import connect
+from dpsql.api import census
+from dpsql.api.database import connect
 from dpsql.errors import DatabaseError, DpsqlError, SchemaError, TableChanged
 from tests.attacks.analyst import OWNER, Server, prepared
 from tests.servers import fresh_database

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpsql.kernel.dataset import find
-from dpsql.sizes import best_size
+from dpsql.runs.buy_size import best_size
 from tests.tables import memory, some_rows
 
 

@@ -12,8 +12,8 @@ import duckdb
 import pytest
 
 import dpsql
+from dpsql.api.database import Database, connect
 from dpsql.cli.main import run as run_cli
-from dpsql.database import Database, connect
 from dpsql.engines.base import Engine
 from dpsql.errors import UsageError
 from tests.conformance.conftest import OPEN

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.database import connect
+from dpsql.api.database import connect
 from dpsql.errors import DatabaseError
 from tests.attacks.analyst import OWNER, Server, prepared
 from tests.servers import as_server_user, data_folder, free_port, fresh_database, programs, secret_folder
@@ -185,7 +185,7 @@ def test_a_copied_server_reaches_neither_the_original_nor_itself(server: Server)
 
 def test_the_way_back_is_proved(server: Server) -> None:
     """A server that does not show the caller's own lock is not worked on, whatever it lets one do."""
-    from dpsql.engines.postgres_back import connect_back
+    from dpsql.engines.postgres.way_back import connect_back
 
     known = psycopg.conninfo.conninfo_to_dict(server.url)
     request = {

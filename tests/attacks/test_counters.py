@@ -7,9 +7,9 @@ from decimal import Decimal
 
 import pytest
 
-from dpsql import census
-from dpsql.database import connect
-from dpsql.engines.postgres_functions import unknown_functions
+from dpsql.api import census
+from dpsql.api.database import connect
+from dpsql.engines.postgres.closed_functions import unknown_functions
 from tests.attacks.analyst import OWNER, Server, prepared, put, wait_for
 
 psycopg = pytest.importorskip("psycopg")

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpsql
-from dpsql.engines import csvrows
-from dpsql.engines.csvheader import Header
-from dpsql.engines.csvrows import LONGEST_ROW, check_rows
-from dpsql.engines.files import read_rows
+from dpsql.engines.files import csv_rows
+from dpsql.engines.files.csv_header import Header
+from dpsql.engines.files.csv_rows import LONGEST_ROW, check_rows
+from dpsql.engines.files.read_rows import read_rows
 from dpsql.errors import DatabaseError, TableChanged
 from tests.engines.folder import counted, opened
 from tests.engines.folder import csv as write
@@ -121,7 +121,7 @@ def test_a_file_whose_rows_cannot_be_told_apart_is_refused_before_the_charge(tmp
 @pytest.mark.parametrize("bad", BAD)
 def test_faults_are_seen_wherever_they_lie(tmp_path: Path, bad: str, piece: int, monkeypatch: Any) -> None:
     """The pieces in which a file is scanned have no say."""
-    monkeypatch.setattr(csvrows, "_PIECE", piece if len(BAD[bad]) < 1000 else 1 << 16)
+    monkeypatch.setattr(csv_rows, "_PIECE", piece if len(BAD[bad]) < 1000 else 1 << 16)
     with pytest.raises(DatabaseError, match="cannot be told apart"):
         check_rows(write(tmp_path / "t.csv", as_bytes(BAD[bad])), Header(("a", "b"), ","))
 
@@ -147,7 +147,7 @@ def test_what_a_writer_writes_is_taken_and_read_as_written(
     folder = tmp_path_factory.mktemp("csv")
     path = write(folder / "t.csv", text.getvalue())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csvrows, "_PIECE", piece)
+        patch.setattr(csv_rows, "_PIECE", piece)
         check_rows(path, Header(("a", "b"), ","))
     engine = opened(folder)
     assert engine.table("t") is not None

@@ -10,10 +10,10 @@ import pytest
 from sqlglot import exp
 
 import dpsql
+from dpsql.api.database import Database
 from dpsql.compile.vocabulary import case, whole
-from dpsql.database import Database
 from dpsql.engines.base import Engine
-from dpsql.engines.postgres_vocabulary import PostgresVocabulary
+from dpsql.engines.postgres.vocabulary import PostgresVocabulary
 from dpsql.errors import BudgetExceeded, DatabaseError, DpsqlError, SchemaError, TableChanged
 from dpsql.schema import Schema
 from tests.conformance.conftest import OPEN

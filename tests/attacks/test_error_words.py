@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from dpsql.engines.duckdb_cursor import COUNTING, guarded
+from dpsql.engines.duckdb.cursor import COUNTING, guarded
 from dpsql.errors import DpsqlError, QueryFailed
 from dpsql.kernel.dataset import find
 from dpsql.kernel.plan import Plan, Step
@@ -75,7 +75,7 @@ SERVERS = ["53400", "53100", "53200", "54000", "57014", "40001", "42501", "25006
 
 def test_a_count_that_fails_on_a_server_says_one_thing() -> None:
     """Whatever PostgreSQL's own word for it is: a limit on temporary files is no lost connection."""
-    postgres = pytest.importorskip("dpsql.engines.postgres_cursor")
+    postgres = pytest.importorskip("dpsql.engines.postgres.cursor")
     psycopg = pytest.importorskip("psycopg")
     told = set()
     for state in SERVERS:
@@ -91,7 +91,7 @@ def test_a_count_that_fails_on_a_server_says_one_thing() -> None:
 
 def test_a_count_that_fails_on_spark_says_one_thing() -> None:
     """Whether a statement or a worker failed."""
-    spark = pytest.importorskip("dpsql.engines.spark_cursor")
+    spark = pytest.importorskip("dpsql.engines.spark.cursor")
     errors = pytest.importorskip("pyspark.errors")
     told = set()
     for kind in (errors.AnalysisException, errors.PySparkException, OSError):

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from dpsql.database import Database
+from dpsql.api.database import Database
 from dpsql.errors import DpsqlError, SchemaError, TableChanged, UnknownName
 from tests.attacks.test_equality import ROLES, schema
 from tests.conformance.conftest import OPEN
@@ -176,7 +176,7 @@ def _as_reader(db: Database) -> Database:
         "GRANT SELECT ON public.people TO reader",
         "GRANT CREATE ON DATABASE " + psycopg.conninfo.conninfo_to_dict(conninfo)["dbname"] + " TO reader",
     )
-    from dpsql.engines.opening import open_engine
+    from dpsql.engines.open_engine import open_engine
 
     return Database(open_engine(_url(conninfo)), who="reader")
 

@@ -22,13 +22,13 @@ import sqlglot
 from sqlglot import exp
 
 import dpsql
-from dpsql.exportsql import statements
-from dpsql.model import Model
-from dpsql.predict import public_table, scoring_query
+from dpsql.models.export_sql import statements
+from dpsql.models.model import Model
+from dpsql.models.score import public_table, scoring_query
 from dpsql.schema import Categorical, Numeric, Schema, Target
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
-from dpsql.trees.grow import random_forest
+from dpsql.trees.grow.random_trees import random_forest
 from dpsql.trees.voting import VotingForest
 from tests.rows import any_forest
 from tests.tables import model_of, voting

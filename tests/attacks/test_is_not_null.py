@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dpsql.database import Database, connect
+from dpsql.api.database import Database, connect
 from tests import servers
 from tests.tables import SCHEMA, SMALL, run
 

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from dpsql import methods
-from dpsql.compile.source import Part
-from dpsql.database import Database, connect
+from dpsql.api.database import Database, connect
+from dpsql.compile.rows import Part
 from dpsql.engines.base import Engine
 from dpsql.errors import NotPrivate
 from dpsql.kernel.dataset import find, source
 from dpsql.kernel.plan import FEATURES, LABELLED, UNLABELLED, Plan, Sequential, Sides, Step
 from dpsql.kernel.session import Session
-from dpsql.kernel.sides import sources
-from dpsql.methods.counted import leaf_step
+from dpsql.kernel.unlabelled_rows import sources
+from dpsql.methods.shared.noisy_leaves import leaf_step
 from dpsql.methods.sspe import public_forest, public_splits_step
 from dpsql.schema import Categorical, Numeric, Schema, Unit
 from dpsql.trees.forest import Forest

@@ -9,9 +9,9 @@ import pytest
 from sqlglot import exp
 
 import dpsql
-from dpsql.database import Database
-from dpsql.engines import postgres_vocabulary
-from dpsql.engines.postgres_vocabulary import PostgresVocabulary
+from dpsql.api.database import Database
+from dpsql.engines.postgres import vocabulary
+from dpsql.engines.postgres.vocabulary import PostgresVocabulary
 from dpsql.errors import SchemaError
 from dpsql.kernel.dataset import find, source
 from tests.attacks.test_equality import schema
@@ -22,10 +22,10 @@ from tests.servers import postgres
 ASKED: dict[str, Any] = {"method": "rdt", "epsilon": 1, "trees": 2, "depth": 1}
 
 
-@pytest.mark.parametrize("short", [0, postgres_vocabulary._SHORT_CELLS])
+@pytest.mark.parametrize("short", [0, vocabulary._SHORT_CELLS])
 def test_rows_are_told_apart_by_every_cell_and_its_place(monkeypatch: pytest.MonkeyPatch, short: int) -> None:
     """NULL is no text, the same value in another column is another row, equal rows have one hash: long cells or not."""
-    monkeypatch.setattr(postgres_vocabulary, "_SHORT_CELLS", short)
+    monkeypatch.setattr(vocabulary, "_SHORT_CELLS", short)
     cells = [exp.column("a"), exp.column("b"), exp.column("n")]
     hashed = PostgresVocabulary().keyed_hash(cells, [7, 8]).sql("postgres")
     given = "('x', 'y', 1), ('y', 'x', 1), ('x', NULL, 1), (NULL, 'x', 1), (NULL, '', 1), ('', NULL, 1), ('x', 'y', 2)"

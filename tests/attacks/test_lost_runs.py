@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from dpsql.api.database import Database, connect
 from dpsql.cli.main import run as run_command
-from dpsql.database import Database, connect
 from dpsql.engines.base import Engine
-from dpsql.engines.duckdb import open_file
+from dpsql.engines.duckdb.engine import open_file
 from dpsql.errors import ChargeTooSmall, DpsqlError, NotRegistered, ParameterError, QueryFailed, RunsUnfinished
 from dpsql.kernel.dataset import find
 from dpsql.kernel.run import charge_for, run
@@ -30,7 +30,7 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     if request.param == "duckdb":
         opened: Engine = open_file(":memory:")
     else:
-        from dpsql.engines.postgres import open_server
+        from dpsql.engines.postgres.engine import open_server
 
         opened = open_server(servers.fresh_database())
     yield opened

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from dpsql import census
-from dpsql.database import connect
+from dpsql.api import census
+from dpsql.api.database import connect
 from dpsql.errors import UsageError
 from tests.attacks.analyst import OWNER, Server, prepared, put
 from tests.servers import fresh_database

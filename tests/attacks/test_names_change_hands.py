@@ -10,10 +10,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpsql.database import Database, connect
+from dpsql.api.database import Database, connect
 from dpsql.errors import BudgetError, TableChanged, UsageError
-from dpsql.model import Model
-from dpsql.train import train
+from dpsql.models.model import Model
+from dpsql.runs.train import train
 from tests.attacks.budgets import SCHEMA
 from tests.attacks.test_one_budget import db, file, home, make
 from tests.tables import run

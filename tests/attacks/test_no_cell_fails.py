@@ -15,7 +15,7 @@ import pytest
 from pyarrow import parquet
 
 import dpsql
-from dpsql.database import Database
+from dpsql.api.database import Database
 from dpsql.errors import SchemaError
 from dpsql.schema import Schema
 from dpsql.trees.voting import LARGEST_WEIGHT, VotingForest

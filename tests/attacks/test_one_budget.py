@@ -11,9 +11,9 @@ from threading import Barrier
 import duckdb
 import pytest
 
-from dpsql.database import Database, connect
+from dpsql.api.database import Database, connect
 from dpsql.errors import BudgetError, DpsqlError, NotRegistered, TableChanged, UsageError
-from dpsql.predict import public_table
+from dpsql.models.score import public_table
 from dpsql.schema import Unit
 from tests.attacks.budgets import SCHEMA, TINY, assert_no_free_look, assert_one_budget
 from tests.servers import fresh_database

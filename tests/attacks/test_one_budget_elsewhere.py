@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from dpsql.database import Database, connect
+from dpsql.api.database import Database, connect
 from dpsql.errors import DpsqlError, TableChanged, UsageError
-from dpsql.predict import public_table
+from dpsql.models.score import public_table
 from tests.attacks.budgets import SCHEMA, TINY, assert_no_free_look
 from tests.servers import chdb, spark
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from dpsql import jsontext
+from dpsql.api.database import Database
 from dpsql.cli.main import run
-from dpsql.database import Database
 from dpsql.errors import DpsqlError, LedgerBroken
-from dpsql.model import Model
-from dpsql.party import read_structure
-from dpsql.predict_private import Structure
+from dpsql.models.model import Model
+from dpsql.runs.label_rows import Structure
+from dpsql.runs.parties import read_structure
 from tests.tables import SCHEMA, SMALL, memory, model_of, on_disk, small_forest, some_rows, voting
 from tests.tables import run as run_statement
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from dpsql.api.database import connect
 from dpsql.cli.main import run
-from dpsql.database import connect
-from dpsql.engines.files import read_rows
+from dpsql.engines.files.read_rows import read_rows
 from dpsql.errors import BudgetError, DpsqlError
-from dpsql.predict import public_table
+from dpsql.models.score import public_table
 from tests.attacks.budgets import SCHEMA, TINY, assert_no_free_look, assert_one_budget
 from tests.engines.folder import csv, parquet
 

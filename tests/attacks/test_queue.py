@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from dpsql.engines.base import Conflict, Engine, Transaction
-from dpsql.engines.duckdb import open_file
+from dpsql.engines.duckdb.engine import open_file
 from dpsql.errors import DatabaseLocked, LedgerBroken
-from dpsql.ledger import Charge, Ledger, block
+from dpsql.ledger import Charge, Ledger
+from dpsql.ledger import transaction as ledger_transaction
 from tests import servers
 
 NANO = 10**9
@@ -23,7 +24,7 @@ def opened(name: str, wait: float = 2.0) -> Engine:
     """Open an empty database that keeps a ledger."""
     if name == "duckdb":
         return open_file(":memory:")
-    from dpsql.engines.postgres import open_server
+    from dpsql.engines.postgres.engine import open_server
 
     return open_server(servers.fresh_database(), wait=wait)
 
@@ -57,9 +58,9 @@ def lengthen(ledger: Ledger, count: int) -> None:
 def test_two_writers_meet(ledger: Ledger, engine: Engine) -> None:
     """While one writer has its turn, a second one cannot have it: it conflicts or waits, and never goes on."""
     with engine.transaction() as first:
-        block.queue(first)
+        ledger_transaction.queue(first)
         with pytest.raises((Conflict, DatabaseLocked)), engine.transaction() as second:
-            block.queue(second)
+            ledger_transaction.queue(second)
 
 
 def test_a_writer_that_began_before_another_ended_does_not_write_on_an_old_state() -> None:
@@ -71,8 +72,8 @@ def test_a_writer_that_began_before_another_ended_does_not_write_on_an_old_state
         with engine.transaction() as late:
             late.rows("SELECT count(*) FROM dpsql.entry")
             with engine.transaction() as early:
-                block.queue(early)
-            block.queue(late)
+                ledger_transaction.queue(early)
+            ledger_transaction.queue(late)
 
     with pytest.raises(Conflict):
         write_late()
@@ -86,7 +87,7 @@ def test_a_writer_waits_as_long_as_anothers_block_takes(ledger: Ledger, engine: 
 
     def hold() -> None:
         with other.transaction() as into:
-            into.append(block.Event(0, "limit", 0, dataset="adult", table_name="adult", who="ann"))
+            into.append(ledger_transaction.Event(0, "limit", 0, dataset="adult", table_name="adult", who="ann"))
             entered.set()
             go_on.wait(60)
 
@@ -106,7 +107,7 @@ def test_nothing_that_moves_is_waited_for_without_end(ledger: Ledger, engine: En
     """Where a session holds the ledger and never ends, a writer says so after its patience, and charges nothing."""
     ledger.patience = 0.2
     with engine.transaction() as stuck:
-        block.queue(stuck)
+        ledger_transaction.queue(stuck)
         with pytest.raises(DatabaseLocked, match="nothing has moved"):
             ledger.reserve(charge("never"))
     assert ledger.find_request("never") is None
@@ -135,11 +136,11 @@ def test_a_block_on_a_known_chain_reads_what_is_new_alone(ledger: Ledger, engine
     other.reserve(charge("another's"))
     with engine.snapshot() as transaction:
         watched = Counting(transaction)
-        state = block.check_since(watched, known)
+        state = ledger_transaction.check_since(watched, known)
         assert state is not None
         assert state.head.sequence == known.head.sequence + 1
         assert watched.most == 1
-        assert state.books == block.check_all(transaction).books
+        assert state.books == ledger_transaction.check_all(transaction).books
 
 
 class Counting:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.engines.duckdb import open_file
+from dpsql.engines.duckdb.engine import open_file
 from dpsql.errors import DiskFull
 from dpsql.ledger import Charge, Ledger, anchor_path
 from tests.tables import SCHEMA, model_of, small_forest, voting

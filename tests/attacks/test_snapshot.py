@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlglot import exp
 
-from dpsql.compile.source import Part
+from dpsql.compile.rows import Part
 from dpsql.engines.base import Engine
 from dpsql.errors import DatabaseLocked, TableChanged
 from dpsql.kernel import dataset as datasets

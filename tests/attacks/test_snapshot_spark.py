@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from dpsql.compile.source import Part
-from dpsql.engines.opening import open_engine
+from dpsql.compile.rows import Part
+from dpsql.engines.open_engine import open_engine
 from dpsql.errors import SchemaError, TableChanged
 from dpsql.kernel import dataset as datasets
 from dpsql.kernel.plan import LABELLED, UNLABELLED

@@ -14,9 +14,9 @@ import pytest
 import sqlglot
 
 import dpsql
-from dpsql.engines.duckdb import adopt, open_file
-from dpsql.engines.files import read_rows
-from dpsql.engines.opening import open_engine
+from dpsql.engines.duckdb.engine import adopt, open_file
+from dpsql.engines.files.read_rows import read_rows
+from dpsql.engines.open_engine import open_engine
 from tests.servers import chdb, spark
 from tests.tables import UNITS
 

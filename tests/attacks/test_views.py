@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from dpsql.compile.view import row_to_row, why_not
-from dpsql.database import Database
+from dpsql.api.database import Database
+from dpsql.compile.views.row_to_row import row_to_row, why_not
 from dpsql.engines.base import Engine
 from dpsql.errors import SchemaError
 from dpsql.schema import Numeric, Schema

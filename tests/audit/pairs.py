@@ -8,11 +8,11 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
+from dpsql.api.database import Database
 from dpsql.audit.claims import Outcome, model_outcome
 from dpsql.audit.neighbours import ERAS, LABEL, PERSON, Row, Table
 from dpsql.audit.replay import Replay
 from dpsql.audit.ways import Case, random_case
-from dpsql.database import Database
 from dpsql.schema import Categorical, Numeric, Schema, Unit
 
 #: Three rows of each person are used.

@@ -8,9 +8,9 @@ from dataclasses import replace
 import psycopg
 import pytest
 
+from dpsql.api.database import Database, connect
 from dpsql.audit.neighbours import Table
 from dpsql.audit.ways import Case
-from dpsql.database import Database, connect
 from tests.audit.pairs import case_with_a_loss
 from tests.conformance.conftest import OPEN
 from tests.conformance.tables import put

@@ -10,22 +10,23 @@ from typing import Any
 import pytest
 from sqlglot import exp
 
-from dpsql import shelf, train
 from dpsql.audit.claims import BUDGET
-from dpsql.audit.databasetext import COLUMNS
+from dpsql.audit.database_text import COLUMNS
 from dpsql.audit.neighbours import Table
 from dpsql.audit.replay import DIGEST, FAILURE, NOISE, PUBLIC, SHAPE, STORED, Replay
 from dpsql.audit.ways import DELTA
-from dpsql.compile import source
-from dpsql.compile.source import WHOLE
+from dpsql.compile import rows as private_rows
+from dpsql.compile.rows import WHOLE
 from dpsql.engines.base import Transaction
 from dpsql.errors import QueryFailed
-from dpsql.kernel import exact, noise, plan, run, sides
+from dpsql.kernel import exact, noise, plan, run, unlabelled_rows
 from dpsql.kernel.exact import Rows
 from dpsql.kernel.session import Session
 from dpsql.kernel.utility import width
 from dpsql.mechanisms.concentrated import largest_rho
 from dpsql.methods.rdt import Rdt
+from dpsql.models import store
+from dpsql.runs import train
 from dpsql.schema import Unit
 from dpsql.trees.voting import VotingForest
 from tests.audit.pairs import (
@@ -118,7 +119,7 @@ def test_choices_that_are_three_tenths_too_sharp_are_seen(method: str, place: fl
 
 def test_unbounded_units_are_seen(monkeypatch: Patch) -> None:
     """Where no more than three rows of a unit should count and all nine do, the loss is three times the promise."""
-    monkeypatch.setattr(source, "_at_most", lambda query, *_: query)
+    monkeypatch.setattr(private_rows, "_at_most", lambda query, *_: query)
     found = trained(method="rdt", depth=1)
     assert found.loss == 3 * found.promise
     assert not found.holds
@@ -127,11 +128,11 @@ def test_unbounded_units_are_seen(monkeypatch: Patch) -> None:
 def test_tickets_by_order_are_seen(monkeypatch: Patch) -> None:
     """Trees dealt out by a row's place in an order, not by a hash of its own: one row moves many others."""
 
-    def by_place(where: source.Source, *_: Any) -> exp.Expr:
+    def by_place(where: private_rows.Source, *_: Any) -> exp.Expr:
         ordered = exp.Order(expressions=[exp.Ordered(this=where.column("x"))])
         return exp.Window(this=exp.RowNumber(), order=ordered)
 
-    monkeypatch.setattr(source, "_ticket", by_place)
+    monkeypatch.setattr(private_rows, "_ticket", by_place)
     found = trained(((77, 0.0, "a", "yes"),), ROWS, method="spe", trees=3, depth=1)
     assert found.ratio > 5
     assert not found.holds
@@ -168,7 +169,7 @@ def test_tickets_by_the_order_of_the_table_are_seen(monkeypatch: Patch) -> None:
     pair, asked = (full, replace(full, gone=frozenset({3}))), {"method": "spe", "trees": 3, "depth": 2}
     assert between(*pair, **asked).holds
     number = exp.cast(exp.Window(this=exp.RowNumber()), exp.DataType.Type.BIGINT)
-    monkeypatch.setattr(source, "_ticket", lambda *_: number.copy())
+    monkeypatch.setattr(private_rows, "_ticket", lambda *_: number.copy())
     found = between(*pair, **asked)
     assert found.ratio > 5
     assert not found.holds
@@ -209,7 +210,7 @@ def test_units_that_pay_by_batch_are_seen(monkeypatch: Patch) -> None:
 def test_two_tables_of_the_same_people_taken_as_apart_are_seen(monkeypatch: Patch) -> None:
     """Each table is charged for its side; the certificate, which says the larger one, is too small for both."""
     assert on_both_sides().holds
-    for module in (sides, train):
+    for module in (unlabelled_rows, train):
         monkeypatch.setattr(module, "apart", lambda *_: True)
     found = on_both_sides()
     assert found.loss > 1.5
@@ -273,14 +274,14 @@ def test_the_random_pairs_show_it(fault: Callable[[Patch], None], ways: tuple[st
 )
 def test_an_exact_number_beside_a_model_is_seen(where: str, statement: str, monkeypatch: Patch) -> None:
     """The true number of rows, stored with the model in a table, a view or the default of a column, is told."""
-    real = shelf.save
+    real = store.save
 
     def save(transaction: Transaction, *given: Any, **named: Any) -> Any:
         rows = transaction.rows("SELECT count(*) AS rows FROM people")[0]["rows"]
         transaction.run(statement.format(rows))
         return real(transaction, *given, **named)
 
-    monkeypatch.setattr(shelf, "save", save)
+    monkeypatch.setattr(store, "save", save)
     found = trained(method="rdt", depth=1)
     assert found.differences == ((STORED, f"{where} is not the same"),)
     assert found.loss == found.promise

@@ -12,7 +12,7 @@ import pytest
 from dpsql.audit.record import LAPLACE, Diverged, Recorder
 from dpsql.audit.seam import listening
 from dpsql.errors import RunFailed
-from dpsql.kernel import batches, exact, noise, session
+from dpsql.kernel import exact, noise, session, statement_size
 from dpsql.kernel.plan import FREE, OPERATIONS, Step
 from dpsql.kernel.session import Session
 from dpsql.schema import Unit
@@ -44,11 +44,11 @@ def test_listeners_are_gone_after_a_run() -> None:
 
 def test_a_limit_on_groups_is_gone_after_a_run() -> None:
     """Within the block forests are counted in statements of a few groups; after it the limit is the kernel's own."""
-    before = batches.GROUPS_PER_STATEMENT
-    assert batches.batches(FOREST, 3) == [(0, FOREST.trees)]
+    before = statement_size.GROUPS_PER_STATEMENT
+    assert statement_size.batches(FOREST, 3) == [(0, FOREST.trees)]
     with listening(Recorder(), groups=1):
-        assert len(batches.batches(FOREST, 3)) == FOREST.trees > 1
-    assert before == batches.GROUPS_PER_STATEMENT == exact.GROUPS_PER_STATEMENT
+        assert len(statement_size.batches(FOREST, 3)) == FOREST.trees > 1
+    assert before == statement_size.GROUPS_PER_STATEMENT == exact.GROUPS_PER_STATEMENT
 
 
 def test_a_run_of_another_thread_is_left_alone() -> None:

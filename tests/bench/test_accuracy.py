@@ -16,7 +16,8 @@ import duckdb
 import pytest
 from click.testing import CliRunner, Result
 
-from dpsql import census, methods
+from dpsql import methods
+from dpsql.api import census
 from dpsql.bench import accuracy, figures
 from dpsql.bench.__main__ import main
 from dpsql.bench.accuracy import Question

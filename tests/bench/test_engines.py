@@ -6,7 +6,7 @@ import pytest
 
 from dpsql.bench import engines
 from dpsql.bench.engine_commands import engines_table
-from dpsql.engines.opening import open_engine
+from dpsql.engines.open_engine import open_engine
 from dpsql.errors import ParameterError
 from tests.servers import fresh_database, spark
 

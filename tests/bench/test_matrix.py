@@ -19,8 +19,8 @@ from dpsql.bench.__main__ import main
 from dpsql.bench.matrix import EPSILONS, LINES, QUERIES, SETTINGS, TREES, Panel
 from dpsql.bench.matrix_commands import draw
 from dpsql.bench.splits import Table, run_split
-from dpsql.strategies.choose import KINDS, best_strategy
-from dpsql.strategies.workload import Sums
+from dpsql.trees.strategies.optimize import KINDS, best_strategy
+from dpsql.trees.strategies.workload import Sums
 
 PLOTS = pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="matplotlib is not installed")
 

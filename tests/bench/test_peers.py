@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from dpsql import census
+from dpsql.api import census
 from dpsql.bench import peer_runner, peers
 from dpsql.bench.__main__ import main
 from dpsql.bench.peers import Environment, Worker, encoded, run_peer

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dpsql import census
+from dpsql.api import census
 from dpsql.bench.splits import SETS, Table, halves, run_split, synthetic, tables
 from dpsql.errors import UsageError
 from dpsql.methods import rdt

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from dpsql.api.database import Database, connect
 from dpsql.cli.main import run
-from dpsql.database import Database, connect
 from dpsql.ledger import anchor_path
 from tests import tables
 

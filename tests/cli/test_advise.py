@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dpsql import schemafile
-from dpsql.database import Database
+from dpsql.api.database import Database
+from dpsql.schema import schema_file
 from tests import tables
 
 from .conftest import MARKERS, Cli, kept
@@ -19,7 +19,7 @@ ADVISE = ("advise", "--table", "people")
 def schema(tmp_path: Path) -> str:
     """Write a schema file of a table that is nowhere."""
     file = tmp_path / "plan.yml"
-    file.write_text(schemafile.dump(tables.SCHEMA), encoding="utf-8")
+    file.write_text(schema_file.dump(tables.SCHEMA), encoding="utf-8")
     return str(file)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tests.engines
-from dpsql.database import connect
+from dpsql.api.database import connect
 from tests import tables
 
 from .conftest import Cli, kept

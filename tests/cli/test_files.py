@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql import schemafile
+from dpsql.schema import schema_file
 from tests import tables
 from tests.engines.folder import csv, parquet
 
@@ -22,7 +22,7 @@ def files(tmp_path: Path, path: Path) -> Path:
     folder = tmp_path / "files"
     parquet(folder / "people.parquet", PEOPLE)
     csv(folder / "fresh.csv", "id,x,c,y\n1,3,a,yes\n2,,,no\n")
-    (tmp_path / "people.yml").write_text(schemafile.dump(tables.SCHEMA), encoding="utf-8")
+    (tmp_path / "people.yml").write_text(schema_file.dump(tables.SCHEMA), encoding="utf-8")
     return folder
 
 

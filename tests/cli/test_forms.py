@@ -12,8 +12,8 @@ from pathlib import Path
 import click
 import pytest
 
+from dpsql.api.database import Database
 from dpsql.cli.main import app, run
-from dpsql.database import Database
 from dpsql.errors import DatabaseError
 
 from .conftest import Cli

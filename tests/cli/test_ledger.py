@@ -8,7 +8,7 @@ from pathlib import Path
 
 import duckdb
 
-from dpsql.database import connect
+from dpsql.api.database import connect
 from dpsql.ledger import anchor_path
 
 from .conftest import Cli

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.database import connect
+from dpsql.api.database import connect
 from tests import tables
 
 from .conftest import MARKERS, Cli, Ran

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dpsql import schemafile
-from dpsql.database import Database, connect
+from dpsql.api.database import Database, connect
+from dpsql.schema import schema_file
 from tests import tables
 
 from .conftest import Cli, kept
@@ -40,7 +40,7 @@ def test_the_next_step_names_the_ledger_too(cli: Cli) -> None:
     """A ledger that is elsewhere has to be named again; what the shell would take apart is quoted."""
     Path("rows of ann").mkdir()
     Path("rows of ann/people.csv").write_text("x,c,y\n1,a,no\n2,b,yes\n")
-    Path("people.yml").write_text(schemafile.dump(tables.SCHEMA))
+    Path("people.yml").write_text(schema_file.dump(tables.SCHEMA))
     where = ("--ledger", "books.duckdb", "--table", "people")
     assert cli("register", *where, "--schema", "people.yml", "--cap", "2", db="rows of ann").code == 0
     ran = cli("train", *where, *ROSNAM, db="rows of ann")

@@ -11,7 +11,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from dpsql.database import Database, connect
+from dpsql.api.database import Database, connect
 from dpsql.errors import BudgetExceeded
 from dpsql.kernel.session import Session
 from dpsql.methods import METHODS

@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 import yaml
 
-from dpsql.compile.counts import WHOLE, Slice, Statement, leaf_counts, leaf_sums
-from dpsql.compile.levels import Tables
-from dpsql.compile.picks import right_rows
-from dpsql.compile.predicate import leaf_query
+from dpsql.compile.count.leaf_predicate import leaf_query
+from dpsql.compile.count.leaves import WHOLE, Slice, Statement, leaf_counts, leaf_sums
+from dpsql.compile.count.levels import Tables
+from dpsql.compile.count.mixture_counts import right_rows
 from dpsql.compile.vocabulary import Vocabulary
-from dpsql.engines.duckdb import DuckDBVocabulary
+from dpsql.engines.duckdb.engine import DuckDBVocabulary
 from dpsql.schema import CELLS, Feature, Numeric, Schema
+from dpsql.trees.estimate.mixtures import Mixtures
 from dpsql.trees.forest import PASS, Forest, Ints, Level, bits
 from dpsql.trees.grid import axes
-from dpsql.trees.mixtures import Mixtures
 from dpsql.trees.voting import VotingForest
 from tests.compile.running import KEYS
 from tests.rows import source_of

@@ -6,10 +6,11 @@ from collections import Counter
 
 from sqlglot import exp
 
-from dpsql.compile import counts, predicate
 from dpsql.compile.check import check
-from dpsql.compile.counts import WHOLE, Part, Slice, Statement
-from dpsql.compile.source import Source, Tickets, packed
+from dpsql.compile.count import leaf_predicate
+from dpsql.compile.count import leaves as counts
+from dpsql.compile.count.leaves import WHOLE, Part, Slice, Statement
+from dpsql.compile.rows import Source, Tickets, packed
 from dpsql.engines.base import Engine
 from dpsql.trees.forest import Forest
 
@@ -53,7 +54,7 @@ def one_by_one(engine: Engine, source: Source, forest: Forest) -> Counter[tuple[
     found: Counter[tuple[int, ...]] = Counter()
     with engine.transaction() as transaction:
         for leaf in range(forest.leaves):
-            query = predicate.leaf_query(source, forest, leaf, engine.vocabulary)
+            query = leaf_predicate.leaf_query(source, forest, leaf, engine.vocabulary)
             query.selects[0].replace(exp.cast(query.selects[0].copy(), "TEXT").as_("label_text"))
             for row in transaction.rows(query):
                 found[leaf, classes.index(row["label_text"])] += row["rows"]

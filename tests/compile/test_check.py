@@ -8,10 +8,11 @@ import sqlglot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsql.compile import counts, splits
 from dpsql.compile.check import NotAggregate, check, check_kept
-from dpsql.compile.counts import Part, Slice
-from dpsql.engines.duckdb import DuckDBVocabulary
+from dpsql.compile.count import histograms as splits
+from dpsql.compile.count import leaves as counts
+from dpsql.compile.count.leaves import Part, Slice
+from dpsql.engines.duckdb.engine import DuckDBVocabulary
 from dpsql.schema import Schema
 from dpsql.trees.grid import axes
 from tests.compile.running import KEYS

@@ -7,11 +7,11 @@ from random import Random
 
 from sqlglot import exp
 
-from dpsql.compile.counts import row_count
+from dpsql.compile.count.leaves import row_count
 from dpsql.engines.base import Engine
 from dpsql.schema import Categorical, Numeric, Schema, Unit
 from dpsql.trees.grid import axes
-from dpsql.trees.grow import random_forest
+from dpsql.trees.grow.random_trees import random_forest
 from tests.compile.running import KEYS, disjoint_counts, one_by_one, run, shared_counts
 from tests.hostile import HOSTILE
 from tests.rows import Table, any_forest, create, naive_counts, source_of

@@ -8,11 +8,11 @@ from itertools import pairwise
 import pytest
 import sqlglot
 
-from dpsql.compile.counts import Slice, Statement, leaf_counts
-from dpsql.engines.duckdb import DuckDBEngine, DuckDBVocabulary, open_file
+from dpsql.compile.count.leaves import Slice, Statement, leaf_counts
+from dpsql.engines.duckdb.engine import DuckDBEngine, DuckDBVocabulary, open_file
 from dpsql.schema import Categorical, Numeric, Schema
 from dpsql.trees.grid import axes
-from dpsql.trees.grow import random_forest
+from dpsql.trees.grow.random_trees import random_forest
 from tests.compile.running import KEYS
 from tests.rows import create, random_table, source_of
 

@@ -11,14 +11,14 @@ import sqlglot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsql.compile import counts
 from dpsql.compile.check import NotAggregate, check
-from dpsql.compile.counts import Slice
-from dpsql.compile.predicate import leaf_query
-from dpsql.compile.source import target_steps
+from dpsql.compile.count import leaves as counts
+from dpsql.compile.count.leaf_predicate import leaf_query
+from dpsql.compile.count.leaves import Slice
+from dpsql.compile.rows import target_steps
 from dpsql.compile.vocabulary import column
 from dpsql.engines.base import Engine
-from dpsql.engines.duckdb import DuckDBVocabulary, open_file
+from dpsql.engines.duckdb.engine import DuckDBVocabulary, open_file
 from dpsql.schema import Target
 from dpsql.trees.grid import axes
 from tests.compile.running import KEYS

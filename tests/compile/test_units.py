@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsql.compile.counts import Part, row_count
-from dpsql.compile.source import Tickets
+from dpsql.compile.count.leaves import Part, row_count
+from dpsql.compile.rows import Tickets
 from dpsql.engines.base import Engine
 from dpsql.schema import Categorical, Numeric, Schema, Unit
 from dpsql.trees.grid import axes
-from dpsql.trees.grow import random_forest
+from dpsql.trees.grow.random_trees import random_forest
 from tests.compile.running import KEYS, disjoint_counts, row_tickets, run, shared_counts
 from tests.rows import Table, any_forest, class_of, create, naive_counts, random_table, schemas, source_of
 

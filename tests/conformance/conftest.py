@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from dpsql.engines.base import Engine
-from dpsql.engines.duckdb import open_file
-from dpsql.engines.opening import open_engine
+from dpsql.engines.duckdb.engine import open_file
+from dpsql.engines.open_engine import open_engine
 from tests.servers import chdb, fresh_database, spark
 
 #: How to open an empty database of each engine.

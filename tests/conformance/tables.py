@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlglot
 
-from dpsql.compile.source import Source, table
+from dpsql.compile.rows import Source, table
 from dpsql.engines.base import Engine
 from dpsql.schema import Schema
 from tests.rows import Table

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from dpsql.compile.source import WHOLE
-from dpsql.compile.splits import Asks
+from dpsql.compile.count.histograms import Asks
+from dpsql.compile.rows import WHOLE
 from dpsql.engines.base import Engine
 from dpsql.kernel.exact import Rows
 from dpsql.schema import CELLS, Schema

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from sqlglot import exp
 
-from dpsql.compile.source import WHOLE, Source, table
+from dpsql.compile.rows import WHOLE, Source, table
 from dpsql.compile.vocabulary import column
 from dpsql.engines.base import Engine
 from dpsql.errors import SchemaError
@@ -22,7 +22,7 @@ from dpsql.kernel.dataset import resolve, source
 from dpsql.kernel.exact import Rows
 from dpsql.schema import Schema
 from dpsql.trees.grid import axes
-from dpsql.trees.grow import random_forest
+from dpsql.trees.grow.random_trees import random_forest
 from tests.conformance.extremes import EXTREMES, MADE
 from tests.conformance.tables import run_in
 from tests.tables import dataset_of

@@ -18,20 +18,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpsql.compile.source import WHOLE
-from dpsql.database import Database
+from dpsql.api.database import Database
+from dpsql.compile.rows import WHOLE
 from dpsql.engines.base import Engine
 from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.exact import Rows
 from dpsql.kernel.plan import Step
-from dpsql.methods.greedy import even_weights
+from dpsql.methods.shared.greedy import even_weights
 from dpsql.schema import Boolean, Categorical, Numeric, Schema, Target, Unit
+from dpsql.trees.estimate.mixtures import Mixtures
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
-from dpsql.trees.grow import random_forest
-from dpsql.trees.mixtures import Mixtures
-from dpsql.trees.scoregrid import ScoreGrid
-from dpsql.trees.splits import two_way
+from dpsql.trees.grow.random_trees import random_forest
+from dpsql.trees.grow.splits import two_way
+from dpsql.trees.score_grid import ScoreGrid
 from dpsql.trees.voting import VotingForest
 from tests.conformance.tables import put, source_in
 from tests.rows import Table, class_of, walk

@@ -8,7 +8,7 @@ from pathlib import Path
 from chdb.session import Session
 
 import dpsql
-from dpsql import census
+from dpsql.api import census
 from dpsql.errors import DatabaseError
 
 

@@ -9,8 +9,8 @@ import sys
 from typing import Any
 
 import dpsql
-from dpsql import census
-from dpsql.engines.spark_cursor import SparkWorkspace
+from dpsql.api import census
+from dpsql.engines.spark.cursor import SparkWorkspace
 from dpsql.errors import DpsqlError
 
 

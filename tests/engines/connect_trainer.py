@@ -13,7 +13,7 @@ import sqlglot
 from pyspark.sql import SparkSession
 
 import dpsql
-from dpsql import census
+from dpsql.api import census
 from dpsql.errors import DpsqlError
 
 

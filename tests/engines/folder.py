@@ -9,7 +9,7 @@ import duckdb
 import sqlglot
 
 from dpsql.engines.base import Engine
-from dpsql.engines.opening import open_engine
+from dpsql.engines.open_engine import open_engine
 
 TWO = "SELECT range AS n, 'x' || range AS s FROM range(2)"
 

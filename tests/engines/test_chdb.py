@@ -15,17 +15,17 @@ import sqlglot
 from sqlglot import exp
 
 import dpsql
-from dpsql import census
-from dpsql.compile import counts
-from dpsql.compile.counts import Slice
-from dpsql.compile.source import WHOLE, Source, Tickets, table
-from dpsql.database import Database
-from dpsql.engines.opening import open_engine
+from dpsql.api import census
+from dpsql.api.database import Database
+from dpsql.compile.count import leaves
+from dpsql.compile.count.leaves import Slice
+from dpsql.compile.rows import WHOLE, Source, Tickets, table
+from dpsql.engines.open_engine import open_engine
 from dpsql.errors import DatabaseError, ParameterError, QueryFailed, SchemaError, UsageError
 from dpsql.kernel.exact import Rows
 from dpsql.schema import Numeric, Schema, Unit
 from dpsql.trees.grid import axes
-from dpsql.trees.grow import random_forest
+from dpsql.trees.grow.random_trees import random_forest
 from tests.servers import chdb, fresh_database
 from tests.tables import SCHEMA
 
@@ -247,7 +247,7 @@ def dealt(engine: Any, name: str) -> dict[tuple[int, int], int]:
     info = engine.table(name)
     forest = random_forest(axes(SCHEMA), trees=5, depth=2, seed=3, branches=2)
     source = Source(SCHEMA, table(info.table, info.schema), {})
-    made = counts.leaf_counts(source, forest, engine.vocabulary, Tickets((1, 2, 3)), Slice(False, 0, 5))
+    made = leaves.leaf_counts(source, forest, engine.vocabulary, Tickets((1, 2, 3)), Slice(False, 0, 5))
     found = engine.aggregate(made.query, made.tables)
     return {(leaf, label): n for leaf, label, n in zip(found["leaf"], found["class"], found["rows"], strict=True)}
 
@@ -354,7 +354,7 @@ def test_a_failed_run_keeps_its_charge_and_leaves_nothing(session: Any, monkeypa
     fill(session, "people")
     before = left(session)
     with dpsql.connect(session, ledger=":memory:") as db:
-        runs.fail(db, monkeypatch, "dpsql.engines.chdb.ChdbWorkspace")
+        runs.fail(db, monkeypatch, "dpsql.engines.chdb.engine.ChdbWorkspace")
         assert left(session) == before
 
 

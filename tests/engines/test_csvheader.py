@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.engines.csvheader import Header, read_header
+from dpsql.engines.files.csv_header import Header, read_header
 from dpsql.errors import DatabaseError
 
 from .folder import csv

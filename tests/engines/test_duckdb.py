@@ -14,7 +14,7 @@ import pytest
 import sqlglot
 
 from dpsql.engines.base import Conflict
-from dpsql.engines.duckdb import DuckDBEngine, open_file
+from dpsql.engines.duckdb.engine import DuckDBEngine, open_file
 from dpsql.errors import DatabaseError, DatabaseLocked, DatabaseReadOnly, QueryFailed
 from tests.hostile import HOSTILE
 

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 import sqlglot
 
-from dpsql.engines.tablefiles import LEDGER
+from dpsql.engines.files.table_files import LEDGER
 from dpsql.errors import DatabaseError, DatabaseReadOnly, ParameterError, QueryFailed, TableChanged, UsageError
 from tests.hostile import HOSTILE
 

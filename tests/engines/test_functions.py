@@ -6,7 +6,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from dpsql.engines.duckdb import DuckDBEngine, adopt, open_file
+from dpsql.engines.duckdb.engine import DuckDBEngine, adopt, open_file
 from dpsql.errors import QueryFailed
 from tests.hostile import HOSTILE
 

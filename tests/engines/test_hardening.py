@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import sqlglot
 
-from dpsql.engines.duckdb import DuckDBEngine, adopt, open_file
+from dpsql.engines.duckdb.engine import DuckDBEngine, adopt, open_file
 from dpsql.errors import QueryFailed
 
 COUNT = sqlglot.parse_one("SELECT COUNT(*) AS n FROM main.people")

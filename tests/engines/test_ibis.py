@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 import dpsql
-from dpsql import census
+from dpsql.api import census
 from dpsql.errors import ParameterError
 from dpsql.schema import Numeric, Schema
 from tests.servers import fresh_database

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from dpsql import census
-from dpsql.database import Database, connect
-from dpsql.engines.opening import open_engine
+from dpsql.api import census
+from dpsql.api.database import Database, connect
+from dpsql.engines.open_engine import open_engine
 from dpsql.errors import DatabaseError, DatabaseLocked, DpsqlError, ParameterError, RunFailed, SchemaError, UsageError
 from tests.servers import fresh_database, postgres
 

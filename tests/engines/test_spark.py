@@ -17,16 +17,16 @@ from pyspark.logger import PySparkLogger
 from sqlglot import exp
 
 import dpsql
-from dpsql import census
-from dpsql.compile import counts
-from dpsql.compile.counts import Slice
-from dpsql.compile.levels import TOP, level_name
-from dpsql.compile.source import Source, Tickets, table
-from dpsql.engines.opening import open_engine
-from dpsql.engines.spark_vocabulary import SparkVocabulary
+from dpsql.api import census
+from dpsql.compile.count import leaves
+from dpsql.compile.count.leaves import Slice
+from dpsql.compile.count.levels import TOP, level_name
+from dpsql.compile.rows import Source, Tickets, table
+from dpsql.engines.open_engine import open_engine
+from dpsql.engines.spark.vocabulary import SparkVocabulary
 from dpsql.errors import DatabaseError, ParameterError, QueryFailed, SchemaError, UsageError
 from dpsql.trees.grid import axes
-from dpsql.trees.grow import random_forest
+from dpsql.trees.grow.random_trees import random_forest
 from tests.servers import fresh_database, spark
 from tests.tables import SCHEMA
 
@@ -123,7 +123,7 @@ def test_a_database_may_be_called_parquet(session: Any, engine: Any) -> None:
         info = engine.table("parquet.people")
         assert info.column("x").family == "real"
         source = Source(SCHEMA, table(info.table, info.schema), {})
-        made = counts.row_count(source, engine.vocabulary, Tickets((1, 2, 3)))
+        made = leaves.row_count(source, engine.vocabulary, Tickets((1, 2, 3)))
         assert engine.aggregate(made.query, made.tables)["rows"].tolist() == [1]
     finally:
         session.sql("DROP DATABASE parquet CASCADE")
@@ -152,7 +152,7 @@ def test_tables_and_views_of_the_catalog(session: Any, engine: Any) -> None:
         session.sql("USE default")
         assert {"shop.people", "shop.adults", "mine"} <= set(engine.tables())
         assert engine.table("shop.people").kind == "table"
-        with dpsql.database.Database(engine) as db:
+        with dpsql.api.database.Database(engine) as db:
             base = db.register("shop.adults", SCHEMA, cap=1).base
             assert (base.schema, base.table) == ("shop", "people")
             with pytest.raises(SchemaError, match="cannot be registered"):
@@ -254,7 +254,7 @@ def dealt(engine: Any, name: str) -> dict[tuple[int, int], int]:
     info = engine.table(name)
     forest = random_forest(axes(SCHEMA), trees=5, depth=2, seed=3, branches=2)
     source = Source(SCHEMA, table(info.table, info.schema), {})
-    made = counts.leaf_counts(source, forest, engine.vocabulary, Tickets((1, 2, 3)), Slice(False, 0, 5))
+    made = leaves.leaf_counts(source, forest, engine.vocabulary, Tickets((1, 2, 3)), Slice(False, 0, 5))
     found = engine.aggregate(made.query, made.tables)
     return {(leaf, label): n for leaf, label, n in zip(found["leaf"], found["class"], found["rows"], strict=True)}
 
@@ -299,7 +299,7 @@ def test_large_forests_are_counted_as_in_duckdb(session: Any, engine: Any, branc
     found = []
     for one, schema in ((engine, "(session)"), (other, "main")):
         source = Source(SCHEMA, table("people", schema), {})
-        made = counts.leaf_counts(source, forest, one.vocabulary, Tickets((1, 2, 3)), Slice(True, 0, 150))
+        made = leaves.leaf_counts(source, forest, one.vocabulary, Tickets((1, 2, 3)), Slice(True, 0, 150))
         groups = one.aggregate(made.query, made.tables)
         found.append(sorted(zip(*(groups[name].tolist() for name in ("leaf", "class", "rows")), strict=True)))
         assert (TOP in made.tables) == (one is engine)
@@ -353,7 +353,7 @@ def test_a_failed_run_keeps_its_charge(session: Any, monkeypatch: pytest.MonkeyP
     """The entry is lost, the charge stays, and kept rows are gone."""
     view(session, "people")
     with dpsql.connect(session, ledger=":memory:") as db:
-        runs.fail(db, monkeypatch, "dpsql.engines.spark_cursor.SparkWorkspace")
+        runs.fail(db, monkeypatch, "dpsql.engines.spark.cursor.SparkWorkspace")
     assert kept(spark()) == 0
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import dpsql
-from dpsql import census
+from dpsql.api import census
 from dpsql.errors import DatabaseError
 from tests.servers import Cluster, cluster, free_port
 

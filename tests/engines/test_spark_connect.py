@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from dpsql import census
+from dpsql.api import census
 from tests.servers import spark_connect
 
 

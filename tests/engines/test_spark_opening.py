@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import dpsql
-from dpsql.engines.spark_opening import heap, memory
+from dpsql.engines.spark.opening import heap, memory
 from dpsql.errors import DatabaseError, ParameterError
 from tests.servers import spark
 

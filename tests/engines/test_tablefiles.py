@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.engines.tablefiles import LEDGER, find_tables, is_files, ledger_file
+from dpsql.engines.files.table_files import LEDGER, find_tables, is_files, ledger_file
 from dpsql.errors import DatabaseError, ParameterError
 
 from .folder import csv, parquet

@@ -13,7 +13,7 @@ import sqlglot
 from sqlglot import exp
 
 from dpsql.engines.base import Workspace
-from dpsql.engines.duckdb import DuckDBEngine, adopt, open_file
+from dpsql.engines.duckdb.engine import DuckDBEngine, adopt, open_file
 from dpsql.errors import QueryFailed
 
 SECRET = "a-secret-cell"

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.compile.source import Source
+from dpsql.compile.rows import Source
 from dpsql.engines.base import Arrays, Engine, TableInfo, Workspace
-from dpsql.engines.duckdb import open_file
+from dpsql.engines.duckdb.engine import open_file
 from dpsql.kernel.plan import Composition, Plan, Step
 from dpsql.kernel.session import Session
 from dpsql.schema import CELLS, Schema

@@ -17,7 +17,7 @@ from dpsql.kernel.utility import GRAIN, UTILITIES, utilities, width
 from dpsql.schema import CELLS
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import Axis, axes
-from dpsql.trees.splits import Splits, many_way, two_way
+from dpsql.trees.grow.splits import Splits, many_way, two_way
 from tests.kernel.helpers import held, session
 from tests.tables import SCHEMA, Row
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpsql.compile.counts import WHOLE, Part
+from dpsql.compile.count.leaves import WHOLE, Part
 from dpsql.errors import QueryFailed
 from dpsql.kernel.exact import HELD, Rows
 from dpsql.schema import Schema
+from dpsql.trees.estimate.mixtures import Mixtures
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
-from dpsql.trees.grow import random_forest
-from dpsql.trees.mixtures import Mixtures
-from dpsql.trees.scoregrid import ScoreGrid
-from dpsql.trees.stumps import one_feature_trees
+from dpsql.trees.grow.one_feature import one_feature_trees
+from dpsql.trees.grow.random_trees import random_forest
+from dpsql.trees.score_grid import ScoreGrid
 from dpsql.trees.voting import VotingForest
 from tests.kernel.helpers import Held, held
 from tests.tables import SCHEMA, UNITS, some_rows

@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dpsql.compile.source import WHOLE
+from dpsql.compile.rows import WHOLE
 from dpsql.errors import DpsqlError
 from dpsql.kernel.plan import Step
 from dpsql.kernel.session import AllowanceExceeded, Session
 from dpsql.schema import Schema
-from dpsql.strategies.marginals import of_weights
-from dpsql.strategies.strategy import Dense, Partition, Strategy, identity
-from dpsql.trees.coarse import Domain
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
+from dpsql.trees.grow.common_cells import Domain
+from dpsql.trees.strategies.marginals import of_weights
+from dpsql.trees.strategies.strategy import Dense, Partition, Strategy, identity
 from tests.kernel.helpers import EPSILON, Held, Watched, exact_leaf_counts, has_scale, held, refill, session
 from tests.tables import SCHEMA, TARGET, UNITS, Row, small_forest, some_rows
 

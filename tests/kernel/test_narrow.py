@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpsql import methods
-from dpsql.compile.counts import WHOLE, Part
+from dpsql.compile.count.leaves import WHOLE, Part
 from dpsql.errors import SchemaError
 from dpsql.kernel.exact import Rows
 from dpsql.kernel.plan import Plan, Sequential, Step
@@ -17,7 +17,7 @@ from dpsql.kernel.session import Session
 from dpsql.schema import Categorical, Numeric, Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
-from dpsql.trees.stumps import one_feature_trees
+from dpsql.trees.grow.one_feature import one_feature_trees
 from dpsql.trees.voting import VotingForest
 from tests.kernel.helpers import (
     EPSILON,

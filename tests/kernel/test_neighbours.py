@@ -22,8 +22,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsql import methods
-from dpsql.compile.counts import WHOLE
-from dpsql.database import Database
+from dpsql.api.database import Database
+from dpsql.compile.count.leaves import WHOLE
 from dpsql.kernel import exact
 from dpsql.kernel.plan import Plan
 from dpsql.kernel.session import Session

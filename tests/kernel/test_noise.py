@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpsql.kernel.plan import Sequential, Step
-from dpsql.mechanisms.noise import discrete_laplace
+from dpsql.mechanisms.laplace import discrete_laplace
 from dpsql.schema import Schema
 from tests.kernel.helpers import (
     EPSILON,

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.compile.counts import WHOLE, Part
+from dpsql.compile.count.leaves import WHOLE, Part
 from dpsql.errors import DpsqlError, ParameterError
 from dpsql.kernel.plan import Sequential, Step
 from dpsql.kernel.session import AllowanceExceeded, Session
 from dpsql.schema import Schema
+from dpsql.trees.estimate.mixtures import Mixtures
 from dpsql.trees.forest import Forest, Level
 from dpsql.trees.grid import axes
-from dpsql.trees.mixtures import Mixtures
 from dpsql.trees.voting import VotingForest
 from tests.kernel.helpers import EPSILON, Held, Watched, counted, held, refill, session
 from tests.rows import walk

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsql.database import Database
+from dpsql.api.database import Database
 from dpsql.engines.base import Transaction
 from dpsql.errors import BudgetExceeded, DpsqlError, NotPrivate, ParameterError, QueryFailed, TableChanged
 from dpsql.kernel.dataset import find

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpsql.compile.counts import Part
+from dpsql.compile.count.leaves import Part
 from dpsql.errors import ParameterError
 from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.plan import Parallel, Plan, Sample, Sequential, Sides, Step
+from dpsql.trees.estimate.mixtures import Mixtures
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
-from dpsql.trees.mixtures import Mixtures
-from dpsql.trees.splits import two_way
+from dpsql.trees.grow.splits import two_way
 from dpsql.trees.voting import VotingForest
 from tests.kernel.helpers import EPSILON, held, session
 from tests.tables import SCHEMA, UNITS, Row

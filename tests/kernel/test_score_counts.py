@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.compile.counts import WHOLE
-from dpsql.compile.scorecounts import CHANCES
+from dpsql.compile.count.leaves import WHOLE
+from dpsql.compile.count.score_counts import CHANCES
 from dpsql.kernel.plan import Step
 from dpsql.kernel.session import AllowanceExceeded, Session
 from dpsql.schema import Categorical, Numeric, Schema
 from dpsql.trees.grid import axes, cells
-from dpsql.trees.scoregrid import BRIER_SCORES, LEAST, LOG_LOSSES, LOWER, POINTS, UPPER, ScoreGrid
+from dpsql.trees.score_grid import BRIER_SCORES, LEAST, LOG_LOSSES, LOWER, POINTS, UPPER, ScoreGrid
 from dpsql.trees.voting import VotingForest
 from tests.kernel.helpers import EPSILON, Held, counted, has_scale, held, refill, session
 from tests.tables import SCHEMA, TARGET, UNITS, Row, small_forest, some_rows

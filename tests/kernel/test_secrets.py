@@ -9,8 +9,8 @@ import pytest
 
 from dpsql.kernel.plan import Sequential, Step
 from dpsql.kernel.session import AllowanceExceeded, Session
+from dpsql.trees.estimate.mixtures import Mixtures
 from dpsql.trees.forest import Forest
-from dpsql.trees.mixtures import Mixtures
 from dpsql.trees.voting import VotingForest
 from tests.kernel.helpers import EPSILON, exact_leaf_counts, held, histogram_step, leaf_step, session
 from tests.tables import SCHEMA, Row, small_forest, some_rows

@@ -14,7 +14,7 @@ from dpsql.kernel.plan import Parallel, Sequential, Step
 from dpsql.kernel.session import AllowanceExceeded, Session
 from dpsql.schema import CELLS
 from dpsql.trees.forest import Forest, Level
-from dpsql.trees.splits import two_way
+from dpsql.trees.grow.splits import two_way
 from tests.kernel.helpers import (
     EPSILON,
     Watched,

@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dpsql.compile import counts, source
+from dpsql.compile import rows as source
+from dpsql.compile.count import leaves as counts
 from dpsql.errors import DpsqlError
 from dpsql.kernel.plan import Plan, Sequential, Step
 from dpsql.kernel.session import AllowanceExceeded, Session
-from dpsql.mechanisms.noise import discrete_laplace
+from dpsql.mechanisms.laplace import discrete_laplace
 from dpsql.schema import Schema, Target, Unit
 from dpsql.trees.forest import Forest
 from tests.kernel.helpers import EPSILON, Watched, exact_leaf_sums, has_scale, held, leaf_step, session, sums_step

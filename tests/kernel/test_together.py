@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.compile.counts import WHOLE
+from dpsql.compile.count.leaves import WHOLE
 from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.plan import Sequential, Step
 from dpsql.kernel.session import AllowanceExceeded, Session
 from dpsql.schema import Schema
 from dpsql.trees.forest import PASS, Forest, Level
 from dpsql.trees.grid import axes
-from dpsql.trees.splits import two_way
+from dpsql.trees.grow.splits import two_way
 from tests.kernel.helpers import EPSILON, Watched, counted, held, session
 from tests.rows import walk
 from tests.tables import SCHEMA, UNITS, Row, some_rows

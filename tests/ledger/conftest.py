@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.engines.duckdb import DuckDBEngine, open_file
+from dpsql.engines.duckdb.engine import DuckDBEngine, open_file
 from dpsql.ledger import Ledger, parse_epsilon
 
 from .helpers import LENIENT

@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest import mock
 
-from dpsql.engines.duckdb import open_file
+from dpsql.engines.duckdb.engine import open_file
 from dpsql.errors import BudgetExceeded
-from dpsql.ledger import Charge, Ledger, anchor
+from dpsql.ledger import Charge, Ledger, receipt
 
 
 def one(ledger: Ledger, request_id: str) -> bool:
@@ -46,17 +46,17 @@ def die() -> None:
 def kill(path: Path, moment: str) -> None:
     """Charge once and die at the named moment."""
     engine = open_file(path)
-    write, calls = anchor.write, []
+    write, calls = receipt.write, []
 
-    def dying_write(receipt_path: Path, receipt: anchor.Receipt) -> None:
-        calls.append(receipt)
+    def dying_write(receipt_path: Path, written: receipt.Receipt) -> None:
+        calls.append(written)
         if moment == "before-confirm" and len(calls) == 2:
             die()
-        write(receipt_path, receipt)
+        write(receipt_path, written)
         if moment == "before-commit":
             die()
 
-    with mock.patch.object(anchor, "write", dying_write):
+    with mock.patch.object(receipt, "write", dying_write):
         one(Ledger(engine), "killed")
     die()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.engines.duckdb import DuckDBEngine, adopt, open_file
+from dpsql.engines.duckdb.engine import DuckDBEngine, adopt, open_file
 from dpsql.errors import BudgetExceeded
 from dpsql.ledger import Ledger, anchor_path, parse_epsilon
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.errors import ParameterError
 from dpsql.ledger import Ledger
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.engines.duckdb import DuckDBEngine, open_file
+from dpsql.engines.duckdb.engine import DuckDBEngine, open_file
 from dpsql.errors import BudgetExceeded, DatabaseReadOnly, NotRegistered, ParameterError
 from dpsql.ledger import Charge, Ledger, anchor_path, parse_epsilon
 
@@ -207,7 +207,7 @@ def test_a_folder_that_cannot_be_written_charges_nothing(
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("dpsql.ledger.anchor._write_through", refuse)
+    monkeypatch.setattr("dpsql.ledger.receipt._write_through", refuse)
     with pytest.raises(DatabaseReadOnly, match="receipt"):
         ledger.reserve(charge("r1"))
     assert dump(engine) == before

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from dpsql import methods
-from dpsql.database import Database
+from dpsql.api.database import Database
 from dpsql.errors import BudgetExceeded, ParameterError
 from dpsql.kernel.noise import approximate
 from dpsql.ledger import format_epsilon, parse_delta
 from dpsql.methods.base import public_structure
-from dpsql.model import Model
+from dpsql.models.model import Model
 from dpsql.schema import Schema
 from tests.kernel.helpers import Watched
 from tests.tables import SCHEMA, TARGET, UNITS, WAYS, Row, fitted, frame_of, memory, on_disk, shape, some_rows, stored

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from dpsql import methods
-from dpsql.database import Database
+from dpsql.api.database import Database
 from dpsql.errors import BudgetExceeded, DpsqlError, NotPrivate, ParameterError, UnknownName
 from dpsql.ledger import format_epsilon
 from dpsql.methods.base import Flag, Parameter, Text, Whole
-from dpsql.model import Model
+from dpsql.models.model import Model
 from dpsql.schema import Schema
 from tests.tables import (
     LABEL_WAYS,

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsql.database import Database
+from dpsql.api.database import Database
 from dpsql.errors import ParameterError
 from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.plan import Plan
 from dpsql.kernel.utility import MOST, utilities
 from dpsql.methods.base import Method
 from dpsql.methods.fs import UTILITIES, Fs, bound
-from dpsql.methods.greedy import (
+from dpsql.methods.shared.greedy import (
     Measured,
     candidate_splits,
     consistent,
@@ -29,8 +29,8 @@ from dpsql.methods.greedy import (
 from dpsql.schema import CELLS, Categorical, Numeric, Schema, Unit
 from dpsql.trees.forest import PASS, Forest
 from dpsql.trees.grid import axes
-from dpsql.trees.splits import Held, many_way
-from dpsql.trees.store import check
+from dpsql.trees.grow.splits import Held, many_way
+from dpsql.trees.serialize import check
 from dpsql.trees.voting import VotingForest
 from tests.kernel.helpers import Watched
 from tests.tables import SCHEMA, UNITS, Row, frame_of, memory

@@ -14,7 +14,7 @@ from dpsql.kernel.plan import Plan
 from dpsql.methods.id3 import Id3, information_gain
 from dpsql.schema import Categorical, Numeric, Schema, Unit
 from dpsql.trees.forest import PASS, Forest
-from dpsql.trees.store import check
+from dpsql.trees.serialize import check
 from dpsql.trees.voting import VotingForest
 from tests.tables import SCHEMA, UNITS
 

@@ -7,10 +7,10 @@ import pytest
 
 from dpsql.errors import ParameterError
 from dpsql.methods.fs import Fs
-from dpsql.methods.greedy import rows_needed, shrunken_shares
 from dpsql.methods.maxtree import DEMAND, Maxtree
+from dpsql.methods.shared.greedy import rows_needed, shrunken_shares
 from dpsql.schema import Schema
-from dpsql.trees.store import check
+from dpsql.trees.serialize import check
 from tests.methods.test_fs import MIXED, NANO, WIDE, noise, spread, told
 from tests.tables import SCHEMA, UNITS, Row, frame_of, memory
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpsql.database import Database, connect
+from dpsql.api.database import Database, connect
 from dpsql.errors import ParameterError
 from dpsql.methods.rdt import Rdt, height
-from dpsql.model import Model
+from dpsql.models.model import Model
 from dpsql.schema import Boolean, Categorical, Numeric, Schema, Unit
 from dpsql.trees.voting import Weights, largest_weight
 from tests.kernel.helpers import has_scale

@@ -16,7 +16,7 @@ from dpsql.methods.snr import Snr, minimum_support
 from dpsql.schema import Categorical, Numeric, Schema, Unit
 from dpsql.trees.forest import Forest
 from tests.tables import SCHEMA, UNITS, Row, fill, frame_of, memory, rows_of, run
-from tests.trees.test_unequal import splits
+from tests.trees.grow.test_unequal_depth import splits
 
 METHOD = Snr()
 NUMBERS = Schema("y", ("a", "b", "c"), tuple(Numeric(f"x{k}", 0, 1) for k in range(16)))

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql import methods
-from dpsql.database import Database, connect
+from dpsql.api.database import Database, connect
 from dpsql.errors import ParameterError
 from dpsql.kernel.plan import Plan
 from dpsql.kernel.session import AllowanceExceeded, Session
@@ -204,7 +204,7 @@ def distance(forest: Forest, found: NDArray[np.uint8], values: NDArray[np.float6
 
 def one_tree(kind: str, seed: int, nano: int) -> float:
     """Return the distance of one tree of depth 5 under an allocation, through the kernel."""
-    from dpsql.compile.source import Source, table
+    from dpsql.compile.rows import Source, table
 
     database, found, values = normal_rows()
     plan = SPE.plan(NORMAL, nano, {"trees": 1, "depth": 5, "allocation": kind, "seed": seed})

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from dpsql import methods
-from dpsql.database import Database
+from dpsql.api.database import Database
 from dpsql.errors import ParameterError
 from dpsql.kernel.plan import LABELLED, UNLABELLED
 from dpsql.schema import Numeric, Schema

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from dpsql.schema import CELLS, Boolean, Categorical, Numeric, Schema
 from dpsql.trees.forest import Forest, Level, bits
 from dpsql.trees.grid import Axis, axes, cells
-from dpsql.trees.grow import random_forest
+from dpsql.trees.grow.one_feature import one_feature_trees
+from dpsql.trees.grow.random_trees import random_forest
 from dpsql.trees.join import beside
-from dpsql.trees.stumps import one_feature_trees
 from tests.rows import any_forest, random_table
 
 SCHEMA = Schema(

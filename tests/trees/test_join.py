@@ -11,7 +11,7 @@ from dpsql.schema import Categorical, Numeric, Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes, cells
 from dpsql.trees.join import beside, side_by_side, together
-from dpsql.trees.store import check, from_columns, from_json, leaf_columns, node_columns, to_json
+from dpsql.trees.serialize import check, from_columns, from_json, leaf_columns, node_columns, to_json
 from dpsql.trees.voting import VotingForest
 from tests.rows import any_forest, random_table
 from tests.tables import small_forest, voting

@@ -1,0 +1,1 @@
+"""What an epsilon would buy, said before anything is spent."""

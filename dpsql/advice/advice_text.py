@@ -1,0 +1,235 @@
+"""Advice in words: one paragraph for each thing to know, figures rounded for reading."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from dpsql.advice.outlook import AMPLE, DOUBTFUL, WASTE, Outlook
+from dpsql.advice.reference_problem import INVISIBLE, VISIBLE
+from dpsql.ledger import format_epsilon
+from dpsql.ledger.budget import amount_text
+
+if TYPE_CHECKING:
+    from dpsql.advice.advise import Recommendation
+
+_SIZE_WORDS = {
+    "declared": "declared",
+    "guessed": "your own guess",
+    "bought": "bought, noisy",
+}
+
+
+def told(advice: Recommendation) -> str:
+    """Return the advice as text."""
+    lines = [_heading(advice)]
+    if advice.now is None:
+        lines += _over_sizes(advice)
+    else:
+        lines += [
+            _verdict(advice, advice.now),
+            _method(advice.now),
+            _split(advice, advice.now),
+            _noise(advice, advice.now),
+            _prospects(advice, advice.now),
+            *_by_majority(advice),
+            *_what_if(advice, advice.now),
+        ]
+    return "\n".join([*lines, *_budget(advice), _assumption(advice)])
+
+
+def _heading(advice: Recommendation) -> str:
+    schema = advice.schema
+    label = f"{len(schema.classes)} classes" if schema.classes else "a number to predict"
+    features = _counted(len(schema.features), "feature")
+    rows = "size unknown" if advice.now is None else f"about {_counted(advice.now.rows, 'row')} ({_source(advice)})"
+    name = "this schema" if advice.table is None else f'"{advice.table}"'
+    return f"Advice for {name} at epsilon {advice.epsilon}: {rows}, {features}, {label}; privacy unit: {schema.unit}."
+
+
+def _source(advice: Recommendation) -> str:
+    word = _SIZE_WORDS[advice.source]
+    if advice.bought is not None:
+        return f"{word}: ± {number(advice.bought.deviation)} for epsilon {advice.bought.epsilon}"
+    return word
+
+
+def _verdict(advice: Recommendation, now: Outlook) -> str:
+    rival = _rival(advice)
+    if now.verdict == WASTE:
+        return (
+            f"Not worth the budget: at epsilon {advice.epsilon} a model is not likely to beat {rival}; {_needed(now)}"
+        )
+    if now.verdict == DOUBTFUL:
+        return (
+            f"Doubtful: at epsilon {advice.epsilon} a model is likely to beat {rival} only if classes are about "
+            f"equally frequent. If the largest has {percent(advice.problem.majority)} of the rows: {_needed(now)}"
+        )
+    if now.verdict == AMPLE:
+        less = advice.smaller_epsilon
+        would = "A little less" if less is None else f"Epsilon {number(less.epsilon)}"
+        return (
+            f"More than needed: a model is likely to beat {rival}, and twice the epsilon brings nothing visible. "
+            f"{would} would do, and leaves budget for other runs."
+        )
+    return f"Worth it: a model is likely to beat {rival}."
+
+
+def _needed(now: Outlook) -> str:
+    epsilon, rows = now.break_even, now.rows_needed
+    ways = [] if epsilon is None else [f"epsilon {number(epsilon)} with as many rows"]
+    ways += [] if rows is None else [f"about {number(math.ceil(rows))} rows at this epsilon"]
+    return f"it would take {', or '.join(ways)}." if ways else "no epsilon and no number of rows changes that."
+
+
+def _method(now: Outlook) -> str:
+    trees = _counted(now.trees, "tree")
+    return f"Method: {now.plan.method}, {trees} of depth {now.depth}. {now.regime[0].upper()}{now.regime[1:]}."
+
+
+def _split(advice: Recommendation, now: Outlook) -> str:
+    parts = [f"{step.name} {format_epsilon(step.nano_epsilon)}" for step in now.plan.steps]
+    bought = advice.nano_epsilon - now.plan.nano_epsilon
+    note = ""
+    if bought:
+        parts = [f"size {format_epsilon(bought)}", *parts]
+        note = " Where the owner declares the size (rows in the schema), nothing goes for it."
+    return f"Epsilon: {', '.join(parts)}.{note}"
+
+
+def _noise(advice: Recommendation, now: Outlook) -> str:
+    ratio = now.rows_per_leaf / now.leaf_deviation
+    what = "count" if advice.schema.classes else "sum of targets"
+    unit = "rows" if advice.schema.classes else "ranges of the target"
+    lines = (
+        f"Noise: a leaf's {what} is off by {number(now.leaf_deviation)} {unit} (standard deviation). A leaf has "
+        f"{number(now.rows_per_leaf)} rows on average: {number(ratio)} times its noise."
+    )
+    if now.bin_deviation is not None:
+        lines += f" A count of a feature's bin is off by {number(now.bin_deviation)} rows."
+    return lines
+
+
+def _prospects(advice: Recommendation, now: Outlook) -> str:
+    least = "none is enough" if now.break_even is None else number(now.break_even)
+    return (
+        f"Smallest epsilon at which a model is likely to beat {_rival(advice)}: {least}. "
+        f"At epsilon {advice.epsilon} {percent(now.kept)} of the signal survives: {_gain(advice, now)}."
+    )
+
+
+def _by_majority(advice: Recommendation) -> list[str]:
+    """Return how that depends on the largest class, which nobody told: the reference problem assumes its share."""
+    if not advice.by_majority:
+        return []
+    parts = [
+        f"{'none is enough' if least is None else number(least)} if it has {percent(share)} of the rows"
+        for share, least in advice.by_majority
+    ]
+    return [f"It depends on the largest class: {', '.join(parts)}. If you know its share, say --majority SHARE."]
+
+
+def _what_if(advice: Recommendation, now: Outlook) -> list[str]:
+    lines = []
+    if advice.twice_epsilon is not None:
+        lines.append(f"Twice the epsilon: {_against(advice, now, advice.twice_epsilon)}.")
+    if advice.twice_rows is not None:
+        lines.append(
+            f"Twice the rows: {_against(advice, now, advice.twice_rows)}. "
+            "It outweighs noise as twice the epsilon does, halves sampling error too, and costs nobody more privacy."
+        )
+    if advice.fewer_rows is not None:
+        most = advice.schema.unit.max_rows
+        lines.append(
+            f"Rows of a unit: max_rows {most} makes all noise {most} times that of one row. With max_rows {most // 2}, "
+            f"if few rows are lost by it: {_against(advice, now, advice.fewer_rows)}."
+        )
+    return lines
+
+
+def _against(advice: Recommendation, now: Outlook, then: Outlook) -> str:
+    """Return what changes from one outlook to another, in figures."""
+    shape = f"{_counted(then.trees, 'tree')} of depth {then.depth}"
+    same = (then.trees, then.depth) == (now.trees, now.depth)
+    more = then.gain - now.gain
+    brings = f"{100 * more:+.1f} points" if abs(more) >= INVISIBLE else "nothing visible"
+    return (
+        f"{'the same trees' if same else shape}, noise {number(then.leaf_deviation)} on {number(then.rows_per_leaf)} "
+        f"rows per leaf, {percent(then.kept)} of the signal kept, {brings}"
+    )
+
+
+def _over_sizes(advice: Recommendation) -> list[str]:
+    lines = [f"Method: {advice.method}. Nobody told the size, so this is what each of several sizes would mean:"]
+    lines.append(f"{'rows':>9}  {'trees':>5}  {'depth':>5}  {'noise per leaf':>14}  {'smallest epsilon':>16}  verdict")
+    for one in advice.by_size:
+        least = "none" if one.break_even is None else number(one.break_even)
+        noise = number(one.leaf_deviation)
+        lines.append(f"{one.rows:>9}  {one.trees:>5}  {one.depth:>5}  {noise:>14}  {least:>16}  {one.verdict}")
+    lines.append(
+        "To narrow it: give your own guess (--rows N), buy a noisy size (--buy 0.01), or ask the owner to declare "
+        "rows in the schema."
+    )
+    return lines
+
+
+def _budget(advice: Recommendation) -> list[str]:
+    budget = advice.budget
+    if budget is None:
+        return []
+    left = f'Budget of "{budget.table}": {amount_text(advice.left)}'
+    left += "" if advice.left is None else f" left of {budget.cap_text}"
+    if advice.fits:
+        return [f"{left}; a run at epsilon {advice.epsilon} fits."]
+    return [f"{left}; a run at epsilon {advice.epsilon} would be refused."]
+
+
+def _assumption(advice: Recommendation) -> str:
+    problem, points = advice.problem, f"{100 * VISIBLE:.0f}"
+    if not problem.classes:
+        reference = f"by {points} % of the variance, as on made-up tables; on large ones method spe may explain more"
+    else:
+        whose = "" if problem.assumed else ", as you say"
+        reference = (
+            f"by {points} points in a reference problem, where one feature in three moves a class by one standard "
+            f"deviation, and the largest class has {percent(problem.majority)} of the rows{whose}"
+        )
+    return f"Likely: {reference}. Your table may be easier or harder; no row was read to find out."
+
+
+def _rival(advice: Recommendation) -> str:
+    return "the majority class" if advice.schema.classes else "the mean"
+
+
+def _gain(advice: Recommendation, now: Outlook) -> str:
+    if not advice.schema.classes:
+        return f"about {percent(now.gain)} of the variance explained"
+    return f"in the reference problem {100 * now.gain:.1f} points more rows labelled right"
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def number(value: float) -> str:
+    """Return a figure with three digits, never in powers of ten.
+
+    >>> number(0.01234), number(2.0), number(123456.7)
+    ('0.0123', '2', '123457')
+    """
+    if value >= 100:
+        return f"{value:.0f}"
+    digits = 2 - math.floor(math.log10(value)) if value > 0 else 0
+    text = f"{value:.{max(0, digits)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def percent(share: float) -> str:
+    """Return a share in hundredths.
+
+    >>> percent(0.5), percent(0.9999), percent(0.0004)
+    ('50 %', 'over 99 %', 'under 1 %')
+    """
+    if 0 < share < 0.01:
+        return "under 1 %"
+    return "over 99 %" if 0.99 < share < 1 else f"{100 * share:.0f} %"

@@ -1,0 +1,428 @@
+"""A database with private tables: register, plan, train, predict, evaluate, in the words of the command line."""
+
+from __future__ import annotations
+
+import getpass
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from dpsql import methods
+from dpsql.advice.advise import Recommendation, advise_table, plan_advice
+from dpsql.advice.tune import Tuned, tune
+from dpsql.api import ledger_tables
+from dpsql.engines.base import Engine, Health
+from dpsql.engines.open_engine import open_engine
+from dpsql.errors import ParameterError
+from dpsql.kernel.dataset import Dataset, find
+from dpsql.kernel.plan import Plan
+from dpsql.ledger import Budget, Ledger
+from dpsql.methods.mrf.row_strategies import BATCH
+from dpsql.models import store
+from dpsql.models.evaluate import evaluate
+from dpsql.models.model import Model
+from dpsql.owner import register as registering
+from dpsql.owner.doctor import examine
+from dpsql.owner.draft_schema import draft
+from dpsql.owner.postgres_roles import Prepared, init
+from dpsql.owner.row_ids import add_row_ids
+from dpsql.runs import label_rows as batching
+from dpsql.runs import parties
+from dpsql.runs import train as training
+from dpsql.runs.label_rows import Structure
+from dpsql.runs.private_evaluation import charged_table, evaluate_private, plan_evaluation
+from dpsql.runs.show_sql import Explanation, explain
+from dpsql.runs.update import update
+from dpsql.schema import Schema
+
+
+def connect(
+    target: Any,
+    *,
+    create: bool = False,
+    read_only: bool = False,
+    wait: float = 2.0,
+    who: str | None = None,
+    ledger: str | Path | None = None,
+) -> Database:
+    """Open a DuckDB file, files of Parquet and CSV, a server by its URL, or what a connection of yours is connected to.
+
+    `target` is a path, `postgresql://…`, `spark://…`, a connection of DuckDB, psycopg or Ibis, or a SparkSession (also
+    of Spark Connect). What dpsql opens is hardened and locked down; a DuckDB connection of your own cannot be:
+    `Database.weaknesses()` says what it leaves open. Files have their ledger beside them, in `dpsql_ledger.duckdb`, or
+    in the file that `ledger` names; Spark's is where `ledger` says. `who` is the name that ledger entries carry; by
+    default the login name, or the environment variable DPSQL_WHO.
+    """
+    if isinstance(wait, bool) or not isinstance(wait, int | float) or not 0 <= wait < math.inf:
+        raise ParameterError("wait", allowed="a number of seconds from 0", given=wait)
+    return Database(open_engine(target, create=create, read_only=read_only, wait=wait, ledger=ledger), who=who)
+
+
+def login() -> str:
+    """Return the name to put into the ledger when none is given."""
+    return os.environ.get("DPSQL_WHO") or getpass.getuser()
+
+
+class Database:
+    """A database that dpsql works in. Each method has a command of the same name and the same words."""
+
+    def __init__(self, engine: Engine, *, who: str | None = None) -> None:
+        self.engine = engine
+        self.book = Ledger(engine)
+        self.who = who or login()
+
+    def __repr__(self) -> str:
+        return f"<dpsql.Database {self.engine!r}>"
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the database go (a connection of your own stays open)."""
+        self.engine.close()
+
+    def weaknesses(self) -> list[str]:
+        """Return what this connection leaves open that one opened by dpsql would not; [] when nothing."""
+        return self.engine.weaknesses()
+
+    def doctor(self) -> list[Health]:
+        """Look the database over: driver, version, rights, registered tables, ledger, clock. Changes nothing."""
+        return examine(self.engine, self.book)
+
+    # The owner's acts.
+
+    def init(
+        self,
+        *,
+        owner: str = "dpsql_owner",
+        analyst: str = "dpsql_analyst",
+        tables: Sequence[str] = (),
+        plpython: bool = False,
+        python_path: str | None = None,
+        secret_folder: str | None = None,
+        keep_statistics: bool = False,
+    ) -> Prepared:
+        """Prepare a PostgreSQL database, as a superuser: schema, roles, grants, and perhaps functions that train."""
+        return init(
+            self.engine,
+            owner=owner,
+            analyst=analyst,
+            tables=tables,
+            plpython=plpython,
+            path=python_path,
+            secret_folder=secret_folder,
+            keep_statistics=keep_statistics,
+            who=self.who,
+        )
+
+    def register(
+        self,
+        table: str,
+        schema: Schema | Mapping[str, Any] | str | Path,
+        *,
+        cap: object | None,
+        entry: str | None = None,
+        replace: bool = False,
+        lost_runs: int | None = None,
+        least_epsilon: object | None = None,
+    ) -> Dataset:
+        """Register a private table under a public schema and a cap on epsilon.
+
+        A run costs at least `least_epsilon`, and from `lost_runs` unfinished runs on further ones wait for you.
+        """
+        dataset = registering.register(
+            self.engine,
+            self.book,
+            table,
+            schema,
+            cap=cap,
+            who=self.who,
+            entry=entry,
+            replace=replace,
+            lost_runs=lost_runs,
+            least_epsilon=least_epsilon,
+        )
+        store.install(self.engine)
+        return dataset
+
+    def draft(self, table: str, *, label: str | None = None) -> str:
+        """Return a schema file proposed from the catalog alone, with gaps for you to fill in."""
+        return draft(self.engine, table, label=label)
+
+    def add_row_ids(self, table: str, *, column: str = "dpsql_id") -> None:
+        """Give every row of a table a random id of its own, to name as `partition` in its schema."""
+        add_row_ids(self.engine, table, column)
+
+    def set_cap(
+        self,
+        table: str,
+        cap: object | None,
+        *,
+        analyst: str | None = None,
+        kind: str = "pure",
+        delta: object | None = None,
+    ) -> Budget:
+        """Set a dataset's cap, or one analyst's cap under it, and return the budget.
+
+        Kind "label" is a budget of its own, for methods that protect labels alone, where features are public. So is
+        kind "approximate", for runs with a delta: all of them together are then (cap, delta)-private.
+        """
+        return registering.set_cap(
+            self.engine, self.book, table, cap, who=self.who, analyst=analyst, kind=kind, delta=delta
+        )
+
+    def set_limits(self, table: str, *, lost_runs: int | None = None, least_epsilon: object | None = None) -> Budget:
+        """Set how many runs may stay unfinished, the least charge of a run, or both, and return the budget."""
+        return registering.set_limits(
+            self.engine, self.book, table, who=self.who, lost_runs=lost_runs, least_epsilon=least_epsilon
+        )
+
+    def accept_runs(self, table: str) -> Budget:
+        """Accept a table's lost and unfinished runs, after you have looked into them; further runs go on."""
+        return registering.accept_runs(self.engine, self.book, table, who=self.who)
+
+    def accept(self) -> None:
+        """Take the ledger as it stands for the truth, after a restored backup or a lost receipt."""
+        self.book.accept(self.who)
+
+    # Before a run.
+
+    def advise(
+        self,
+        table: str,
+        *,
+        epsilon: object = 1,
+        rows: int | None = None,
+        buy: object | None = None,
+        majority: float | None = None,
+        request_id: str | None = None,
+    ) -> Recommendation:
+        """Return which method to take, its noise, and whether epsilon is worth spending. Free, and reads no row.
+
+        The size is the declared one, the least noisy one bought, or your own guess, `rows`. With `buy` a noisy size is
+        bought for that epsilon first: charged, in the ledger, and kept. `majority` is your guess of the largest class's
+        share.
+        """
+        return advise_table(
+            self.engine,
+            self.book,
+            table,
+            epsilon=epsilon,
+            rows=rows,
+            buy=buy,
+            majority=majority,
+            who=self.who,
+            request_id=request_id,
+        )
+
+    def tune(self, table: str, method: str, *, epsilon: object = 1, rows: int | None = None) -> Tuned:
+        """Return the noise on leaves and votes over a grid of settings, one of them picked. Free, and reads no row."""
+        return tune(find(self.engine, self.book, table).schema, method, epsilon=epsilon, rows=rows)
+
+    def plan_advice(self, table: str, *, buy: object) -> Plan:
+        """Return what buying a table's size for `advise` would ask and cost. Reads no row, charges nothing."""
+        return plan_advice(self.engine, self.book, table, buy=buy)
+
+    # A run.
+
+    def plan(
+        self,
+        table: str,
+        *,
+        epsilon: object = 1,
+        delta: object | None = None,
+        method: str = methods.DEFAULT,
+        batch: str | None = None,
+        **parameters: Any,
+    ) -> Plan:
+        """Return what training would ask and cost. Reads no row, charges nothing."""
+        return training.plan(
+            self.engine,
+            self.book,
+            table,
+            epsilon=epsilon,
+            delta=delta,
+            method=method,
+            parameters=parameters,
+            batch=batch,
+        )
+
+    def train(
+        self,
+        table: str,
+        *,
+        epsilon: object = 1,
+        delta: object | None = None,
+        method: str = methods.DEFAULT,
+        name: str | None = None,
+        request_id: str | None = None,
+        batch: str | None = None,
+        **parameters: Any,
+    ) -> Model:
+        """Train a forest under a charged budget, on the whole table or one batch of it, store it, and return it.
+
+        With `delta` the run is (epsilon, delta)-private and pays from a budget of kind "approximate".
+        """
+        model = training.train(
+            self.engine,
+            self.book,
+            table,
+            epsilon=epsilon,
+            delta=delta,
+            method=method,
+            parameters=parameters,
+            name=name,
+            who=self.who,
+            request_id=request_id,
+            batch=batch,
+        )
+        return model.within(self)
+
+    def update(
+        self,
+        model: str | Model,
+        batch: str,
+        *,
+        epsilon: object | None = None,
+        name: str | None = None,
+        request_id: str | None = None,
+    ) -> Model:
+        """Add a new batch's noisy counts to a model of counts, charged on that batch alone; return a new model."""
+        found = self.model(model) if isinstance(model, str) else model
+        return update(
+            self.engine, self.book, found, batch, epsilon=epsilon, name=name, who=self.who, request_id=request_id
+        ).within(self)
+
+    def export_structure(self, table: str, **parameters: Any) -> str:
+        """Return the public trees that several parties count in, as JSON text. Reads no row."""
+        return parties.export_structure(self.engine, self.book, table, parameters=parameters)
+
+    def contribute(
+        self,
+        table: str,
+        structure: str | Path,
+        *,
+        epsilon: object = 1,
+        name: str | None = None,
+        request_id: str | None = None,
+    ) -> Model:
+        """Count this party's rows in a shared structure, under this database's ledger; return the noisy counts."""
+        return parties.contribute(
+            self.engine, self.book, table, structure, epsilon=epsilon, name=name, who=self.who, request_id=request_id
+        ).within(self)
+
+    def explain(
+        self,
+        table: str,
+        *,
+        leaf: int = 0,
+        epsilon: object = 1,
+        delta: object | None = None,
+        method: str = methods.DEFAULT,
+        batch: str | None = None,
+        **parameters: Any,
+    ) -> Explanation:
+        """Return the SQL that training would run: one leaf in readable form, and the one statement for all."""
+        planned = self.plan(table, epsilon=epsilon, delta=delta, method=method, batch=batch, **parameters)
+        return explain(self.engine, self.book, table, planned, leaf=leaf, batch=batch)
+
+    # Models.
+
+    def models(self) -> pd.DataFrame:
+        """Return the stored models, one row each."""
+        return store.shown(self.engine)
+
+    def model(self, name: str) -> Model:
+        """Return a stored model by its name."""
+        return store.load(self.engine, name).within(self)
+
+    def add(self, model: Model | str | Path, *, name: str | None = None) -> Model:
+        """Store a model from elsewhere: a Model, or the JSON file of one."""
+        found = model if isinstance(model, Model) else Model.from_json(model)
+        return store.add(self.engine, replace(found, name=name or found.name)).within(self)
+
+    def evaluate(
+        self,
+        model: str | Model,
+        data: str | pd.DataFrame,
+        *,
+        epsilon: object | None = None,
+        request_id: str | None = None,
+    ) -> Any:
+        """Measure a model on a public table or a DataFrame, for free; on a private registered table for `epsilon`.
+
+        Returns an `Evaluation`, or a `NumericEvaluation` where the label is a number. On private rows figures come
+        from noisy counts and have `intervals`. A repeated `request_id` gives the same figures and charges nothing.
+        """
+        found = self.model(model) if isinstance(model, str) else model.within(self)
+        if epsilon is None:
+            if request_id is not None:
+                raise ParameterError("request_id", allowed="given only with epsilon", given=request_id)
+            return evaluate(found, data)
+        table = charged_table(self.engine, self.book, data)
+        return evaluate_private(
+            self.engine, self.book, found, table, epsilon=epsilon, who=self.who, request_id=request_id
+        )
+
+    # Labels for one batch of new rows, straight from a private table.
+
+    def structure(self, table: str, **parameters: Any) -> Structure:
+        """Return what the trees of a matrix random forest would look like. Reads no row, charges nothing."""
+        return batching.structure(self, table, parameters)
+
+    def plan_batch(
+        self, structure: Structure | str | Path, data: str | Path, *, epsilon: object = 1, way: str = BATCH
+    ) -> tuple[Plan, str]:
+        """Return what labelling a batch would ask and cost, and the table that pays. Charges nothing."""
+        return batching.plan_batch(self, structure, data, epsilon=epsilon, way=way)
+
+    def predict_private(
+        self,
+        structure: Structure | str | Path,
+        data: str | Path,
+        *,
+        epsilon: object = 1,
+        way: str = BATCH,
+        name: str | None = None,
+        request_id: str | None = None,
+    ) -> Model:
+        """Label a batch of new rows under a charged budget; `predict` of the returned model reads them, for free."""
+        return batching.predict_private(
+            self, structure, data, epsilon=epsilon, way=way, name=name, request_id=request_id
+        )
+
+    def plan_evaluation(self, model: str | Model, table: str, *, epsilon: object) -> Plan:
+        """Return what an evaluation on a private registered table would ask and cost. Reads no row, charges nothing."""
+        found = self.model(model) if isinstance(model, str) else model.within(self)
+        paying = charged_table(self.engine, self.book, table)
+        return plan_evaluation(self.engine, self.book, found, paying, epsilon=epsilon)
+
+    # The ledger.
+
+    def ledger(self, table: str | None = None) -> pd.DataFrame:
+        """Return the ledger's entries, one row each, oldest first."""
+        return ledger_tables.entries(self.engine, self.book, table)
+
+    def budget(self, table: str, kind: str = "pure") -> Budget:
+        """Return a table's cap, what is spent and what is left, of one kind."""
+        return ledger_tables.budget(self.engine, self.book, table, kind)
+
+    def spent_on(self, table: str, batch: str | None = None, kind: str = "pure") -> int:
+        """Return what the rows of a batch (or of the whole table) have lost so far, in nano-epsilon (or nano-rho)."""
+        return ledger_tables.spent_on(self.engine, self.book, table, batch, kind)
+
+    def budgets(self) -> list[Budget]:
+        """Return the budgets of all registered tables, of every kind that was opened."""
+        return ledger_tables.budgets(self.book)
+
+    def verify(self) -> list[str]:
+        """Return one sentence for each thing in the ledger that does not hold; [] when it is sound."""
+        return self.book.verify()

@@ -1,0 +1,307 @@
+"""Prepares a DuckDB connection so that dpsql can be called from SQL: `FROM dpsql_train('adult', epsilon := 1.0)`.
+
+The macros are written by hand in `sql/duckdb/macros.sql`; what needs Python is registered here as functions of the
+connection. Each call works on a cursor of its own, so that a charge is committed whatever the calling query does next.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from dpsql import sqlfiles
+from dpsql.api.database import Database, connect
+from dpsql.engines.duckdb.engine import Connection, define
+from dpsql.errors import DpsqlError, ParameterError, QueryFailed, UnknownName, UsageError
+from dpsql.ledger import Ledger
+from dpsql.models import store
+from dpsql.models.model import Model
+from dpsql.models.score import public_table, scoring_query
+from dpsql.schema import Numeric
+
+_Result = TypeVar("_Result")
+_TRAINED = (
+    "STRUCT(model VARCHAR, method VARCHAR, trees BIGINT, depth BIGINT, leaves BIGINT, epsilon VARCHAR, "
+    'neighbours VARCHAR, spent VARCHAR, "left" VARCHAR, delta VARCHAR, rho VARCHAR)[]'
+)
+_STEPS = (
+    'STRUCT(step VARCHAR, operation VARCHAR, epsilon VARCHAR, noise_scale DOUBLE, scans BIGINT, "values" BIGINT, '
+    "expected_error VARCHAR)[]"
+)
+_IMPORTANCE = "STRUCT(feature VARCHAR, importance DOUBLE, note VARCHAR)[]"
+_CASES = ("now", "twice_rows", "twice_epsilon", "fewer_rows", "smaller_epsilon")
+_ADVICE_FIGURES = (
+    "rows", "epsilon", "trees", "depth", "noise_per_leaf", "rows_per_leaf", "signal_kept", "expected_gain",
+    "smallest_epsilon", "method", "verdict",
+)  # fmt: skip
+_ADVICE = (
+    'STRUCT("case" VARCHAR, "rows" BIGINT, epsilon VARCHAR, trees BIGINT, depth BIGINT, noise_per_leaf DOUBLE, '
+    "rows_per_leaf DOUBLE, signal_kept DOUBLE, expected_gain DOUBLE, smallest_epsilon DOUBLE, method VARCHAR, "
+    "verdict VARCHAR)[]"
+)
+_TEXT = "VARCHAR"
+_ROW = "MAP(VARCHAR, VARCHAR)"
+_SHARES = "MAP(VARCHAR, DOUBLE)"
+_FIGURES = "STRUCT(figure VARCHAR, value DOUBLE, low DOUBLE, high DOUBLE)[]"
+_CALLS = (
+    "dpsql_train_call",
+    "dpsql_plan_call",
+    "dpsql_predict_call",
+    "dpsql_proba_call",
+    "dpsql_score_call",
+    "dpsql_evaluate_call",
+    "dpsql_explain_call",
+    "dpsql_advise_call",
+)
+#: The connections that carry the functions; DuckDB shares functions between the connections to one database.
+_ATTACHED: weakref.WeakSet[Connection] = weakref.WeakSet()
+
+
+def attach(connection: Connection, *, who: str | None = None) -> Database:
+    """Prepare a connection for calls from SQL and return it as a Database. Attaching again changes only `who`.
+
+    The connection stays yours and cannot be locked down: `Database.weaknesses()` says what it leaves open.
+    """
+    database = connect(connection, who=who)
+    Ledger(database.engine).install()
+    store.install(database.engine)
+    _make_room(connection, database)
+    calls = _Calls(connection, database.who)
+    train, plan, predict, proba, score, evaluate, explain, advise = _CALLS
+    define(connection, train, _sealed(calls.train), [*[_TEXT] * 9, _ROW], _TRAINED, changes=True)
+    define(connection, plan, _sealed(calls.plan), [*[_TEXT] * 7, _ROW], _STEPS)
+    define(connection, predict, _sealed(calls.predict), [_TEXT, _ROW], _TEXT)
+    define(connection, proba, _sealed(calls.predict_proba), [_TEXT, _ROW], _SHARES)
+    define(connection, score, _sealed(calls.score), [_TEXT, _TEXT, _TEXT], _TEXT)
+    define(connection, evaluate, _sealed(calls.evaluate), [_TEXT] * 4, _FIGURES, changes=True)
+    define(connection, explain, _sealed(calls.explain), [_TEXT], _IMPORTANCE)
+    define(connection, advise, _sealed(calls.advise), [_TEXT] * 6, _ADVICE, changes=True)
+    _ATTACHED.add(connection)
+    for statement in sqlfiles.statements("duckdb/macros.sql"):
+        connection.execute(statement)
+    return database
+
+
+def _make_room(connection: Connection, database: Database) -> None:
+    """Take the functions of an earlier attach off this connection; refuse when another connection carries them."""
+    if connection in _ATTACHED:
+        for name in _CALLS:
+            connection.remove_function(name)
+        return
+    with database.engine.transaction() as transaction:
+        if transaction.rows("SELECT 1 FROM system.main.duckdb_functions() WHERE function_name = ?", (_CALLS[0],)):
+            raise UsageError(
+                "dpsql is already attached to another connection to this database.", hint="use that connection"
+            )
+
+
+class _Calls:
+    """The Python side of the calls. It holds the connection weakly: the connection holds these functions."""
+
+    def __init__(self, connection: Connection, who: str) -> None:
+        self._connection = weakref.ref(connection)
+        self._who = who
+        self._models: dict[str, Model] = {}
+
+    def train(
+        self,
+        table: str | None,
+        epsilon: str | None,
+        delta: str | None,
+        method: str | None,
+        trees: str | None,
+        depth: str | None,
+        seed: str | None,
+        name: str | None,
+        request_id: str | None,
+        options: dict[str, str | None] | None,
+    ) -> list[dict[str, Any]]:
+        """Train and describe the new model in one row."""
+        table, method = _named(table, "table"), _named(method, "method")
+        given = _given(trees=trees, depth=depth, seed=seed) | _options(options)
+        db = self._database()
+        ids = {"name": name, "request_id": request_id}
+        model = db.train(table, epsilon=epsilon, delta=delta, method=method, **ids, **given)
+        budget = db.budget(table, model.certificate.get("kind", "pure"))
+        forest = model.released.forest
+        return [
+            {
+                "model": model.name,
+                "method": model.method,
+                "trees": forest.trees,
+                "depth": forest.depth,
+                "leaves": forest.leaves,
+                "epsilon": model.certificate["epsilon"],
+                "neighbours": model.certificate["neighbours"],
+                "spent": budget.spent_text,
+                "left": budget.left_text,
+                "delta": model.certificate.get("delta"),
+                "rho": model.certificate.get("rho"),
+            }
+        ]
+
+    def plan(
+        self,
+        table: str | None,
+        epsilon: str | None,
+        delta: str | None,
+        method: str | None,
+        trees: str | None,
+        depth: str | None,
+        seed: str | None,
+        options: dict[str, str | None] | None,
+    ) -> list[dict[str, Any]]:
+        """Describe the steps of a plan, one row each."""
+        table, method = _named(table, "table"), _named(method, "method")
+        given = _given(trees=trees, depth=depth, seed=seed) | _options(options)
+        plan = self._database().plan(table, epsilon=epsilon, delta=delta, method=method, **given)
+        steps = plan.to_dict()["steps"]
+        names = ("operation", "epsilon", "noise_scale", "scans", "values", "expected_error")
+        return [{"step": step["name"], **{name: step[name] for name in names}} for step in steps]
+
+    def predict(self, name: str | None, row: dict[str, str | None] | None) -> str | None:
+        """Return the label of one row, given as texts by column name; NULL where there is no row."""
+        model = self._model(_named(name, "model"))
+        return None if row is None else model.label(_columns(model, row))
+
+    def predict_proba(self, name: str | None, row: dict[str, str | None] | None) -> dict[str, float] | None:
+        """Return the probability of each class for one row, given as texts by column name; NULL where there is none."""
+        model = self._model(_named(name, "model"))
+        return None if row is None else model.probabilities(_columns(model, row))
+
+    def score(self, name: str | None, table: str | None, probabilities: str | None) -> str:
+        """Return the SQL that scores a whole table."""
+        model = self._model(_named(name, "model"))
+        assert model.database is not None
+        info = public_table(model.database, _named(table, "table"))
+        shown = probabilities == "true"
+        if shown:
+            model.check_classes()
+        return scoring_query(model, info, key=None, into="", probabilities=shown).sql(model.database.engine.dialect)
+
+    def evaluate(
+        self, name: str | None, table: str | None, epsilon: str | None, request_id: str | None
+    ) -> list[dict[str, Any]]:
+        """Measure a model and give one row for each figure, with its interval where the rows are private."""
+        name, table = _named(name, "model"), _named(table, "table")
+        found = self._database().evaluate(name, table, epsilon=epsilon, request_id=request_id).to_dict()
+        figures = found | {f"f1 of {label}": value for label, value in found.get("class_f1", {}).items()}
+        bounds = found.get("intervals", {})
+        return [
+            {"figure": figure, "value": value, "low": low, "high": high}
+            for figure, value in figures.items()
+            if isinstance(value, int | float | None) and figure != "ledger_entry"
+            for low, high in [bounds.get(figure, (None, None))]
+        ]
+
+    def explain(self, name: str | None) -> list[dict[str, Any]]:
+        """Return how much the predictions depend on each feature, one row each, the most important first."""
+        effects = self._model(_named(name, "model")).explain().effects
+        return [{"feature": one.feature, "importance": one.importance, "note": one.note} for one in effects]
+
+    def advise(
+        self,
+        table: str | None,
+        epsilon: str | None,
+        rows: str | None,
+        buy: str | None,
+        majority: str | None,
+        request_id: str | None,
+    ) -> list[dict[str, Any]]:
+        """Advise on a table: one row for now and for each what if, or for each of several sizes."""
+        size = None if rows is None else _whole("rows", rows)
+        share = None if majority is None else _number(majority)
+        found = self._database().advise(
+            _named(table, "table"), epsilon=epsilon, rows=size, buy=buy, majority=share, request_id=request_id
+        )
+        told = found.to_dict()
+        cases = [(name.replace("_", " "), told[name]) for name in _CASES if told[name] is not None]
+        cases += [("if so many rows", one) for one in told["by_size"]]
+        return [{"case": case, **{name: _short(one[name]) for name in _ADVICE_FIGURES}} for case, one in cases]
+
+    def _model(self, name: str) -> Model:
+        db = self._database()
+        if name not in self._models:
+            self._models = {name: store.load(db.engine, name)}  # without its database, which holds the connection
+        return self._models[name].within(db)
+
+    def _database(self) -> Database:
+        connection = self._connection()
+        if connection is None:
+            raise DpsqlError("the connection was closed.")
+        return connect(connection, who=self._who)
+
+
+def _sealed(call: Callable[..., _Result]) -> Callable[..., _Result]:
+    """Return a call whose unexpected errors lose their text: DuckDB would quote it, and it can hold a value."""
+
+    @functools.wraps(call)
+    def sealed(*values: str | None) -> _Result:
+        problem: DpsqlError
+        try:
+            return call(*values)
+        except DpsqlError as error:
+            problem = error
+        except Exception:  # noqa: BLE001  the border to the database: what passes it is shown to anyone
+            problem = QueryFailed("finish the call", "why is withheld too")
+        raise problem
+
+    return sealed
+
+
+def _columns(model: Model, row: dict[str, str | None]) -> dict[str, Any]:
+    """Return the features of one row as columns of one value."""
+    columns: dict[str, Any] = {}
+    lowered = {key.lower(): value for key, value in row.items()}
+    for feature in model.schema.features:
+        if feature.name.lower() not in lowered:
+            raise UnknownName("column in the row called", feature.name, row)
+        text = lowered[feature.name.lower()]
+        columns[feature.name] = [_number(text) if isinstance(feature, Numeric) else text]
+    return columns
+
+
+def _named(name: str | None, what: str) -> str:
+    if name is None:
+        raise ParameterError(what, allowed=f"the name of a {what}", given="NULL")
+    return name
+
+
+def _given(**parameters: str | None) -> dict[str, Any]:
+    return {name: _whole(name, value) for name, value in parameters.items() if value is not None}
+
+
+def _options(given: dict[str, str | None] | None) -> dict[str, Any]:
+    """Return other parameters of a method, each written as text: whole numbers, true and false mean what they say."""
+    words = {"true": True, "false": False}
+    return {
+        name: words.get(text.lower(), int(text) if text.removeprefix("-").isdecimal() else text)
+        for name, text in (given or {}).items()
+        if text is not None
+    }
+
+
+def _whole(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ParameterError(name, allowed="a whole number", given=text) from None
+
+
+def _short(value: Any) -> Any:
+    """Return a figure with four digits, anything else as it is."""
+    return float(f"{value:.4g}") if isinstance(value, float) else value
+
+
+def _number(text: str | None) -> float:
+    """Return a cell as a number. As in a CSV file, a text that is none goes where NULL goes."""
+    if text is None:
+        return np.nan
+    try:
+        return float(text)
+    except ValueError:
+        return {"true": 1.0, "false": 0.0}.get(text, np.nan)

@@ -1,0 +1,306 @@
+"""dpsql inside a PostgreSQL server: the half that works, in a process of its own beside the caller's.
+
+`dpsql/api/plpython_caller.py` starts it for one call, as the server's own user, and speaks with it in lines of JSON.
+Two kinds of acts are done here:
+
+- what is charged: the kernel connects back to the server as the owner role. A charge is on disk before the first row
+  is read, and the caller's ROLLBACK, settings, search path and temporary objects have no say in any of it. First it
+  proves that it has reached the very server and database that it was called from.
+- what is free: statements are built here and run in the caller's own session, under the caller's rights. No connection
+  is made, and the owner's password is not read.
+
+Exact counts, keys and the password live in this process alone, and end with it. When the caller cancels, or its
+process is gone, this one stops: the statement that runs is cancelled, the charge is marked lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import IO, Any
+
+#: How long making a plan may take inside the server, and a search for one strategy in it, in seconds.
+PLANNING, SEARCHING = 30, 5
+#: After so many seconds a process that was told to stop ends, whatever it does.
+_LAST = 10
+_CASES = ("now", "twice_rows", "twice_epsilon", "fewer_rows", "smaller_epsilon")
+_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux
+Rows = list[dict[str, Any]]
+
+
+def main() -> None:
+    """Do what the caller's process asks for on standard input, and answer on standard output."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # whatever prints: nobody hears it
+    signal.signal(signal.SIGINT, _stop)
+    request = json.loads(sys.stdin.readline())
+    _end_with(request["pid"])
+    reply: dict[str, Any]
+    try:
+        reply = _reply(request, answers)
+    except KeyboardInterrupt:
+        os._exit(1)
+    with contextlib.suppress(OSError):  # nobody listens any more
+        answers.write(json.dumps(reply, default=_plain) + "\n")
+        answers.flush()
+    os._exit(0)
+
+
+def _reply(request: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
+    """Return rows, or an error in our own words."""
+    from dpsql.errors import DpsqlError
+
+    act = ACTS[request["act"]]
+    try:
+        _check_given(request["act"], request["values"])
+        with _borrowed(answers) if request["act"] in FREE else _owned(request) as db:
+            return {"rows": act(db, *request["values"])}
+    except DpsqlError as error:
+        return {"error": error.message, "hint": error.hint or ""}
+    except Exception:  # noqa: BLE001  the border to the server: what passes it is shown to anyone
+        return {"error": "dpsql could not finish; why is withheld.", "hint": "ask again; if it stays so, report it"}
+
+
+# What is done.
+
+
+def train(
+    db: Any,
+    table: str,
+    epsilon: str,
+    method: str,
+    options: str | None,
+    name: str | None,
+    request_id: str | None,
+    delta: str | None,
+) -> Rows:
+    """Train under a charged budget and describe the new model in one row."""
+    from dpsql.runs import train as training
+
+    model = training.train(
+        db.engine,
+        db.book,
+        table,
+        epsilon=epsilon,
+        delta=delta,
+        method=method,
+        parameters=_quick(method, _options(options)),
+        name=name,
+        who=db.who,
+        request_id=request_id,
+        planning=_planning(),
+    )
+    budget, forest = db.budget(table, model.certificate.get("kind", "pure")), model.released.forest
+    return [
+        {
+            "model": model.name,
+            "method_used": model.method,
+            "trees": forest.trees,
+            "depth": forest.depth,
+            "leaves": forest.leaves,
+            "epsilon_spent": model.certificate["epsilon"],
+            "neighbours": model.certificate["neighbours"],
+            "spent": budget.spent_text,
+            "left": budget.left_text,
+        }
+    ]
+
+
+def evaluate(db: Any, model: str, table: str, epsilon: str | None, request_id: str | None) -> Rows:
+    """Measure a model on a registered private table, for epsilon."""
+    from dpsql.errors import ParameterError
+
+    if epsilon is None:
+        raise ParameterError("epsilon", allowed="given; dpsql.evaluate(model, table) reads for free", given=None)
+    return _figures(db.evaluate(model, table, epsilon=epsilon, request_id=request_id).to_dict())
+
+
+def evaluate_free(db: Any, model: str, table: str) -> Rows:
+    """Measure a model on a table that the caller reads, as the caller."""
+    return _figures(db.evaluate(model, table).to_dict())
+
+
+def advise(db: Any, table: str, epsilon: str, rows: int | None, buy: str | None, request_id: str | None) -> Rows:
+    """Advise on a registered table: one row for now and for each what if."""
+    with _planning() if buy is None else contextlib.nullcontext():
+        told = db.advise(table, epsilon=epsilon, rows=rows, buy=buy, request_id=request_id).to_dict()
+    cases = [(name.replace("_", " "), told[name]) for name in _CASES if told[name] is not None]
+    cases += [("if so many rows", one) for one in told["by_size"]]
+    names = ("rows", "epsilon", "trees", "depth", "expected_gain", "method", "verdict")
+    return [{"case": case, **{name: one[name] for name in names}} for case, one in cases]
+
+
+def check(db: Any) -> Rows:
+    """Do nothing: that it was asked for shows that this process starts, and that the owner role can log in."""
+    return [{"database": repr(db)}]
+
+
+ACTS: dict[str, Callable[..., Rows]] = {
+    "train": train,
+    "evaluate": evaluate,
+    "evaluate_free": evaluate_free,
+    "advise": advise,
+    "check": check,
+}
+#: What reads with the caller's rights and nothing else.
+FREE = frozenset({"evaluate_free"})
+
+
+#: The arguments that no call goes without, by their places.
+_NEEDED = {
+    "train": ("table_name", "epsilon", "method"),
+    "evaluate": ("model", "table_name"),
+    "evaluate_free": ("model", "table_name"),
+    "advise": ("table_name", "epsilon"),
+    "check": (),
+}
+
+
+def _check_given(act: str, values: list[Any]) -> None:
+    """Refuse a NULL where a value is needed."""
+    from dpsql.errors import ParameterError
+
+    for name, value in zip(_NEEDED[act], values, strict=False):
+        if value is None:
+            raise ParameterError(name, allowed="given", given="NULL")
+
+
+def _figures(found: dict[str, Any]) -> Rows:
+    bounds = found.get("intervals", {})
+    return [
+        {"figure": figure, "value": value, "low": low, "high": high}
+        for figure, value in found.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and figure != "ledger_entry"
+        for low, high in [bounds.get(figure, (None, None))]
+    ]
+
+
+# Whose rights it is done with.
+
+
+@contextlib.contextmanager
+def _owned(request: dict[str, Any]) -> Iterator[Any]:
+    """Open this very server and database as the owner role, or say that it is a copy."""
+    from dpsql.api.database import Database
+    from dpsql.engines.postgres import loopback
+    from dpsql.engines.postgres.way_back import connect_back
+    from dpsql.errors import DatabaseError
+
+    threading.Thread(target=_watch, daemon=True).start()
+    copied = DatabaseError(
+        "this database is a copy, or was restored or moved: its functions have no way back to it.",
+        hint="a superuser runs dpsql init --plpython on it; its ledger is as old as the copy",
+    )
+    try:
+        password = loopback.read(request["folder"], request["system"], request["owner"])
+    except loopback.NoSecret:
+        raise copied from None
+    engine = connect_back(request, password)
+    if engine is None:
+        raise copied
+    with Database(engine, who=request["who"]) as db:
+        yield db
+
+
+@contextlib.contextmanager
+def _borrowed(answers: IO[str]) -> Iterator[Any]:
+    """Open the caller's own session: a statement goes out as a line, what it gave comes in as a line."""
+    from dpsql.api.database import Database
+    from dpsql.engines.postgres.way_back import through_caller
+
+    def ask(message: dict[str, Any]) -> dict[str, Any]:
+        answers.write(json.dumps(message) + "\n")
+        answers.flush()
+        line = sys.stdin.readline()
+        if not line:
+            raise KeyboardInterrupt  # the caller is gone
+        heard: dict[str, Any] = json.loads(line)
+        return heard
+
+    with Database(through_caller(ask), who="") as db:
+        yield db
+
+
+# How it stops.
+
+
+def _stop(*_: object) -> None:
+    """Stop once: what is under way ends as for Ctrl-C, and the process ends soon after, whatever happens."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, _LAST)
+    raise KeyboardInterrupt
+
+
+def _end_with(caller: int) -> None:
+    """Have this process told to stop when the caller's ends; and let it be the first to go when memory runs out."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a dump of this process would hold exact counts
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGINT)
+        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+            file.write("1000")
+    if os.getppid() != caller:
+        os._exit(1)
+
+
+def _watch() -> None:
+    """Wait until the caller closes its end, then stop as for Ctrl-C."""
+    sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+@contextlib.contextmanager
+def _planning() -> Iterator[None]:
+    """Give up on a plan that takes too long: an analyst's options must not keep the server busy."""
+    from dpsql.errors import ParameterError
+
+    def give_up(*_: object) -> None:
+        raise ParameterError(
+            "options",
+            allowed=f"such that a plan is found within {PLANNING} seconds inside the server",
+            given="larger",
+            hint="fewer trees, ensembles or cells; nothing was charged",
+        )
+
+    signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, PLANNING)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _plain(value: Any) -> Any:
+    """Return a number of numpy's as Python's own."""
+    return value.item()
+
+
+def _options(given: str | None) -> dict[str, Any]:
+    """Return a method's own parameters; PL/Python hands JSON over as text."""
+    from dpsql.errors import ParameterError
+    from dpsql.jsontext import parse
+
+    try:
+        options = parse(given) if isinstance(given, str) else given or {}
+    except ValueError:
+        options = None
+    if not isinstance(options, dict):
+        raise ParameterError("options", allowed="an object of the method's own parameters", given="another value")
+    return options
+
+
+def _quick(method: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Return a method's parameters with less time to search, where it has one that says so."""
+    from dpsql import methods
+
+    asked = given.get("seconds", SEARCHING)
+    if "seconds" not in methods.get(method).parameters or not isinstance(asked, int):
+        return given
+    return given | {"seconds": min(asked, SEARCHING)}

@@ -1,0 +1,60 @@
+"""Runs SQL typed by the file's holder on a hardened connection in which dpsql can be called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from dpsql import errors
+from dpsql.api.database import Database
+from dpsql.api.duckdb_sql import attach
+from dpsql.engines.duckdb.engine import DuckDBEngine
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one statement gave: columns and rows, or an error in words that quote no cell."""
+
+    columns: list[str] = field(default_factory=list)
+    rows: list[tuple[object, ...]] = field(default_factory=list)
+    error: str | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the error: dpsql's own ones keep theirs."""
+        kind = self._kind
+        return kind.exit_code if kind else 1
+
+    @property
+    def message(self) -> str:
+        """The error in words, without the name of its class."""
+        text = self.error or ""
+        return text.partition(": ")[2] if self._kind else text
+
+    @property
+    def _kind(self) -> type[errors.DpsqlError] | None:
+        kind = getattr(errors, (self.error or "").partition(": ")[0], None)
+        return kind if isinstance(kind, type) and issubclass(kind, errors.DpsqlError) else None
+
+
+class Shell:
+    """A prepared connection; closing it lets the database go."""
+
+    def __init__(self, database: Database) -> None:
+        if not isinstance(database.engine, DuckDBEngine):
+            raise errors.UsageError("the shell works on DuckDB files alone.")
+        self._engine = database.engine
+        attach(self._engine.connection, who=database.who)
+
+    def __enter__(self) -> Shell:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._engine.close()
+
+    def run(self, text: str) -> Iterator[Answer]:
+        """Run every statement in a text and yield what each gave; stop at the first error."""
+        for columns, rows, error in self._engine.interactive(text):
+            yield Answer(columns, rows, error)
+            if error is not None:
+                return

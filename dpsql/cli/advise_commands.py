@@ -1,0 +1,115 @@
+"""The command that advises before anything is spent."""
+
+from __future__ import annotations
+
+import click
+
+from dpsql.advice.advise import Recommendation
+from dpsql.advice.advise import advise as advise_schema
+from dpsql.advice.tune import Tuned
+from dpsql.advice.tune import tune as tune_method
+from dpsql.cli.options import Target, as_json, maybe_database
+from dpsql.cli.output import note, print_json, print_table, say, working
+from dpsql.cli.train_commands import print_plan
+from dpsql.errors import UsageError
+from dpsql.schema import schema_file as schemafile
+
+
+@click.command()
+@maybe_database
+@click.option("--table", help="The registered table.")
+@click.option("--schema", "schema_file", metavar="FILE", help="Without a database: the YAML or JSON file of a schema.")
+@click.option("--entry", metavar="NAME", help="Which schema, where the file holds several.")
+@click.option("--epsilon", default="1", show_default=True, metavar="E", help="What a training run may cost.")
+@click.option("--rows", type=int, metavar="N", help="Your own guess of the size.")
+@click.option("--buy", metavar="E", help="Buy a noisy size first, for this epsilon: charged, and kept for later.")
+@click.option("--majority", type=float, metavar="SHARE", help="Your own guess of the largest class's share.")
+@click.option("--tune", metavar="METHOD", help="The noise of a grid of forests: mrf, rdt, rosnam, snr or spe.")
+@click.option("--request-id", metavar="ID", help="With --buy: ask twice under one id, the same size, one charge.")
+@click.option("--dry-run", is_flag=True, help="With --buy: show its cost, noise and budget; touch nothing.")
+@as_json
+def advise(
+    target: Target,
+    table: str | None,
+    schema_file: str | None,
+    entry: str | None,
+    epsilon: str,
+    rows: int | None,
+    buy: str | None,
+    majority: float | None,
+    tune: str | None,
+    request_id: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Advise before anything is spent: method, noise, and whether epsilon is worth it.
+
+    \b
+    Example:
+      dpsql advise --db data.duckdb --table adult --epsilon 0.5
+      dpsql advise --db data.duckdb --table adult --buy 0.01
+      dpsql advise --schema adult.yml --rows 30000
+      dpsql advise --db data.duckdb --table cars --rows 1700 --tune mrf
+
+    Free: it reads the schema and no row. Only --buy is charged. The size is the declared one, the least noisy one
+    that was bought, or your own guess; without any you get advice for several sizes. With --tune you get the expected
+    noise on leaves and votes for a grid of trees and depths, and one of them picked: still no row is read.
+    """
+    if (table is None) == (schema_file is None):
+        raise UsageError("advice is about a registered table or a schema file.", hint="--table NAME, or --schema FILE")
+    if schema_file is not None:
+        if buy is not None or dry_run or request_id is not None:
+            raise UsageError("a schema file has no rows to count.", hint="--rows N, or --db PATH --table NAME --buy E")
+        schema = schemafile.load(schema_file, entry=entry)
+        if tune is not None:
+            size = rows or schema.rows
+            if size is None:
+                raise UsageError("tuning weighs noise against rows: say how many there are.", hint="--rows N")
+            _print_grid(tune_method(schema, tune, epsilon=epsilon, rows=size), epsilon, as_json=as_json)
+            return
+        _print(advise_schema(schema, epsilon=epsilon, rows=rows, majority=majority), as_json=as_json)
+        return
+    if entry is not None:
+        raise UsageError("an entry is one of several in a schema file.", hint="--schema FILE --entry NAME")
+    assert table is not None
+    if dry_run and buy is None:
+        raise UsageError("advice without --buy is free and touches nothing.", hint="leave out --dry-run")
+    with target.open() as db:
+        if tune is not None:
+            with working(f"tuning {tune}"):
+                tuned = db.tune(table, tune, epsilon=epsilon, rows=rows)
+            _print_grid(tuned, epsilon, as_json=as_json)
+            return
+        if dry_run:
+            print_plan(db.plan_advice(table, buy=buy), db.budget(table), db.spent_on(table), as_json=as_json)
+            return
+        found = db.advise(table, epsilon=epsilon, rows=rows, buy=buy, majority=majority, request_id=request_id)
+    _print(found, as_json=as_json)
+    if as_json:
+        return
+    if buy is not None and found.bought is not None:
+        note(f"Charged epsilon {found.bought.epsilon} for the size (entry {found.bought.entry}).")
+    asked = f"{target.words} --table {table} --epsilon {found.epsilon}"
+    note(f"Next:  dpsql train {asked} --dry-run")
+
+
+def _print(found: Recommendation, *, as_json: bool) -> None:
+    print_json(found.to_dict()) if as_json else say(str(found))
+
+
+def _print_grid(found: Tuned, epsilon: str, *, as_json: bool) -> None:
+    """Print the noise that a method's forests would have, and the one that was picked."""
+    if as_json:
+        print_json(found.to_dict())
+        return
+    columns = ("trees", "depth", "ensembles", "features", "leaves", "asks for", "noise per leaf", "noise of votes",
+               "rows of votes", "times the noise")  # fmt: skip
+    print_table(f"{found.method} at epsilon {epsilon}", columns, [
+        (one.trees, one.depth, one.ensembles, one.features, one.leaves, one.strategy, f"{one.leaf_deviation:.3g}",
+         f"{one.vote_deviation:.3g}", f"{one.signal:.3g}", f"{one.clear:.2g}")
+        for one in found.settings
+    ])  # fmt: skip
+    words = " ".join(f"--{name} {value}" for name, value in found.picked.parameters.items())
+    say(f"Picked: {words}. The deepest forest whose votes stand out of their noise.")
+    note("Noise alone was weighed: how good the splits are is not known without rows. Nothing was read or charged.")
+    note(f"Next:  dpsql train --table TABLE --method {found.method} {words} --epsilon {epsilon} --dry-run")

@@ -1,0 +1,107 @@
+"""The command that measures a model: free on public rows, charged on private ones."""
+
+from __future__ import annotations
+
+import click
+
+from dpsql.cli.options import Target, as_json, database
+from dpsql.cli.output import note, print_json, print_table, say, working
+from dpsql.cli.train_commands import budget_values, print_plan
+from dpsql.errors import UsageError
+from dpsql.models.evaluate import Evaluation, NumericEvaluation
+from dpsql.models.plot import check_plot, reliability_plot
+
+_FIGURES = {
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "f1": "F1 (mean of classes)",
+    "auc": "AUC",
+    "log_loss": "log loss",
+    "brier": "Brier score",
+    "calibration_error": "calibration error",
+}
+
+
+@click.command()
+@database
+@click.option("--model", required=True, help="The model's name.")
+@click.option("--table", required=True, help="A table with the label column: public, or private with --epsilon.")
+@click.option("--epsilon", metavar="E", help="What an evaluation on a private registered table may cost.")
+@click.option("--request-id", metavar="ID", help="Ask twice under one id: the same figures, one charge.")
+@click.option("--dry-run", is_flag=True, help="Show cost, noise and budget of a charged evaluation; touch nothing.")
+@click.option("--plot", metavar="FILE", help="Draw predicted against observed shares into a new .png, .svg or .pdf.")
+@as_json
+def evaluate(
+    target: Target,
+    model: str,
+    table: str,
+    epsilon: str | None,
+    request_id: str | None,
+    dry_run: bool,
+    plot: str | None,
+    as_json: bool,
+) -> None:
+    """Measure a model on a table: accuracy, F1, AUC, log loss, calibration.
+
+    \b
+    Example:
+      dpsql evaluate --db data.duckdb --model adult_1 --table adult_test
+      dpsql evaluate --db data.duckdb --model adult_1 --table adult --epsilon 0.5
+
+    Free of charge on a public table. On a private registered table --epsilon is charged, and all figures come from
+    noisy counts, with intervals that hold them 95 times in 100.
+    """
+    if epsilon is None and (dry_run or request_id is not None):
+        raise UsageError("a free evaluation has no plan and no request id.", hint="--epsilon E, or leave them out")
+    if plot is not None:
+        check_plot(plot)
+    with target.open() as db:
+        if dry_run:
+            plan = db.plan_evaluation(model, table, epsilon=epsilon)
+            print_plan(plan, db.budget(table), db.spent_on(table), as_json=as_json)
+            return
+        with working(f"evaluating on {table}"):
+            found = db.evaluate(model, table, epsilon=epsilon, request_id=request_id)
+        left = None if epsilon is None else db.budget(table)
+    if plot is not None:
+        if isinstance(found, NumericEvaluation):
+            raise UsageError("a model that predicts a number has no probabilities to plot.", hint="leave out --plot")
+        reliability_plot(found, plot)
+        note(f"Wrote {plot}.")
+    if as_json:
+        print_json(found.to_dict() | ({} if left is None else {"budget": budget_values(left)}))
+        return
+    say(str(found))
+    if isinstance(found, Evaluation):
+        _print_figures(found)
+    if left is not None:
+        say(f'\nCharged epsilon {found.epsilon}. Budget of "{left.table}": {left.left_text} of {left.cap_text} left.')
+
+
+def _print_figures(found: Evaluation) -> None:
+    counts = found.confusion.to_numpy().tolist()
+    rows = [[true, *row] for true, row in zip(found.confusion.index, counts, strict=True)]
+    print_table(None, ("true class", *(f"predicted {name}" for name in found.confusion.columns)), rows)
+    say("")
+    shown = [(label, _number(getattr(found, name)), _interval(found, name)) for name, label in _FIGURES.items()]
+    shown += [
+        (f"F1 of {name}", _number(value), _interval(found, f"f1 of {name}")) for name, value in found.class_f1.items()
+    ]
+    private = found.epsilon is not None
+    print_table(None, ("figure", "value", *(["95 % interval"] if private else [])), [r[: 2 + private] for r in shown])
+    say("")
+    columns = [str(name) for name in found.reliability.columns]
+    lines = [
+        [str(int(value)) if name == "rows" else f"{value:.3f}" for name, value in zip(columns, line, strict=True)]
+        for line in found.reliability.to_numpy().tolist()
+    ]
+    print_table(None, columns, lines)
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None or value != value else f"{value:.4f}"
+
+
+def _interval(found: Evaluation, name: str) -> str:
+    bounds = found.intervals.get(name)
+    return "" if bounds is None else f"{bounds[0]:.4f} to {bounds[1]:.4f}"

@@ -1,0 +1,79 @@
+"""`dpsql explain`: what a model learned, or the SQL of a training run. Both free of charge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from dpsql.cli import options
+from dpsql.cli.options import Target, as_json, database, parameters
+from dpsql.cli.output import check_new, note, print_json, say, say_exact, working
+from dpsql.errors import ParameterError, UsageError
+from dpsql.models.explain import PANELS, TOP
+
+
+@click.command()
+@database
+@click.option("--model", metavar="NAME", help="A stored model: show what it learned.")
+@click.option("--top", type=int, metavar="N", help=f"How many features to show [default: {TOP}].")
+@click.option("--plot", metavar="FILE", help="Also draw it, as a new PNG file.")
+@click.option("--background", metavar="TABLE", help="A public table that says how often values occur.")
+@click.option("--table", help="A registered table: show the SQL of training on it.")
+@click.option("--leaf", type=int, default=0, show_default=True, help="Which leaf, numbered over all trees.")
+@options.method_parameters
+@as_json
+def explain(
+    target: Target,
+    model: str | None,
+    top: int | None,
+    plot: str | None,
+    background: str | None,
+    table: str | None,
+    epsilon: str,
+    delta: str | None,
+    method: str,
+    leaf: int,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Show what a model learned, or the SQL of a training run.
+
+    \b
+    Example:
+      dpsql explain --db data.duckdb --model adult_1 --plot adult_1.png
+      dpsql explain --db data.duckdb --table adult --method rosnam --trees 10 --leaf 3
+
+    With --model: which features its predictions depend on and what speaks for each class, from released values alone.
+    With --table: one leaf as WHERE … GROUP BY, beside the one statement that runs. Where trees follow from noisy
+    answers, as with auto, it is a leaf of the trees that a run begins with.
+    No private row is read and nothing is charged.
+    """
+    if (model is None) == (table is None):
+        raise UsageError("name what to explain.", hint="--model NAME or --table TABLE")
+    if table is not None:
+        _refuse({"--top": top, "--plot": plot, "--background": background}, "--model")
+        with target.open() as db:
+            asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "method": method}
+            shown = db.explain(table, leaf=leaf, **asked, **parameters(given))
+        print_json(shown.to_dict()) if as_json else say_exact(str(shown))
+        return
+    _refuse({f"--{name.replace('_', '-')}": value for name, value in given.items()}, "--table")
+    if top is not None and top < 1:
+        raise ParameterError("top", allowed="a whole number from 1", given=top)
+    check_new(plot)
+    with target.open() as db:
+        found = db.model(str(model))
+        with working(f'reading "{model}"'):
+            learned = found.explain(background)
+            if plot is not None:
+                learned.plot(plot, top=min(top or PANELS, PANELS))
+    if plot is not None:
+        note(f"Wrote {plot}.")
+    print_json(learned.to_dict()) if as_json else say(learned.text(top=top or TOP))
+
+
+def _refuse(given: dict[str, object], other: str) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise UsageError(f"{name} goes with {other} only.", hint=f"leave out {name}")

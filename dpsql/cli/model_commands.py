@@ -1,0 +1,264 @@
+"""Commands on released models: list, show, predict, SQL, import. All free of charge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import pandas as pd
+
+from dpsql.api.database import Database
+from dpsql.cli.label_commands import batch_options, charged_batch
+from dpsql.cli.options import Target, as_json, database
+from dpsql.cli.output import check_new, note, print_json, print_table, say, say_exact, working, write_new
+from dpsql.errors import ParameterError, UsageError
+from dpsql.kernel.dataset import fit_features
+from dpsql.models.model import Model
+from dpsql.models.score import public_table
+from dpsql.models.scoring_sql import FORMS, default_name
+from dpsql.runs.update import rebuild_gain
+
+_SHOWN = 20
+#: What an imported model's certificate may leave out.
+_UNSAID = "not said"
+_PRIVATE = {True: "yes", False: "NO: the published variant has no proof", None: f"{_UNSAID}: do not rely on it"}
+
+
+@click.command()
+@database
+@as_json
+def models(target: Target, as_json: bool) -> None:
+    """List the stored models.
+
+    \b
+    Example:
+      dpsql models --db data.duckdb
+    """
+    with target.open() as db:
+        found = db.models()
+    if as_json:
+        print_json(found.to_dict("records"))
+        return
+    shown = found.drop(columns="digest")
+    print_table(None, list(shown.columns), shown.to_numpy().tolist())
+
+
+@click.command()
+@database
+@click.option("--model", required=True, help="The model's name.")
+@click.option("--tree", type=int, default=0, show_default=True, help="Which tree to draw.")
+@click.option("--depth", type=int, default=3, show_default=True, help="How many levels to draw.")
+@as_json
+def show(target: Target, model: str, tree: int, depth: int, as_json: bool) -> None:
+    """Show a model: its certificate, and one tree drawn as text.
+
+    \b
+    Example:
+      dpsql show --db data.duckdb --model adult_1 --tree 2 --depth 4
+    """
+    with target.open() as db:
+        found = db.model(model)
+    drawn = found.show(tree, depth=depth)
+    if as_json:
+        print_json({"model": found.name, "certificate": dict(found.certificate), "tree": tree, "drawn": drawn})
+        return
+    card = found.certificate
+    forest = found.released.forest
+    say(f'Model "{found.name}": {found.method}, {forest.trees} trees, depth {forest.depth}, {forest.leaves} leaves')
+    if found.schema.target is not None:
+        say(f"Predicts:    {found.schema.label}, {found.schema.target}")
+    say(f"Private:     {_PRIVATE[card.get('private')]}")
+    say(f"Epsilon:     {card['epsilon']}")
+    say(f"Neighbours:  {card.get('neighbours', _UNSAID)}")
+    say(f"Trained on:  {card.get('table', _UNSAID)} (dataset {card.get('dataset', _UNSAID)}), {card['created_at']}")
+    if card.get("ledger_entry") is not None:
+        say(f"Ledger:      entry {card['ledger_entry']}, {card.get('ledger_hash', _UNSAID)[:16]}…")
+    if "composition" in card:
+        say(f"Composition: {card['composition']}")
+    gain = rebuild_gain(card)
+    if gain:
+        say(f"Updates:     {gain}")
+    say(f"Digest:      {card['digest'][:16]}…")
+    say(f"\nTree {tree} of {forest.trees}:")
+    say(drawn)
+    if found.released.nat:
+        note("Each leaf shows the shares of the classes as far as it alone says; those of all trees are multiplied.")
+        note(f"All of them in a few words:  dpsql explain {target.words} --model {found.name}")
+
+
+@click.command()
+@database
+@click.option("--model", help="The model's name; with --private a name for what is released.")
+@click.option("--table", help="A table of new rows in the database.")
+@click.option("--file", "file", metavar="PATH", help="A CSV or Parquet file of new rows.")
+@click.option("--into", metavar="TABLE", help="Leave the scored rows in the database as a new table.")
+@click.option("--key", metavar="COLUMN", help="Which column names a row [default: all that are not features].")
+@click.option("--probabilities", "--proba", "proba", is_flag=True, help="Add each class's probability.")
+@click.option("--threshold", metavar="CLASS=P", help="Name this class where its probability is at least P.")
+@click.option("--top", type=int, metavar="K", help="The K most probable classes of each row, in place of the label.")
+@click.option("--to", metavar="PATH", help="Write all predictions to a new CSV file.")
+@batch_options
+@as_json
+def predict(
+    target: Target,
+    model: str | None,
+    table: str | None,
+    file: str | None,
+    into: str | None,
+    key: str | None,
+    proba: bool,
+    threshold: str | None,
+    top: int | None,
+    to: str | None,
+    as_json: bool,
+    **private: Any,
+) -> None:
+    """Score new rows, in the database or from a file.
+
+    \b
+    Example:
+      dpsql predict --db data.duckdb --model adult_1 --table new_rows --into scored
+      dpsql predict --db data.duckdb --model adult_1 --file new_rows.csv --to labels.csv
+      dpsql predict --db data.duckdb --model adult_1 --table new_rows --threshold ">50K=0.3"
+      dpsql predict --db data.duckdb --private --model-structure cars.json --table new_cars --epsilon 1
+
+    Free of charge, for ever. A registered private table is refused. With --threshold a class that is not probable
+    enough gives way to the most probable of the others.
+
+    With --private there is no model yet: the rows are labelled straight from the private table that the structure
+    names, and epsilon is CHARGED for this batch. What is released is stored as a model, so that the same labels can
+    be read again for nothing. dpsql structure writes a structure.
+    """
+    if (table is None) == (file is None):
+        raise UsageError("name the rows to score.", hint="--table TABLE or --file PATH")
+    for name, value in (("--to", to), ("--probabilities", proba), ("--top", top is not None), ("--key", key)):
+        if into is not None and value:
+            raise UsageError(f"{name} does not go with --into, which keeps every column.", hint=f"leave out {name}")
+    if sum((proba, top is not None, threshold is not None)) > 1:
+        raise UsageError("one thing at a time: --probabilities, --threshold or --top.", hint="leave out the others")
+    check_new(to)
+    data: str | Path = table if table is not None else Path(str(file))
+    with target.open() as db:
+        asked = {"--key": key, "--probabilities": proba or None, "--threshold": threshold, "--top": top}
+        shown = [option for option, value in asked.items() if value is not None]
+        found = charged_batch(db, data, model, as_json=as_json, into=into, shown=shown, **private)
+        if found is None:
+            return
+        model = found.name
+        with working(f"scoring {data}"):
+            scored = _scored(found, data, into=into, key=key, proba=proba, threshold=threshold, top=top)
+    if not isinstance(scored, pd.DataFrame):
+        print_json({"model": model, "into": into}) if as_json else say(f'Scored rows are in table "{into}".')
+        return
+    if to is not None:
+        write_new(to, scored.to_csv(index=False))
+        note(f"Wrote {len(scored)} predictions to {to}.")
+        if as_json:
+            print_json({"model": model, "to": to, "rows": len(scored)})
+        return
+    _print_predictions(scored, as_json=as_json)
+
+
+@click.command()
+@database
+@click.option("--model", required=True, help="The model's name.")
+@click.option("--form", type=click.Choice(FORMS), default="select", show_default=True, help="What to generate.")
+@click.option("--table", default="new_rows", show_default=True, help="The table to score (select, view).")
+@click.option("--name", help="Name of the view or macro.")
+@click.option("--probabilities", is_flag=True, help="Add each class's probability (select, view, table_macro).")
+@click.option("--create", is_flag=True, help="Also create the view or macro in the database.")
+@as_json
+def sql(
+    target: Target,
+    model: str,
+    form: str,
+    table: str,
+    name: str | None,
+    probabilities: bool,
+    create: bool,
+    as_json: bool,
+) -> None:
+    """Print SQL that predicts: a SELECT, a view, a table macro or a scalar macro.
+
+    \b
+    Example:
+      dpsql sql --db data.duckdb --model adult_1 --form macro --create
+    """
+    if create and form == "select":
+        raise UsageError("a SELECT cannot be created.", hint="--form view, table_macro or macro")
+    with target.open() as db:
+        found = db.model(model)
+        text = found.sql(form, table=table, name=name, probabilities=probabilities)
+        if create:
+            _create(db, found, text, form, table=table, name=name or default_name(found, form))
+    print_json({"model": model, "form": form, "created": create, "sql": text}) if as_json else say_exact(text)
+
+
+@click.command(name="import")
+@database
+@click.option("--from", "source", required=True, metavar="FILE", help="A JSON file that dpsql export wrote.")
+@click.option("--name", help="A name in this database [default: the model's own].")
+@as_json
+def import_(target: Target, source: str, name: str | None, as_json: bool) -> None:
+    """Store a model from a JSON file.
+
+    \b
+    Example:
+      dpsql import --db other.duckdb --from adult_1.json
+    """
+    with target.open() as db:
+        found = db.add(Path(source), name=name)
+    print_json({"model": found.name}) if as_json else say(f'Stored model "{found.name}".')
+
+
+def _scored(
+    model: Model,
+    data: str | Path,
+    *,
+    into: str | None,
+    key: str | None,
+    proba: bool,
+    threshold: str | None,
+    top: int | None,
+) -> pd.DataFrame | pd.Series | None:
+    if proba:
+        return model.predict_proba(data, key=key)
+    if top is not None:
+        return model.predict_top(data, top, key=key)
+    return model.predict(data, into=into, key=key, threshold=None if threshold is None else _threshold(threshold))
+
+
+def _threshold(text: str) -> dict[str, float]:
+    """Return CLASS=P as a class and a number; the last equals sign divides them."""
+    name, _, least = text.rpartition("=")
+    try:
+        return {name: float(least)}
+    except ValueError:
+        raise ParameterError("threshold", allowed="CLASS=P with a probability P, as in yes=0.3", given=text) from None
+
+
+def _create(db: Database, model: Model, text: str, form: str, *, table: str, name: str) -> None:
+    """Create a view or macro; a table, or a function that SQL itself relies on, is never replaced by it."""
+    if form == "view":
+        fit_features(public_table(db, table), model.schema)
+        taken = db.engine.table(name)
+        if taken is not None and taken.kind == "table":
+            raise ParameterError("name", allowed="new; a table of that name exists", given=name)
+    with db.engine.transaction() as transaction:
+        if form != "view" and db.engine.vocabulary.macros and transaction.rows(_BUILT_IN, (name,)):
+            raise ParameterError("name", allowed="new; a built-in function has that name", given=name)
+        transaction.run(text)
+
+
+_BUILT_IN = "SELECT 1 FROM duckdb_functions() WHERE internal AND lower(function_name) = lower(?)"
+
+
+def _print_predictions(scored: pd.DataFrame, *, as_json: bool) -> None:
+    plain = scored.astype(object).where(scored.notna(), None)
+    if as_json:
+        print_json(plain.to_dict("records"))
+        return
+    print_table(None, [str(name) for name in scored.columns], plain.head(_SHOWN).to_numpy().tolist())
+    if len(scored) > _SHOWN:
+        note(f"… {len(scored) - _SHOWN} more rows. All of them: --to FILE, --json, or --into TABLE.")

@@ -1,0 +1,173 @@
+"""Commands for data that arrives in batches or belongs to several parties."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dpsql.cli.options import Target, as_json, database, parameters
+from dpsql.cli.output import check_new, note, print_json, say, working, write_new
+from dpsql.models.model import Model
+from dpsql.runs.parties import merge as merge_models
+from dpsql.runs.parties import unite as unite_models
+
+
+@click.command()
+@database
+@click.option("--model", required=True, help="A model of counts that was trained on a batch.")
+@click.option(
+    "--where-batch", "batch", required=True, metavar="VALUE", help="The new batch, by the batch column's value."
+)
+@click.option("--epsilon", metavar="E", help="What the batch may cost [default: as the last one].")
+@click.option("--name", help="Name of the new model [default: the table's name and a number].")
+@click.option("--request-id", metavar="ID", help="Ask twice under one id: the same model, one charge.")
+@as_json
+def update(
+    target: Target,
+    model: str,
+    batch: str,
+    epsilon: str | None,
+    name: str | None,
+    request_id: str | None,
+    as_json: bool,
+) -> None:
+    """Add a new batch of rows to a model of counts.
+
+    \b
+    Example:
+      dpsql update --db data.duckdb --model sales_1 --where-batch 2026-11
+
+    The noisy counts of the new rows alone are released and added. The ledger charges that batch only.
+    """
+    with target.open() as db, working(f"counting batch {batch}"):
+        updated = db.update(model, batch, epsilon=epsilon, name=name, request_id=request_id)
+    _print_model(updated, as_json=as_json)
+
+
+@click.group()
+def party() -> None:
+    """Train one model with several parties, without passing rows or exact counts.
+
+    \b
+    Example:
+      dpsql party export-structure --db a.duckdb --table visits --depth 4 --to structure.json
+      dpsql party contribute --db b.duckdb --table visits --structure structure.json --to b.json
+      dpsql party merge --from a.json --from b.json --to merged.json
+    """
+
+
+@party.command("export-structure")
+@database
+@click.option("--table", required=True, help="A registered table with the schema that all parties share.")
+@click.option("--trees", type=int, help="Number of trees.")
+@click.option("--depth", type=int, help="Depth of the trees [default: from features and declared rows].")
+@click.option("--seed", type=int, help="Shapes the trees.")
+@click.option("--to", required=True, metavar="FILE", help="A new JSON file.")
+@as_json
+def export_structure(target: Target, table: str, to: str, as_json: bool, **given: Any) -> None:
+    """Write the public trees that all parties count in.
+
+    \b
+    Example:
+      dpsql party export-structure --db a.duckdb --table visits --depth 4 --to structure.json
+
+    Reads no row and charges nothing.
+    """
+    check_new(to)
+    with target.open() as db:
+        text = db.export_structure(table, **parameters(given))
+    _write(to, text)
+    if as_json:
+        print_json({"structure": to, "table": table})
+
+
+@party.command()
+@database
+@click.option("--table", required=True, help="This party's registered table.")
+@click.option("--structure", required=True, metavar="FILE", help="The shared structure.")
+@click.option("--epsilon", default="1", show_default=True, metavar="E", help="What the run may cost this party's rows.")
+@click.option("--name", help="Name of the model in this database.")
+@click.option("--request-id", metavar="ID", help="Ask twice under one id: the same counts, one charge.")
+@click.option("--to", required=True, metavar="FILE", help="A new JSON file with the noisy counts.")
+@as_json
+def contribute(
+    target: Target,
+    table: str,
+    structure: str,
+    epsilon: str,
+    name: str | None,
+    request_id: str | None,
+    to: str,
+    as_json: bool,
+) -> None:
+    """Count this party's rows in a shared structure, under its own ledger.
+
+    \b
+    Example:
+      dpsql party contribute --db b.duckdb --table visits --structure structure.json --epsilon 0.5 --to b.json
+    """
+    check_new(to)
+    with target.open() as db, working(f"counting {table}"):
+        counted = db.contribute(table, Path(structure), epsilon=epsilon, name=name, request_id=request_id)
+    _write(to, counted.to_json())
+    if as_json:
+        _print_model(counted, as_json=True)
+
+
+@party.command()
+@click.option("--from", "sources", multiple=True, required=True, metavar="FILE", help="A contribution (repeat).")
+@click.option("--name", default="merged", show_default=True, help="Name of the model.")
+@click.option("--to", required=True, metavar="FILE", help="A new JSON file.")
+@as_json
+def merge(sources: tuple[str, ...], name: str, to: str, as_json: bool) -> None:
+    """Add up the noisy counts of parties that hold different people.
+
+    \b
+    Example:
+      dpsql party merge --from a.json --from b.json --to merged.json
+
+    Any subset of the contributions works. The model's epsilon is the largest of theirs.
+    """
+    _join(merge_models, sources, name, to, as_json=as_json)
+
+
+@party.command()
+@click.option("--from", "sources", multiple=True, required=True, metavar="FILE", help="A party's model (repeat).")
+@click.option("--name", default="united", show_default=True, help="Name of the model.")
+@click.option("--to", required=True, metavar="FILE", help="A new JSON file.")
+@as_json
+def unite(sources: tuple[str, ...], name: str, to: str, as_json: bool) -> None:
+    """Unite the models of parties that hold different columns of the same people.
+
+    \b
+    Example:
+      dpsql party unite --from bank.json --from clinic.json --to united.json
+
+    Everyone is in all parties' tables, so the epsilons add up.
+    """
+    _join(unite_models, sources, name, to, as_json=as_json)
+
+
+def _join(join: Callable[..., Model], sources: tuple[str, ...], name: str, to: str, *, as_json: bool) -> None:
+    """Join the models of several parties, write the result to a new file and say what it is."""
+    check_new(to)
+    joined = join([Model.from_json(Path(source)) for source in sources], name=name)
+    _write(to, joined.to_json())
+    _print_model(joined, as_json=as_json)
+
+
+def _print_model(model: Model, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"model": model.name, "certificate": dict(model.certificate)})
+        return
+    forest = model.released.forest
+    say(f'Model "{model.name}": {model.method}, {forest.trees} trees, depth {forest.depth}, {forest.leaves} leaves.')
+    say(f"Epsilon {model.certificate['epsilon']} ({model.certificate.get('composition', 'one run')}).")
+
+
+def _write(to: str, text: str) -> None:
+    write_new(to, text)
+    note(f"Wrote {to}.")

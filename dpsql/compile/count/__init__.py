@@ -1,0 +1,1 @@
+"""SQL that counts private rows on a public grid."""

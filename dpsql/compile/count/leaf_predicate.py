@@ -1,0 +1,145 @@
+"""Path to WHERE: the readable form of one leaf, and the oracle that the one-statement form is tested against.
+
+    SELECT "income", COUNT(*) FROM "adult"
+    WHERE "age" < 39.8 AND "sex" = 'Male' GROUP BY "income"
+
+A predicate is total: NULL, NaN, infinities and unknown values satisfy exactly one leaf of a tree.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from dpsql.compile.rows import Source, known_label, target_steps
+from dpsql.compile.vocabulary import Vocabulary, double, paren, whole
+from dpsql.schema import CELLS, Categorical, Feature, Numeric
+from dpsql.trees.forest import Forest
+from dpsql.trees.grid import BITS
+
+Flags = NDArray[np.bool_]
+
+
+def leaf_predicate(source: Source, forest: Forest, leaf: int, vocabulary: Vocabulary) -> exp.Expr:
+    """Return the condition that a row reaches this leaf in this leaf's tree."""
+    allowed: dict[int, Flags] = {}
+    for axis, taken in forest.path(leaf):
+        allowed[axis] = taken & allowed.get(axis, np.ones(CELLS, bool))
+    conditions = []
+    for position in sorted({forest.axes[axis].feature for axis in allowed}):
+        feature = source.schema.features[position]
+        cells = feature_cells_allowed(forest, position, feature, allowed)
+        conditions.append(feature_condition(feature, source, cells, vocabulary))
+    return exp.and_(*conditions) if conditions else exp.true()
+
+
+def leaf_query(source: Source, forest: Forest, leaf: int, vocabulary: Vocabulary) -> exp.Select:
+    """Return the readable query of one leaf: `SELECT label, COUNT(*) … WHERE path GROUP BY label`.
+
+    With a numeric target: `SELECT COUNT(*), SUM(steps) … WHERE path`.
+    """
+    label, rows = source.column(source.schema.label), exp.Count(this=exp.Star()).as_("rows")
+    query = exp.Select().from_(source.table.copy())
+    if source.where is not None:
+        query = query.where(source.where.copy())
+    query = query.where(leaf_predicate(source, forest, leaf, vocabulary))
+    if source.schema.target is not None:
+        number = source.number(source.schema.label, vocabulary)
+        total = exp.Sum(this=target_steps(source.schema.target, number, vocabulary))
+        return query.select(rows, total.as_("steps")).where(known_label(source, vocabulary))
+    query = query.select(label, rows)
+    known = _one_of(exp.cast(label.copy(), exp.DataType.Type.TEXT), source.schema.classes, negated=False)
+    return query.where(known).group_by(label.copy())
+
+
+def feature_cells_allowed(forest: Forest, position: int, feature: Feature, allowed: dict[int, Flags]) -> Flags:
+    """Return which of a feature's cells all tests on its axes let through."""
+    cells = np.arange(feature.cells)
+    keep = np.ones(feature.cells, bool)
+    for axis, taken in allowed.items():
+        if forest.axes[axis].feature == position:
+            keep &= taken[cells >> (BITS * forest.axes[axis].digit) & (CELLS - 1)]
+    return keep
+
+
+def feature_condition(feature: Feature, source: Source, cells: Flags, vocabulary: Vocabulary) -> exp.Expr:
+    """Return the condition that a row's value of a feature falls into one of the marked cells."""
+    if isinstance(feature, Numeric):
+        return _numeric_condition(feature, source, cells, vocabulary)
+    return _category_condition(feature, source.column(feature.name), cells)
+
+
+def _numeric_condition(feature: Numeric, source: Source, cells: Flags, vocabulary: Vocabulary) -> exp.Expr:
+    runs = _runs(cells)
+    if runs == [(0, feature.cells - 1)]:
+        return exp.true()
+    value, number = source.column(feature.name), source.number(feature.name, vocabulary)
+    integer = feature.name in source.whole
+    one_by_one = vocabulary.row_by_row is not None
+    compared = number if one_by_one and not integer else value
+    ranges = [_range(feature, compared, run, rounded=one_by_one and integer) for run in runs]
+    missing: list[exp.Expr] = [value.copy().is_(exp.null())]
+    if not integer:
+        missing.append(vocabulary.is_nan(number))
+    if bool(cells[feature.null_cell]):
+        return paren(exp.or_(*ranges, *missing))
+    inside = exp.or_(*ranges) if ranges else exp.false()
+    if not integer and runs and runs[-1][1] == feature.cells - 1:
+        return exp.and_(inside, exp.not_(missing[1]))
+    return paren(inside) if len(ranges) > 1 else inside
+
+
+def _range(feature: Numeric, value: exp.Expr, run: tuple[int, int], *, rounded: bool) -> exp.Expr:
+    tests: list[exp.Expr] = []
+    if run[0] > 0:
+        tests.append(exp.GTE(this=value.copy(), expression=_edge(feature.edges[run[0] - 1], rounded=rounded)))
+    if run[1] < feature.cells - 1:
+        tests.append(exp.LT(this=value.copy(), expression=_edge(feature.edges[run[1]], rounded=rounded)))
+    return exp.and_(*tests) if len(tests) > 1 else tests[0]
+
+
+def _edge(edge: float, *, rounded: bool) -> exp.Expr:
+    """Return an edge as a literal; whole numbers are compared with whole numbers where a database likes that better."""
+    return whole(math.ceil(edge)) if rounded and abs(edge) < 2**53 else double(edge)
+
+
+def _category_condition(feature: Categorical, value: exp.Expr, cells: Flags) -> exp.Expr:
+    text = exp.Cast(this=value.copy(), to=exp.DataType(this=exp.DataType.Type.TEXT))
+    inside = [v for v, keep in zip(feature.values, cells, strict=False) if keep]
+    outside = [v for v, keep in zip(feature.values, cells, strict=False) if not keep]
+    null, unknown = bool(cells[feature.null_cell]), bool(cells[feature.unknown_cell])
+    if unknown:
+        test = _one_of(text, outside, negated=True) if outside else exp.Not(this=_is_null(value))
+    else:
+        test = _one_of(text, inside, negated=False) if inside else exp.false()
+    if not null:
+        return test
+    if unknown and not outside:
+        return exp.true()
+    return paren(exp.Or(this=test, expression=_is_null(value)))
+
+
+def _is_null(value: exp.Expr) -> exp.Expr:
+    return exp.Is(this=value.copy(), expression=exp.Null())
+
+
+def _one_of(text: exp.Expr, values: Sequence[str], *, negated: bool) -> exp.Expr:
+    literals = [exp.Literal.string(value) for value in values]
+    if len(literals) == 1:
+        return (exp.NEQ if negated else exp.EQ)(this=text, expression=literals[0])
+    test = exp.In(this=text, expressions=literals)
+    return exp.Not(this=test) if negated else test
+
+
+def _runs(cells: Flags) -> list[tuple[int, int]]:
+    """Return the runs of marked cells as (first, last).
+
+    >>> _runs(np.array([True, True, False, True]))
+    [(0, 1), (3, 3)]
+    """
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], cells.astype(np.int8), [0]))))
+    return [(int(a), int(b) - 1) for a, b in zip(edges[::2], edges[1::2], strict=True)]

@@ -1,0 +1,139 @@
+"""How many rows each of several mixtures of a forest's trees labels right: one scan, one row of counts.
+
+    WITH packed AS (…), numbered AS (rows with a number), start, depth_1, …,
+         scores AS (for each row and class, what each part of the trees says),
+         winner AS (for each row the best class of each mixture)
+    SELECT COUNT(CASE WHEN the best class of mixture 0 is the row's THEN 1 END) AS right_0, …
+
+The parts are added up once; a mixture is a few multiplications on top, so that many of them cost little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sqlglot import exp
+
+from dpsql.compile.count.leaves import ROOTS, START, Statement, root_table
+from dpsql.compile.count.levels import node_tables, walk
+from dpsql.compile.predict.votes import NUMBERED, ROW, SCORES, WINNER, class_of_rank, rank_of_class
+from dpsql.compile.rows import PACKED, Part, Source, Tickets, packed, word_name
+from dpsql.compile.vocabulary import Vocabulary, named, paren, whole
+from dpsql.trees.estimate.mixtures import Mixtures
+from dpsql.trees.forest import Forest
+from dpsql.trees.grid import words
+
+LEAVES = "leaf_votes"
+TRUTH = "truth"
+
+
+def right_rows(source: Source, mixtures: Mixtures, vocabulary: Vocabulary, tickets: Tickets, part: Part) -> Statement:
+    """Return the statement that counts the rows which each mixture labels right, as `right_0`, `right_1`, …"""
+    forest = mixtures.released.forest
+    held = [word_name(number) for number in range(words(len(forest.axes)))]
+    query = exp.Select().with_(PACKED, packed(source, vocabulary, tickets, part), copy=False)
+    label = exp.alias_(exp.column("class"), TRUTH)
+    numbered = exp.select(exp.alias_(vocabulary.row_number(), ROW), label, *held).from_(PACKED)
+    query = query.with_(NUMBERED, numbered, materialized=True, copy=False)
+    query = _walked(query, mixtures, vocabulary)
+    query = query.with_(WINNER, _winners(mixtures, len(source.schema.classes)), copy=False)
+    right = [_right(number, len(source.schema.classes)) for number in range(len(mixtures.factors))]
+    tables = node_tables(forest, vocabulary) | {ROOTS: root_table(forest.trees), LEAVES: _leaf_table(mixtures)}
+    return Statement(query.select(*right, copy=False).from_(exp.to_table(WINNER), copy=False), tables)
+
+
+def _walked(query: exp.Select, mixtures: Mixtures, vocabulary: Vocabulary) -> exp.Select:
+    """Take the rows through all trees and add up what they say; trees that end early are walked no further."""
+    forest = mixtures.released.forest
+    leading, ends = forest.early
+    if not leading:
+        return _scored(query, forest, vocabulary, list(range(mixtures.factors.shape[1])), None, SCORES)
+    first = int(forest.first_leaf[leading])
+    shallow, deep = (np.unique(part).tolist() for part in np.split(mixtures.leaf_part, [first]))
+    cut = Forest(forest.axes, forest.trees, forest.levels[:ends])
+    query = _scored(query, cut, vocabulary, shallow, exp.LT(this=_root(), expression=whole(leading)), "shallow")
+    query = _scored(query, forest, vocabulary, deep, exp.GTE(this=_root(), expression=whole(leading)), "deep")
+    same = [exp.column(name, "deep").eq(exp.column(name, "shallow")) for name in (ROW, TRUTH, "class")]
+    keys = [exp.column(name, "deep") for name in (ROW, TRUTH, "class")]
+    sums = [named(_both(part, shallow, deep), f"part_{part}") for part in range(mixtures.factors.shape[1])]
+    both = exp.select(*keys, *sums).from_("deep").join("shallow", on=exp.and_(*same))
+    return query.with_(SCORES, both, copy=False)
+
+
+def _both(part: int, shallow: Sequence[int], deep: Sequence[int]) -> exp.Expr:
+    """Return what all trees say of one part: most parts have leaves on one side alone."""
+    found = [exp.column(f"part_{part}", name) for name, held in (("deep", deep), ("shallow", shallow)) if part in held]
+    return exp.Add(this=found[0], expression=found[1]) if len(found) == 2 else found[0] if found else whole(0)
+
+
+def _root() -> exp.Column:
+    return exp.column("node", ROOTS)
+
+
+def _scored(
+    query: exp.Select,
+    forest: Forest,
+    vocabulary: Vocabulary,
+    parts: Sequence[int],
+    test: exp.Expr | None,
+    name: str,
+) -> exp.Select:
+    start = exp.select(_root(), exp.column(exp.Star(), NUMBERED)).from_(NUMBERED).join(ROOTS, join_type="cross")
+    query = query.with_(f"{START}_{name}", start if test is None else start.where(test), copy=False)
+    query, last = walk(query, forest, vocabulary, start=f"{START}_{name}", carried=(ROW, TRUTH), suffix=f"_{name}")
+    return query.with_(name, _scores(last, parts), copy=False)
+
+
+def right_name(number: int) -> str:
+    """Return the name of the column that counts a mixture's right rows."""
+    return f"right_{number}"
+
+
+def _scores(last: str, parts: Sequence[int]) -> exp.Select:
+    """Add up, for each row and class, what each part of the trees says."""
+    keys = [exp.column(ROW, last), exp.column(TRUTH, last), exp.column("class", LEAVES)]
+    sums = [
+        exp.alias_(exp.cast(exp.Sum(this=exp.column(f"part_{part}", LEAVES)), exp.DataType.Type.BIGINT), f"part_{part}")
+        for part in parts
+    ]
+    query = exp.select(*keys, *sums).from_(last)
+    query = query.join(LEAVES, on=exp.column("leaf", LEAVES).eq(exp.column("node", last)))
+    return query.group_by(*(key.copy() for key in keys))
+
+
+def _winners(mixtures: Mixtures, classes: int) -> exp.Select:
+    keys = [exp.column(ROW), exp.column(TRUTH)]
+    best = [
+        exp.alias_(exp.Max(this=rank_of_class(_mixed(row), classes)), f"best_{number}")
+        for number, row in enumerate(mixtures.factors.tolist())
+    ]
+    query = exp.Select().select(*keys, *best, copy=False).from_(exp.to_table(SCORES), copy=False)
+    return query.group_by(*(key.copy() for key in keys), copy=False)
+
+
+def _mixed(factors: list[int]) -> exp.Expr:
+    total: exp.Expr = whole(0)
+    for part, factor in enumerate(factors):
+        if factor:
+            total = exp.Add(this=total, expression=exp.Mul(this=exp.column(f"part_{part}"), expression=whole(factor)))
+    return paren(total)
+
+
+def _right(number: int, classes: int) -> exp.Expr:
+    best = class_of_rank(classes, f"best_{number}")
+    same = exp.EQ(this=paren(best), expression=exp.column(TRUTH))
+    # A count, not a sum: of no rows a sum is NULL.
+    return exp.alias_(exp.Count(this=exp.case().when(same, whole(1))), right_name(number))
+
+
+def _leaf_table(mixtures: Mixtures) -> dict[str, np.ndarray[Any, Any]]:
+    leaves, classes = mixtures.released.weights.shape
+    part = np.repeat(mixtures.leaf_part, classes)
+    weight = mixtures.released.weights.reshape(-1).astype(np.int64)
+    table: dict[str, np.ndarray[Any, Any]] = {
+        "leaf": np.repeat(np.arange(leaves, dtype=np.int32), classes),
+        "class": np.tile(np.arange(classes, dtype=np.int32), leaves),
+    }
+    return table | {f"part_{n}": np.where(part == n, weight, 0) for n in range(mixtures.factors.shape[1])}

@@ -1,0 +1,167 @@
+"""A forest as one nested CASE: the form for databases that take rows one at a time and branches as they come.
+
+    CASE node WHEN 0 THEN
+        CASE WHEN age >= 40 THEN CASE WHEN sex = 'male' THEN 3 ELSE 2 END ELSE 1 END
+    WHEN 1 THEN …
+
+A row pays for the tests on its own path and for nothing else: no join, and no cells of features that are never asked.
+(A database that works on whole columns computes every branch; there a join per level is many times faster.) The size of
+the statement grows with the trees, so forests of more than `MOST_NODES` nodes take the joins of `levels.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from dpsql.compile.count.leaf_predicate import feature_cells_allowed, feature_condition
+from dpsql.compile.rows import Source, word_name
+from dpsql.compile.vocabulary import Vocabulary, case, paren, whole
+from dpsql.schema import CELLS, Numeric
+from dpsql.trees.forest import PASS, Forest
+from dpsql.trees.grid import AXES_PER_WORD, BITS
+
+#: The most nodes that one statement spells out.
+MOST_NODES = 2**15
+#: Trees that one CASE tells apart, one after the other; more are told apart in two steps.
+_TREES = 16
+#: A test that a row's cell of an axis is one of the marked ones.
+Test = Callable[[int, NDArray[np.bool_]], exp.Expr]
+_CELLS = np.arange(CELLS)
+
+
+def fits(forest: Forest, vocabulary: Vocabulary) -> bool:
+    """Whether a forest is walked by a nested CASE: the database likes it, and the trees are not too large."""
+    return vocabulary.row_by_row is not None and sum(len(level.axis) for level in forest.levels) <= MOST_NODES
+
+
+def leaf(forest: Forest, node: exp.Expr, tests: Tests) -> exp.Expr:
+    """Return the leaf that a row reaches from where it stands: a root, or a node of the first of these levels."""
+    if not forest.depth:
+        return node
+    ways = [level.slots(np.arange(len(level.axis))[:, None], _CELLS) for level in forest.levels]
+    trees = [_below(_Walk(forest, ways, tests), 0, tree) for tree in range(len(forest.levels[0].axis))]
+    if len(trees) <= _TREES:
+        return _one_of(node, dict(enumerate(trees)))
+    blocks = {
+        start // _TREES: _one_of(node, {start + place: one for place, one in enumerate(trees[start : start + _TREES])})
+        for start in range(0, len(trees), _TREES)
+    }
+    return _one_of(paren(exp.IntDiv(this=paren(node), expression=whole(_TREES))), blocks)
+
+
+@dataclass(frozen=True)
+class Tests:
+    """How a row's cells are asked for: whether one is among marked ones; on packed words also which one it is."""
+
+    among: Test
+    cell: Callable[[int], exp.Expr] | None = None
+
+
+def on_words(vocabulary: Vocabulary) -> Tests:
+    """Return tests on packed words."""
+
+    def cell(axis: int) -> exp.Expr:
+        word = exp.column(word_name(axis // AXES_PER_WORD))
+        shift = axis % AXES_PER_WORD * BITS
+        moved = paren(exp.BitwiseRightShift(this=word, expression=whole(shift))) if shift else word
+        return paren(exp.BitwiseAnd(this=moved, expression=whole(CELLS - 1)))
+
+    def among(axis: int, marked: NDArray[np.bool_]) -> exp.Expr:
+        first = int(np.argmax(marked))
+        if marked[first:].all():  # a threshold
+            return exp.GTE(this=cell(axis), expression=whole(first))
+        plane = int(np.packbits(marked, bitorder="little").view(np.int64)[0])
+        mask = exp.cast(exp.Literal.string(str(plane)), exp.DataType.Type.BIGINT)
+        return exp.EQ(this=vocabulary.bit(mask, cell(axis)), expression=whole(1))
+
+    return Tests(among, cell)
+
+
+def on_columns(forest: Forest, source: Source, vocabulary: Vocabulary) -> Tests:
+    """Return tests on the table's own columns, under the names that `as_columns` gives them."""
+    columns = {feature.name: exp.column(_value(place)) for place, feature in enumerate(source.schema.features)}
+    plain = Source(source.schema, source.table, columns, whole=source.whole, decimals=source.decimals)
+    rows = vocabulary.row_by_row
+    assert rows is not None
+
+    def among(axis: int, marked: NDArray[np.bool_]) -> exp.Expr:
+        position = forest.axes[axis].feature
+        feature = source.schema.features[position]
+        if isinstance(feature, Numeric) and feature.name not in source.decimals:
+            first = int(marked.argmax())
+            if feature.null_cell < first < feature.cells and marked[first : feature.cells].all():
+                edge, value = feature.edges[first - 1], exp.column(_value(position))
+                if feature.name not in source.whole:
+                    return rows.at_least(value, edge)
+                if abs(edge) < 2**53:
+                    return exp.GTE(this=value, expression=whole(math.ceil(edge)))
+        cells = feature_cells_allowed(forest, position, feature, {axis: marked})
+        return feature_condition(feature, plain, cells, vocabulary)
+
+    return Tests(among)
+
+
+def as_columns(source: Source) -> list[exp.Expr]:
+    """Return the features as they are, under names that no other column has."""
+    return [
+        exp.alias_(source.column(feature.name), _value(place), copy=False)
+        for place, feature in enumerate(source.schema.features)
+    ]
+
+
+def two_ways(forest: Forest) -> bool:
+    """Whether no node has more than two children."""
+    return all((level.arity <= 2).all() for level in forest.levels)
+
+
+def _value(place: int) -> str:
+    return f"value_{place}"
+
+
+@dataclass(frozen=True, eq=False)
+class _Walk:
+    """What a walk needs: the forest, for each level the way of each (node, cell), and how cells are asked for."""
+
+    forest: Forest
+    ways: Sequence[NDArray[np.int64]]
+    tests: Tests
+
+
+def _below(walk: _Walk, depth: int, node: int) -> exp.Expr:
+    if depth == walk.forest.depth:
+        return whole(node)
+    level = walk.forest.levels[depth]
+    axis, arity, child = int(level.axis[node]), int(level.arity[node]), int(level.child[node])
+    if arity == 1 or axis == PASS:
+        return _below(walk, depth + 1, child)
+    offset = walk.ways[depth][node]
+    below = [_below(walk, depth + 1, child + one) for one in range(arity)]
+    if arity == 2:
+        return case([(walk.tests.among(axis, offset == 1), below[1])], below[0])
+    assert walk.tests.cell is not None
+    return _many_ways(offset, walk.tests.cell(axis), below)
+
+
+def _many_ways(offset: NDArray[np.int64], cell: exp.Expr, ways: Sequence[exp.Expr]) -> exp.Expr:
+    """Return one of many ways: by a list of the cells' ways, and where they lead to leaves in a row, by adding."""
+    listed = exp.cast(exp.Literal.string("{" + ",".join(map(str, offset)) + "}"), "INT[]")
+    place = exp.cast(exp.Add(this=cell, expression=whole(1)), exp.DataType.Type.INT)
+    found = exp.Bracket(this=paren(listed), expressions=[place], offset=1)
+    first = ways[0]
+    if all(isinstance(way, exp.Literal) and int(way.this) == int(first.this) + n for n, way in enumerate(ways)):
+        return exp.Add(this=first, expression=found)
+    return _one_of(found, dict(enumerate(ways)))
+
+
+def _one_of(chosen: exp.Expr, ways: dict[int, exp.Expr]) -> exp.Expr:
+    """Return the way whose number an expression gives; the last one needs no test."""
+    *others, (_, last) = ways.items()
+    if not others:
+        return last
+    return exp.Case(this=chosen, ifs=[exp.If(this=whole(number), true=way) for number, way in others], default=last)

@@ -1,0 +1,1 @@
+"""SQL that scores rows with a released forest."""

@@ -1,0 +1,132 @@
+"""A scored public table reduced to counts and sums in one statement: what every figure of an evaluation needs.
+
+    WITH scored(truth, predicted, p_0, p_1, …) AS (the scoring query), measured AS (class numbers instead of labels)
+    SELECT 'confusion', truth, predicted, rows, sum of log losses, sum of Brier scores … UNION ALL
+    SELECT 'bin', bin, rows, sum of predicted probabilities, hits … UNION ALL
+    SELECT 'ranks', class, rows, Mann–Whitney sum, rows of the class …
+
+For public rows alone: the kernel's own counts of private rows are in `compile/count/score_counts.py`.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dpsql.compile.vocabulary import Vocabulary, double, paren, whole
+
+COLUMNS = ("what", "one", "other", "rows", "first_sum", "second_sum")
+_SCORED = "scored"
+_MEASURED = "measured"
+
+
+def tallied(
+    scored: exp.Select, classes: tuple[str, ...], vocabulary: Vocabulary, *, bins: int, least: float
+) -> exp.Expr:
+    """Return the statement over a scoring query that gives label, prediction and the probability of each class."""
+    parts = [_confusion(len(classes), least), _bins(len(classes), bins)]
+    parts += [_ranks(number) for number in range(len(classes))]
+    query: exp.Expr = parts[0]
+    for part in parts[1:]:
+        query = exp.union(query, part, distinct=False)
+    names = ["truth", "predicted", *(_share(number) for number in range(len(classes)))]
+    cte = exp.CTE(
+        this=scored, alias=exp.TableAlias(this=exp.to_identifier(_SCORED), columns=[*map(exp.to_identifier, names)])
+    )
+    measured = exp.CTE(
+        this=_measured(classes, vocabulary),
+        alias=exp.TableAlias(this=exp.to_identifier(_MEASURED)),
+        materialized=True,
+    )
+    query.set("with_", exp.With(expressions=[cte, measured]))
+    return query
+
+
+def _measured(classes: tuple[str, ...], vocabulary: Vocabulary) -> exp.Select:
+    """Class numbers, all probabilities, that of the true class, and the sum of squares."""
+    text = exp.DataType.Type.TEXT
+    truth = vocabulary.position(classes, exp.cast(exp.column("truth"), text))
+    predicted = vocabulary.position(classes, exp.cast(exp.column("predicted"), text))
+    shares = [exp.column(_share(number)) for number in range(len(classes))]
+    held = exp.Case(this=truth.copy())
+    squares: exp.Expr = double(0)
+    for number, share in enumerate(shares):
+        held = held.when(whole(number), share.copy())
+        squares = exp.Add(this=squares, expression=exp.Mul(this=share.copy(), expression=share.copy()))
+    columns = {"truth": truth, "predicted": predicted, "held": held, "squares": squares}
+    query = exp.select(*(exp.alias_(value, name) for name, value in columns.items()), *shares).from_(_SCORED)
+    return query.where(truth.copy().is_(exp.null()).not_())
+
+
+def _confusion(classes: int, least: float) -> exp.Select:
+    held, squares = exp.column("held"), exp.column("squares")
+    surprise = exp.Neg(this=exp.Ln(this=exp.func("GREATEST", held, double(least))))
+    missed = exp.Sub(this=double(1), expression=exp.Mul(this=double(2), expression=held.copy()))
+    loss = exp.Mul(this=paren(exp.Add(this=missed, expression=squares)), expression=double(0.5 if classes == 2 else 1))
+    query = _part("confusion", exp.column("truth"), exp.column("predicted"), surprise, loss)
+    return query.from_(_MEASURED).group_by("truth", "predicted")
+
+
+def _bins(classes: int, bins: int) -> exp.Select:
+    """Bins of the second class's probability, or of the predicted class's where there are more than two."""
+    if classes == 2:
+        score: exp.Expr = exp.column(_share(1))
+        hit: exp.Expr = exp.column("truth").eq(whole(1))
+    else:
+        score = exp.func("GREATEST", *(exp.column(_share(number)) for number in range(classes)))
+        hit = exp.column("truth").eq(exp.column("predicted"))
+    floor = exp.Floor(this=exp.Mul(this=score.copy(), expression=double(bins)))
+    place = exp.cast(exp.func("LEAST", floor, double(bins - 1)), exp.DataType.Type.INT)
+    each = exp.select(exp.alias_(place, "bin"), exp.alias_(score, "score"), exp.alias_(_flag(hit), "hit"))
+    each = each.from_(_MEASURED)
+    query = _part("bin", exp.column("bin"), whole(0), exp.column("score"), exp.column("hit"))
+    return query.from_(each.subquery("binned")).group_by("bin")
+
+
+def _ranks(number: int) -> exp.Select:
+    """Pairs of a row of the class and one of the rest in the right order, ties half: exact, by distinct probability."""
+    hit = _flag(exp.column("truth").eq(whole(number)))
+    miss = _flag(exp.column("truth").neq(whole(number)))
+    values = exp.select(
+        exp.alias_(exp.column(_share(number)), "score"),
+        exp.alias_(exp.Sum(this=hit), "positives"),
+        exp.alias_(exp.Sum(this=miss), "negatives"),
+    )
+    values = values.from_(_MEASURED).group_by(_share(number))
+    running = exp.Window(
+        this=exp.Sum(this=exp.column("negatives")),
+        order=exp.Order(expressions=[exp.Ordered(this=exp.column("score"))]),
+    )
+    half = exp.Div(this=exp.column("negatives"), expression=double(2))
+    below = paren(exp.Sub(this=running, expression=half))
+    pairs = exp.Mul(this=exp.column("positives"), expression=below)
+    counts = [exp.column(name) for name in ("positives", "negatives")]
+    each = exp.select(exp.alias_(pairs, "pairs"), *counts).from_(values.subquery("distinct_scores"))
+    total = exp.Sum(this=exp.Add(this=counts[0].copy(), expression=counts[1].copy()))
+    found = [exp.Literal.string("ranks"), whole(number), whole(0), _whole(_or_zero(total))]
+    found += [_or_zero(exp.Sum(this=exp.column(name))) for name in ("pairs", "positives")]
+    return _named(found).from_(each.subquery("ranked"))
+
+
+def _part(what: str, one: exp.Expr, other: exp.Expr, first: exp.Expr, second: exp.Expr) -> exp.Select:
+    sums = [exp.Sum(this=value) for value in (first, second)]
+    return _named([exp.Literal.string(what), one, other, exp.Count(this=exp.Star()), *sums])
+
+
+def _named(values: list[exp.Expr]) -> exp.Select:
+    return exp.select(*(exp.alias_(value, name) for value, name in zip(values, COLUMNS, strict=True)))
+
+
+def _flag(test: exp.Expr) -> exp.Expr:
+    return exp.case().when(test, double(1)).else_(double(0))
+
+
+def _or_zero(value: exp.Expr) -> exp.Expr:
+    return exp.Coalesce(this=value, expressions=[double(0)])
+
+
+def _whole(value: exp.Expr) -> exp.Expr:
+    return exp.cast(value, exp.DataType.Type.BIGINT)
+
+
+def _share(number: int) -> str:
+    return f"p_{number}"

@@ -1,0 +1,153 @@
+"""Prediction as SQL where lists can be looked up: each row by itself, in the stream of rows.
+
+    WITH packed AS (SELECT [words] AS dpsql_words, * FROM the rows to score),
+         scored AS (SELECT each class's score AS dpsql_scores, * FROM packed CROSS JOIN (the model's lists) AS model)
+    SELECT …, CASE WHEN dpsql_scores > 0 THEN '>50K' ELSE '<=50K' END AS prediction FROM scored
+
+Every part is named once, nothing is kept and no row has a number, so the columns of a row need not be joined back to
+its label. Of two classes the score is by how much the second is ahead. Our own columns stand first: were a column of
+the table called the same, ours would be meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from dpsql.compile.predict.lookups import MODEL, WORDS, Lookups, let, list_of_words
+from dpsql.compile.predict.probabilities import as_real, number_of_target, power
+from dpsql.compile.rows import PACKED, Source, packed_words
+from dpsql.compile.vocabulary import Lists, Vocabulary, case, column, double, named, paren, whole
+
+SCORES, WEIGHTS, TOTAL = "dpsql_scores", "dpsql_weights", "dpsql_total"
+OWN_COLUMNS = (WORDS, SCORES, WEIGHTS, TOTAL)
+_SCORE, _HIGHEST = "score", "highest"
+_SCORED, _WEIGHED, _SUMMED = "scored", "weighed", "summed"
+Threshold = tuple[int, float]
+
+
+def predictions(
+    source: Source,
+    lookups: Lookups,
+    vocabulary: Vocabulary,
+    *,
+    row: str,
+    keys: Sequence[str] | None,
+    result: str,
+    nat: int,
+    probabilities: bool,
+    threshold: Threshold | None,
+    ordered: bool,
+    relation: exp.Expr | None,
+) -> exp.Select:
+    """Return the query that `votes.predictions` describes; `row` names the number of a row, where one is asked for."""
+    classes, shares = source.schema.classes, probabilities or threshold is not None
+    numbered = [named(vocabulary.row_number(), row)] if ordered or row in (keys or ()) else []
+    own = [*numbered, named(list_of_words(packed_words(source, vocabulary), vocabulary), WORDS)]
+    table = relation if relation is not None else source.table.copy()
+    query = exp.Select().with_(PACKED, exp.select(*own, "*").from_(table), copy=False)
+    found = lookups.scores() if shares else _found(source, lookups)
+    scored = exp.select(named(found, SCORES), exp.column(exp.Star(), PACKED)).from_(PACKED)
+    query = query.with_(_SCORED, scored.join(lookups.model().subquery(MODEL), join_type="cross"), copy=False)
+    last, hidden = _SCORED, [SCORES, WORDS, *([row] if numbered else [])]
+    if shares:
+        query, last, hidden = _with_weights(query, lookups, nat), _SUMMED, [TOTAL, WEIGHTS, *hidden]
+    label = _label(source, lookups, listed=shares)
+    if threshold is not None:
+        label = _past_threshold(lookups.lists, classes, threshold)
+    shown = _columns(keys, last, hidden)
+    query = query.select(*shown, named_result(label, result), copy=False).from_(last, copy=False)
+    if probabilities:
+        parts = (_share(lookups.lists, number, len(classes)) for number in range(len(classes)))
+        query = query.select(*(named_result(part, f"p_{name}") for part, name in zip(parts, classes, strict=True)))
+    return query.order_by(exp.column(row, last)) if ordered else query
+
+
+def scalar(source: Source, lookups: Lookups, vocabulary: Vocabulary) -> exp.Expr:
+    """Return the label of one row as an expression over its feature columns: the body of a scalar macro.
+
+    The model's lists are one struct, from a subquery that asks for nothing of the row, and so is worked out once.
+    """
+    lists = lookups.lists
+    fields = [exp.PropertyEQ(this=exp.to_identifier(name), expression=exp.column(name)) for name in lookups.names()]
+    model = exp.select(exp.Struct(expressions=fields)).from_(lookups.model().subquery(MODEL)).subquery()
+    label = let(lists, SCORES, _found(source, lookups), _label(source, lookups, listed=False))
+    label = let(lists, WORDS, list_of_words(packed_words(source, vocabulary), vocabulary), label)
+    return let(lists, MODEL, model, label)
+
+
+def looks_at_difference(classes: int, *, target: bool, shares: bool, nat: int) -> bool:
+    """Whether the difference of two classes is enough: for labels, and for probabilities of log-scores."""
+    return classes == 2 and not target and (nat > 0 or not shares)
+
+
+def named_result(value: exp.Expr, name: str) -> exp.Expr:
+    """Return a column of the result under its name, in quotes."""
+    return exp.Alias(this=value, alias=exp.to_identifier(name, quoted=True))
+
+
+def _columns(keys: Sequence[str] | None, last: str, hidden: Sequence[str]) -> list[exp.Expr]:
+    if keys is not None:
+        return [column(key, last) for key in keys]
+    return [exp.Column(this=exp.Star(except_=[*map(exp.to_identifier, hidden)]), table=exp.to_identifier(last))]
+
+
+def _by_own_classes(lookups: Lookups) -> bool:
+    return not lookups.complete and not lookups.difference and lookups.forest.trees < lookups.classes
+
+
+def _found(source: Source, lookups: Lookups) -> exp.Expr:
+    """Return what a label needs: the difference of two classes, the number of the class, or all scores."""
+    if lookups.difference:
+        return lookups.difference_of_classes()
+    return lookups.own_class() if _by_own_classes(lookups) and source.schema.target is None else lookups.scores()
+
+
+def _label(source: Source, lookups: Lookups, *, listed: bool) -> exp.Expr:
+    """Return the label from what `_found` gave, or from all scores `listed`; the first class among equals."""
+    lists, scores, target = lookups.lists, exp.column(SCORES), source.schema.target
+    if target is not None:
+        upper = lists.at(scores, whole(2))
+        return number_of_target(target, upper, exp.Add(this=lists.at(scores.copy(), whole(1)), expression=upper.copy()))
+    names: list[exp.Expr] = [exp.Literal.string(name) for name in source.schema.classes]
+    if lookups.difference and not listed:
+        return case([(exp.GT(this=scores, expression=whole(0)), names[1])], names[0])
+    if _by_own_classes(lookups) and not listed:
+        return lists.at(lists.of(names), exp.Add(this=scores, expression=whole(1)))
+    return _best(lists, scores, names)
+
+
+def _best(lists: Lists, scores: exp.Expr, names: Sequence[exp.Expr]) -> exp.Expr:
+    """Return the name at the first place of the highest score."""
+    return lists.at(lists.of(names), lists.place(scores, lists.largest(scores.copy())))
+
+
+def _past_threshold(lists: Lists, classes: Sequence[str], threshold: Threshold) -> exp.Expr:
+    """Return one class where it is probable enough, else the best of the others."""
+    number, least = threshold
+    enough = exp.GTE(this=paren(_share(lists, number, len(classes))), expression=double(least))
+    others = [other for other in range(len(classes)) if other != number]
+    scores = lists.of([lists.at(exp.column(SCORES), whole(other + 1)) for other in others])
+    best = _best(lists, scores, [exp.Literal.string(classes[other]) for other in others])
+    return case([(enough, exp.Literal.string(classes[number]))], best)
+
+
+def _with_weights(query: exp.Select, lookups: Lookups, nat: int) -> exp.Select:
+    """Add what each class weighs, and their sum in the order of classes, to the last bit as Python adds them."""
+    lists = lookups.lists
+    each = lists.each(exp.column(SCORES), _SCORE, power(exp.column(_SCORE), exp.column(_HIGHEST), nat))
+    weights = let(lists, _HIGHEST, lists.largest(exp.column(SCORES)), each)
+    query = query.with_(_WEIGHED, exp.select(named(weights, WEIGHTS), "*").from_(_SCORED), copy=False)
+    total = lists.at(exp.column(WEIGHTS), whole(1))
+    for place in range(2, lookups.classes + 1):
+        total = exp.Add(this=total, expression=lists.at(exp.column(WEIGHTS), whole(place)))
+    return query.with_(_SUMMED, exp.select(named(total, TOTAL), "*").from_(_WEIGHED), copy=False)
+
+
+def _share(lists: Lists, number: int, classes: int) -> exp.Expr:
+    """Return a class's probability; equal ones where no class has any weight."""
+    weight = as_real(lists.at(exp.column(WEIGHTS), whole(number + 1)))
+    part = exp.Div(this=weight, expression=as_real(exp.column(TOTAL)))
+    known = exp.GT(this=exp.column(TOTAL), expression=whole(0))
+    return case([(known, part)], exp.Div(this=double(1), expression=double(classes)))

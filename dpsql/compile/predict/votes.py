@@ -1,0 +1,289 @@
+"""Prediction as SQL: every row through every tree, the leaves' weights added up, the heaviest class named.
+
+    WITH numbered AS (the rows to score), packed AS (their words), start AS (each at every root),
+         depth_1 …, scores AS (SUM(weight) by row and class), winner AS (the best class of each row)
+    SELECT …, CASE class WHEN 0 THEN '<=50K' … END FROM numbered JOIN winner
+
+The same CTEs make a SELECT, a view, a table macro, and a scalar macro. All numbers are whole and ties go to the
+first class, so Python gives the same label for every input. Of a numeric target the votes are for its two bounds, and
+the prediction is where their share lies between them: one division of whole numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from dpsql.compile.count.leaves import ROOTS, START
+from dpsql.compile.count.levels import walk
+from dpsql.compile.predict import row_votes
+from dpsql.compile.predict.lookups import Lookups
+from dpsql.compile.predict.probabilities import TOTALS, best_class, number_of_target, share, with_totals
+from dpsql.compile.rows import PACKED, Source, packed_words
+from dpsql.compile.vocabulary import Vocabulary, column, double, paren, whole
+from dpsql.schema import Schema
+from dpsql.trees.forest import Forest
+from dpsql.trees.serialize import PLANES, one_vote_each
+from dpsql.trees.voting import VotingForest
+
+ROW = "dpsql_row"
+#: Columns that the statements add to a table's own while they score it.
+OWN_COLUMNS = (ROW, *row_votes.OWN_COLUMNS)
+NUMBERED = "numbered"
+SCORES = "scores"
+WINNER = "winner"
+_LEAVES = "vote"
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Where a model's numbers are: one relation per level, one for the leaves, one with a row for each tree.
+
+    `complete` says that the leaves have a row for every class, zeros included. `splits` has the nodes of all levels.
+    """
+
+    nodes: Mapping[int, exp.Expr]
+    leaves: exp.Expr
+    roots: exp.Expr
+    complete: bool = False
+    splits: exp.Expr | None = None
+
+
+def stored_parts(model_id: int, released: VotingForest) -> Parts:
+    """Return the parts of a model that lies in `dpsql.model_node` and `dpsql.model_leaf`."""
+    forest = released.forest
+    nodes = {
+        level: _stored("model_node", model_id, ("node", "word", "shift", "child", *_planes(forest, level)), level=level)
+        for level in range(forest.depth)
+    }
+    roots = (
+        _stored("model_node", model_id, ("node",), level=0)
+        if forest.depth
+        else _stored("model_leaf", model_id, ("leaf",), renamed={"leaf": "node"}, distinct=True)
+    )
+    leaves = _stored("model_leaf", model_id, ("leaf", "class", "weight"))
+    planes = [f"plane_{plane}" for plane in range(PLANES)]
+    splits = _stored("model_node", model_id, ("level", "node", "word", "shift", "child", *planes))
+    return Parts(nodes, leaves, roots, complete=not one_vote_each(released), splits=splits)
+
+
+def predictions(
+    source: Source,
+    forest: Forest,
+    parts: Parts,
+    vocabulary: Vocabulary,
+    *,
+    keys: Sequence[str] | None,
+    result: str,
+    nat: int = 0,
+    probabilities: bool = False,
+    threshold: tuple[int, float] | None = None,
+    ordered: bool = False,
+    relation: exp.Expr | None = None,
+) -> exp.Select:
+    """Return the query that gives each row's `keys` (all its columns when None) and its predicted label.
+
+    With `probabilities` each class's probability follows, as `p_<class>`; `nat` says what scores mean. A `threshold`
+    is a class's number and the probability from which on it is named. `ordered` keeps the table's own order; `relation`
+    replaces the table (a table macro's argument).
+    """
+    if vocabulary.lists is not None:
+        looked_up = _lookups(source, forest, parts, vocabulary, shares=probabilities or threshold is not None, nat=nat)
+        return row_votes.predictions(
+            source,
+            looked_up,
+            vocabulary,
+            row=ROW,
+            keys=keys,
+            result=result,
+            nat=nat,
+            probabilities=probabilities,
+            threshold=threshold,
+            ordered=ordered,
+            relation=relation,
+        )
+    read = exp.select(exp.alias_(vocabulary.row_number(), ROW), "*").from_(
+        relation if relation is not None else source.table.copy()
+    )
+    query = exp.Select().with_(NUMBERED, read, materialized=True)
+    words = packed_words(source, vocabulary)
+    # Where columns are taken from a CTE one row at a time, its expressions would be worked out wherever they are named.
+    kept = True if vocabulary.row_by_row else None
+    query = query.with_(PACKED, exp.select(exp.column(ROW), *words).from_(NUMBERED), materialized=kept)
+    query = scored(query, forest, parts, vocabulary, carried=(ROW,))
+    schema = source.schema
+    query = query.with_(WINNER, winner(schema, (ROW,)))
+    if probabilities or threshold:
+        query = with_totals(query, len(schema.classes), nat, key=ROW, once=kept)
+    label = _label(schema) if threshold is None else _past_threshold(schema, threshold)
+    chosen = [exp.Column(this=exp.Star(except_=[exp.to_identifier(ROW)]), table=exp.to_identifier(NUMBERED))]
+    columns = chosen if keys is None else [column(key, NUMBERED) for key in keys]
+    query = query.select(*columns, exp.alias_(label, result, quoted=True))
+    query = query.from_(NUMBERED).join(WINNER, on=exp.column(ROW, WINNER).eq(exp.column(ROW, NUMBERED)))
+    if probabilities or threshold:
+        query = query.join(TOTALS, on=exp.column(ROW, TOTALS).eq(exp.column(ROW, NUMBERED)))
+    if probabilities:
+        query = _with_shares(query, schema)
+    return query.order_by(exp.column(ROW, NUMBERED)) if ordered else query
+
+
+def scalar(source: Source, forest: Forest, parts: Parts, vocabulary: Vocabulary) -> exp.Expr:
+    """Return the label of one row as an expression over its feature columns: the body of a scalar macro."""
+    if vocabulary.lists is not None:
+        return row_votes.scalar(source, _lookups(source, forest, parts, vocabulary), vocabulary)
+    roots = exp.alias_(parts.roots.copy(), ROOTS, table=True)
+    start = exp.select(exp.column("node", ROOTS), *packed_words(source, vocabulary)).from_(roots)
+    query = exp.Select().with_(START, start, materialized=True if vocabulary.row_by_row else None)
+    query, last = walk(query, forest, vocabulary, start=START, carried=(), nodes=parts.nodes)
+    query = query.with_(SCORES, _scores(parts, last, ()))
+    query = query.with_(WINNER, winner(source.schema, ()))
+    return query.select(_label(source.schema)).from_(WINNER).subquery()
+
+
+def _lookups(
+    source: Source, forest: Forest, parts: Parts, vocabulary: Vocabulary, *, shares: bool = False, nat: int = 0
+) -> Lookups:
+    assert vocabulary.lists is not None
+    assert parts.splits is not None
+    count, target = source.schema.leaf_values, source.schema.target is not None
+    difference = row_votes.looks_at_difference(count, target=target, shares=shares, nat=nat)
+    return Lookups(forest, parts.splits, parts.leaves, vocabulary.lists, count, difference, parts.complete)
+
+
+def scored(
+    query: exp.Select, forest: Forest, parts: Parts, vocabulary: Vocabulary, *, carried: Sequence[str]
+) -> exp.Select:
+    """Return the query with CTEs that take the packed rows through every tree and add up their leaves' weights.
+
+    Leading trees that end early are walked apart and no further, where every leaf says something of every class.
+    """
+    leading, ends = forest.early if parts.complete else (0, 0)
+    if not leading:
+        return _summed(query, forest, parts, vocabulary, carried, None, "")
+    short = Forest(forest.axes, forest.trees, forest.levels[:ends])
+    root = exp.column("node", ROOTS)
+    query = _summed(query, short, parts, vocabulary, carried, exp.LT(this=root, expression=whole(leading)), "_short")
+    query = _summed(
+        query, forest, parts, vocabulary, carried, exp.GTE(this=root.copy(), expression=whole(leading)), "_long"
+    )
+    keys, one, other = [*carried, "class"], f"{SCORES}_short", f"{SCORES}_long"
+    total = exp.Add(this=exp.column("score", one), expression=exp.column("score", other))
+    both = exp.select(*(exp.column(key, one) for key in keys), exp.alias_(total, "score")).from_(one)
+    same = [exp.column(key, one).eq(exp.column(key, other)) for key in keys]
+    return query.with_(SCORES, both.join(other, on=exp.and_(*same)), copy=False)
+
+
+def _summed(
+    query: exp.Select,
+    forest: Forest,
+    parts: Parts,
+    vocabulary: Vocabulary,
+    carried: Sequence[str],
+    test: exp.Expr | None,
+    suffix: str,
+) -> exp.Select:
+    """Walk the trees whose roots pass a test, and add up their leaves' weights as `scores` with a suffix."""
+    roots = exp.alias_(parts.roots.copy(), ROOTS, table=True)
+    start = exp.select(exp.column("node", ROOTS), exp.column(exp.Star(), PACKED)).from_(PACKED)
+    start = start.join(roots, join_type="cross")
+    query = query.with_(f"{START}{suffix}", start if test is None else start.where(test), copy=False)
+    start_at = f"{START}{suffix}"
+    walked = walk(query, forest, vocabulary, start=start_at, carried=carried, nodes=parts.nodes, suffix=suffix)
+    return walked[0].with_(f"{SCORES}{suffix}", _scores(parts, walked[1], carried), copy=False)
+
+
+def _scores(parts: Parts, last: str, carried: Sequence[str]) -> exp.Select:
+    keys = [exp.column(name, last) for name in carried] + [exp.column("class", _LEAVES)]
+    total = exp.cast(exp.Sum(this=exp.column("weight", _LEAVES)), exp.DataType.Type.BIGINT)
+    return (
+        exp.select(*keys, exp.alias_(total, "score"))
+        .from_(last)
+        .join(
+            exp.alias_(parts.leaves.copy(), _LEAVES, table=True),
+            on=exp.column("leaf", _LEAVES).eq(exp.column("node", last)),
+        )
+        .group_by(*(key.copy() for key in keys))
+    )
+
+
+def winner(schema: Schema, carried: Sequence[str]) -> exp.Select:
+    """Pick the highest score, the first class among equals, as one whole number: score·C + (C − 1 − class).
+
+    Of a numeric target: the votes for the upper bound (class 1), and all votes.
+    """
+    names = [exp.column(name) for name in carried]
+    found = _target_votes() if schema.target is not None else [_best_rank(len(schema.classes))]
+    query = exp.select(*names, *found).from_(SCORES)
+    return query.group_by(*(name.copy() for name in names)) if names else query
+
+
+def _target_votes() -> list[exp.Expr]:
+    upper = exp.case().when(exp.column("class").eq(whole(1)), exp.column("score")).else_(whole(0))
+    sums = {"best": exp.Sum(this=upper), "score": exp.Sum(this=exp.column("score"))}
+    return [exp.alias_(exp.cast(total, exp.DataType.Type.BIGINT), name) for name, total in sums.items()]
+
+
+def _best_rank(classes: int) -> exp.Expr:
+    return exp.alias_(exp.Max(this=rank_of_class(exp.column("score"), classes)), "best")
+
+
+def rank_of_class(score: exp.Expr, classes: int) -> exp.Expr:
+    """Return score and class as one number whose largest wins: of equal scores the first class is ahead."""
+    return exp.Add(
+        this=exp.Mul(this=score, expression=whole(classes)),
+        expression=paren(exp.Sub(this=whole(classes - 1), expression=exp.column("class"))),
+    )
+
+
+def _label(schema: Schema) -> exp.Expr:
+    if schema.target is not None:
+        return number_of_target(schema.target, exp.column("best", WINNER), exp.column("score", WINNER))
+    case = exp.Case(this=class_of_rank(len(schema.classes)))
+    for position, name in enumerate(schema.classes[:-1]):
+        case = case.when(whole(position), exp.Literal.string(name))
+    return case.else_(exp.Literal.string(schema.classes[-1]))
+
+
+def class_of_rank(count: int, rank: str = "best") -> exp.Expr:
+    """Return the number of the class of a winner's rank: the remainder is taken twice, as ranks may be negative."""
+    once = paren(exp.Mod(this=exp.column(rank, WINNER), expression=whole(count)))
+    rest = exp.Mod(this=paren(exp.Add(this=once, expression=whole(count))), expression=whole(count))
+    return exp.Sub(this=whole(count - 1), expression=paren(rest))
+
+
+def _with_shares(query: exp.Select, schema: Schema) -> exp.Select:
+    """Add each class's probability, as `p_<class>`."""
+    for number, name in enumerate(schema.classes):
+        query = query.select(exp.alias_(share(number, len(schema.classes)), f"p_{name}", quoted=True))
+    return query
+
+
+def _past_threshold(schema: Schema, threshold: tuple[int, float]) -> exp.Expr:
+    """Return one class where it is probable enough, else the best of the others."""
+    number, least = threshold
+    names: list[exp.Expr] = [exp.Literal.string(name) for name in schema.classes]
+    enough = exp.GTE(this=paren(share(number, len(names))), expression=double(least))
+    return exp.case().when(enough, names[number].copy()).else_(best_class(names, without=number))
+
+
+def _planes(forest: Forest, level: int) -> list[str]:
+    return [f"plane_{plane}" for plane in range(len(forest.levels[level].planes))]
+
+
+def _stored(
+    name: str,
+    model_id: int,
+    columns: Sequence[str],
+    *,
+    level: int | None = None,
+    renamed: Mapping[str, str] | None = None,
+    distinct: bool = False,
+) -> exp.Expr:
+    chosen = [exp.alias_(exp.column(one), (renamed or {}).get(one, one)) for one in columns]
+    query = exp.select(*chosen).from_(exp.table_(name, db="dpsql", quoted=True))
+    query = query.where(exp.column("model_id").eq(whole(model_id)))
+    if level is not None:
+        query = query.where(exp.column("level").eq(whole(level)))
+    return (query.distinct() if distinct else query).subquery()

@@ -1,0 +1,171 @@
+"""Conditions as SQL: each test typed by its column's family, true or false for every row, without a way to fail.
+
+Why no row can make it fail, or be neither true nor false, on any engine:
+
+- Values are checked here: whole numbers within 64 bits for integers, normal finite doubles for other numbers, texts,
+  TRUE and FALSE, dates from 1900 to 2299. A value of another family than its column is refused.
+- Integers are compared as they are, those without a sign never with a negative number (DuckDB then makes signed
+  numbers of the cells, which fails on large ones); other numbers as doubles, made of a cell as every feature is. NaN
+  passes no test, infinities are below and above everything.
+- Texts are equal when their bytes are: they are looked up as categories are, and have no order (that would be a
+  collation's).
+- What is NULL for a row is false: each test is wrapped for itself, and ANDs and ORs join what is true or false.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+
+from sqlglot import exp
+
+from dpsql.compile.views.condition_text import Condition, NotACondition, RowTest, Value
+from dpsql.compile.vocabulary import Vocabulary, double, paren, whole
+
+_OPERATORS: dict[str, type[exp.Binary]] = {"<": exp.LT, "<=": exp.LTE, ">": exp.GT, ">=": exp.GTE}
+#: What each family of columns can be tested for, beside IS NULL.
+_WORDS = {
+    **dict.fromkeys(("integer", "real", "date"), frozenset(("=", "<", "<=", ">", ">=", "in", "between"))),
+    "text": frozenset(("=", "in")),
+    "boolean": frozenset(("=",)),
+}
+_KINDS = {"integer": "number", "real": "number", "text": "text", "boolean": "boolean", "date": "text"}
+_FIRST, _LAST = date(1900, 1, 1), date(2299, 12, 31)
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """A column as conditions see it: its family and the expression of its value.
+
+    `number` is the value as a double where the family is real. `unsigned` tells a column of integers that are never
+    negative. `missing` is the test for IS NULL where that is not the value's own.
+    """
+
+    family: str
+    value: exp.Expr
+    number: exp.Expr | None = None
+    unsigned: bool = False
+    missing: exp.Expr | None = None
+
+
+def condition_sql(condition: Condition, cells: Mapping[str, Cell], vocabulary: Vocabulary) -> exp.Expr:
+    """Return a condition as SQL that is true or false for every row, or raise NotACondition.
+
+    `cells` has every column that the condition names, by that name.
+    """
+    if isinstance(condition, RowTest):
+        return _test(condition, cells[condition.column], vocabulary)
+    join = exp.And if condition.every else exp.Or
+    joined, *others = [condition_sql(part, cells, vocabulary) for part in condition.parts]
+    for other in others:
+        joined = join(this=joined, expression=other)
+    return paren(joined)
+
+
+def _test(test: RowTest, cell: Cell, vocabulary: Vocabulary) -> exp.Expr:
+    if test.word == "null":
+        missing = cell.value.copy().is_(exp.null()) if cell.missing is None else cell.missing.copy()
+        return exp.not_(paren(missing)) if test.negated else paren(missing)
+    if test.word not in _WORDS.get(cell.family, ()):
+        raise NotACondition(f'cannot test "{test.column}" so: {_possible(cell.family)}')
+    if cell.family == "text":
+        return _text_test(test, cell, vocabulary)
+    values = [_literal(value, test.column, cell.family, vocabulary) for value in test.values]
+    held = _comparison(test.word, values, cell)
+    held = exp.not_(paren(held)) if test.negated else held
+    if cell.number is not None:
+        held = exp.And(this=exp.not_(vocabulary.is_nan(cell.number.copy())), expression=paren(held))
+    return exp.Coalesce(this=paren(held), expressions=[exp.false()])
+
+
+def _comparison(word: str, values: list[exp.Expr], cell: Cell) -> exp.Expr:
+    if cell.family == "boolean":
+        return exp.EQ(this=cell.value.copy(), expression=values[0])
+    if word == "between":
+        return _between(cell, *values)
+    if word in ("=", "in"):
+        # Not IN, nor equalities, which ClickHouse turns into IN: that takes 0.0 and -0.0 for different numbers.
+        held = _between(cell, values[0], values[0])
+        for value in values[1:]:
+            held = exp.Or(this=held, expression=_between(cell, value, value))
+        return held
+    return _order(word, cell, values[0])
+
+
+def _between(cell: Cell, low: exp.Expr, high: exp.Expr) -> exp.Expr:
+    return paren(exp.And(this=_order(">=", cell, low), expression=_order("<=", cell, high)))
+
+
+def _order(word: str, cell: Cell, value: exp.Expr) -> exp.Expr:
+    left = cell.value if cell.number is None else cell.number
+    if cell.unsigned and isinstance(value, exp.Neg):
+        word, value = (">=" if ">" in word else "<"), whole(0)
+    return _OPERATORS[word](this=left.copy(), expression=value.copy())
+
+
+def _text_test(test: RowTest, cell: Cell, vocabulary: Vocabulary) -> exp.Expr:
+    """Return the test that a text is one of some: it has a place among them, as a category has."""
+    texts = tuple(dict.fromkeys(_checked(value, test.column, "text").text for value in test.values))
+    text = exp.cast(cell.value.copy(), exp.DataType.Type.TEXT)
+    absent = vocabulary.position(texts, text).is_(exp.null())
+    if not test.negated:
+        return exp.not_(paren(absent))
+    return paren(exp.And(this=exp.not_(paren(cell.value.copy().is_(exp.null()))), expression=paren(absent)))
+
+
+def _checked(value: Value, column: str, family: str) -> Value:
+    if value.kind != _KINDS[family]:
+        raise NotACondition(f'compares "{column}" with a {value.kind}: {_possible(family)}')
+    return value
+
+
+def _literal(value: Value, column: str, family: str, vocabulary: Vocabulary) -> exp.Expr:
+    """Return a value as SQL of its column's family, or refuse one that does not fit."""
+    text = _checked(value, column, family).text
+    if family == "boolean":
+        return exp.true() if text == "true" else exp.false()
+    if family == "integer":
+        return whole(_whole(text, column))
+    if family == "real":
+        return double(_real(text, column))
+    return vocabulary.day(_day(text, column))
+
+
+def _whole(text: str, column: str) -> int:
+    number = int(text) if re.fullmatch("[-+]?[0-9]{1,19}", text) else None
+    if number is None or not -(2**63) <= number < 2**63:
+        raise NotACondition(f'compares "{column}" with {text[:40]}: whole numbers of 64 bits are possible')
+    return number
+
+
+def _real(text: str, column: str) -> float:
+    """Return a finite double; what no double can hold, or only as a subnormal, is refused: engines differ there."""
+    number = float(text)
+    zero = not re.search("[1-9]", re.split("[eE]", text)[0])
+    if abs(number) > sys.float_info.max or (abs(number) < sys.float_info.min and not zero):
+        raise NotACondition(f'compares "{column}" with {text[:40]}, which no ordinary double holds')
+    return number
+
+
+def _day(text: str, column: str) -> str:
+    try:
+        day = date.fromisoformat(text) if re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", text) else None
+    except ValueError:
+        day = None
+    if day is None or not _FIRST <= day <= _LAST:
+        raise NotACondition(f"compares \"{column}\" with a day that is none from '{_FIRST}' to '{_LAST}'")
+    return text
+
+
+def _possible(family: str) -> str:
+    """Return what a family of columns can be tested for, in words."""
+    return {
+        "integer": "it holds whole numbers, and is compared with whole numbers",
+        "real": "it holds numbers, and is compared with numbers",
+        "text": "it holds texts, and is compared by =, != and IN with texts in '…'",
+        "boolean": "it is compared by = and != with TRUE and FALSE",
+        "date": "it holds dates, and is compared with days as in '2020-01-31'",
+    }.get(family, "its type allows IS NULL and IS NOT NULL alone")

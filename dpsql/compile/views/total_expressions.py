@@ -1,0 +1,337 @@
+"""Which expressions over a row never fail, whatever the row holds, and follow from that row alone.
+
+A short list of what is allowed, each with a check of the families of values that it takes; everything else is refused.
+`compile/views/row_to_row.py` asks it of a view's columns and filter.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+#: They depend on the other rows of the table.
+_PSEUDO = frozenset(("rowid", "_rowid_", "ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"))
+_INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+_UNSIGNED = {"UTINYINT": 8, "USMALLINT": 16, "UINT": 32, "UBIGINT": 64}
+_FAMILIES = dict.fromkeys([*_INTEGERS, *_UNSIGNED, "FLOAT", "DOUBLE"], "number") | dict.fromkeys(
+    ["VARCHAR", "TEXT", "ENUM"], "text"
+)
+_FAMILIES |= {"BOOLEAN": "boolean", "DATE": "date", "TIMESTAMP": "timestamp", "TIMESTAMPNTZ": "timestamp"}
+#: Where a decimal that is scaled to compare it can leave its type, which is an error there.
+_DECIMALS_FAIL = frozenset(("clickhouse",))
+#: Where another letter case of a long text needs more memory than a value may have, which is an error there.
+_LONG_CASES_FAIL = frozenset(("postgres",))
+#: Bytes up to which a text gets another letter case: a quarter of what PostgreSQL can still do under every collation.
+_LONGEST_CASE = 2**26
+#: Where times before all calendars can be stored, and to make text of one is an error, in TRY_CAST too.
+_TIMES_FAIL = frozenset(("duckdb",))
+#: The types a cast may name; any other word can be a type that somebody made, with checks of its own.
+_CAST_TO = frozenset((*_INTEGERS, "FLOAT", "DOUBLE", "DECIMAL", "VARCHAR", "TEXT", "BOOLEAN", "DATE")) | frozenset(
+    ("TIMESTAMP", "TIMESTAMPNTZ")
+)
+_NUMBER = re.compile("[0-9]+([.][0-9]*)?([eE][-+]?[0-9]+)?|[.][0-9]+([eE][-+]?[0-9]+)?")
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+
+
+class Refused(Exception):
+    """Why an expression or a view is refused, in words that follow "it" or "the view"."""
+
+
+class Row:
+    """The columns an expression may use, and the check that no value in them can make it fail."""
+
+    def __init__(self, select: exp.Select, table: exp.Table, dialect: str, types: Mapping[str, str] | None) -> None:
+        self.names = {table.alias_or_name.lower()}
+        self.schema = table.db.lower()
+        self.aliases = {
+            item.alias.lower()
+            for item in select.expressions
+            if isinstance(item, exp.Alias) and item.alias.lower() != item.this.name.lower()
+        }
+        self.dialect = dialect
+        self.types = None if types is None else {name.lower(): family(kind, dialect) for name, kind in types.items()}
+        if types is not None and len(types) > len(self.types or ()):
+            raise Refused("reads a table with two columns whose names differ in letter case alone")
+
+    def bare(self, node: exp.Expression, wanted: str | None = None) -> exp.Expression:
+        """Check an expression and return it with its columns unqualified."""
+        found = self.family(node)
+        if wanted is not None and found not in (wanted, "null"):
+            raise Refused(f"uses a {found} value where a {wanted} is needed")
+        strip = lambda part: exp.column(part.this.copy()) if isinstance(part, exp.Column) else part  # noqa: E731
+        stripped = node.copy().transform(strip)
+        return stripped.transform(_bounded) if self.dialect in _LONG_CASES_FAIL else stripped
+
+    def family(self, node: exp.Expression) -> str:
+        """Return the family of an expression's values, or refuse it."""
+        check = _CHECKS.get(type(node))
+        if check is None:
+            raise Refused(_words(node))
+        return check(self, node)
+
+    def same(self, nodes: Iterable[exp.Expression]) -> str:
+        """Return the one family of several expressions, or refuse them.
+
+        Two columns of text are refused: where their collations differ, PostgreSQL fails once a row gets there.
+        """
+        nodes = list(nodes)
+        found = {self.family(node) for node in nodes} - {"null"}
+        if found == {"text"} and len({one.name.lower() for node in nodes for one in node.find_all(exp.Column)}) > 1:
+            raise Refused("compares or mixes two columns of text, whose collations may differ")
+        if not found:
+            return "null"
+        if len(found) > 1 or found & {"other", "unknown"}:
+            unknown = " (the base table's column types are not known)" if "unknown" in found else ""
+            raise Refused(f"compares or mixes values of type {' and '.join(sorted(found))}{unknown}")
+        return found.pop()
+
+    def all(self, wanted: str, nodes: Iterable[exp.Expression], result: str | None = None) -> str:
+        """Refuse expressions that are not of the wanted family."""
+        if self.same(nodes) not in (wanted, "null"):
+            raise Refused(f"needs a {wanted} value where it has another")
+        return result or wanted
+
+    def column(self, node: exp.Column) -> str:
+        """Return the family of a base column; refuse aliases, pseudo-columns, fields and whole rows."""
+        only(node, "this", "table", "db")
+        name = node.name.lower()
+        if not isinstance(node.this, exp.Identifier) or (node.table and node.table.lower() not in self.names):
+            raise Refused(f'uses "{node.sql()}", which is not a column of its base table')
+        if node.args.get("db") and node.text("db").lower() != self.schema:
+            raise Refused(f'uses "{node.sql()}", which is not a column of its base table')
+        if self.types is not None and name in self.types:
+            return self.types[name]
+        if self.types is not None or name in (_PSEUDO | self.names | self.aliases):
+            raise Refused(f'uses "{node.name}", which is not a column of its base table')
+        return "unknown"
+
+    def check_star(self, node: exp.Expression) -> None:
+        """Refuse every star but * and table.*"""
+        star = node.this if isinstance(node, exp.Column) else node
+        if any(star.args.values()):
+            raise Refused("uses a star with changes")
+        if isinstance(node, exp.Column) and (node.table.lower() not in self.names or node.args.get("db")):
+            raise Refused("uses a star on something that is not its base table")
+
+    def check_order(self, select: exp.Select, columns: Mapping[str, exp.Expression]) -> None:
+        """Check that the order, which is dropped, cannot fail either."""
+        outputs = {name.lower() for name in columns}
+        for item in select.args["order"].expressions if select.args.get("order") else ():
+            key = item.this
+            if not (isinstance(key, exp.Column) and not key.table and key.name.lower() in outputs):
+                self.family(key)
+
+
+def family(kind: str | exp.DataType, dialect: str) -> str:
+    """Return the family of a column type: number, text, boolean, date, timestamp or other.
+
+    Numbers of more than 18 decimal digits are "other", in ClickHouse every decimal: comparing them can fail.
+    """
+    try:
+        found = exp.DataType.build(kind, dialect=dialect)
+    except SqlglotError:
+        return "other"
+    name = found.this.name if isinstance(found.this, exp.DataType.Type) else ""
+    if name == "DECIMAL" and found.expressions:
+        few = int(found.expressions[0].name) <= 18 and dialect not in _DECIMALS_FAIL
+        return "number" if few else "other"
+    return "other" if found.args.get("nested") else _FAMILIES.get(name, "other")
+
+
+def _bounded(node: exp.Expression) -> exp.Expression:
+    """Return LOWER and UPPER for texts that they cannot fail on; a longer text stays as it is."""
+    if not isinstance(node, exp.Lower | exp.Upper):
+        return node
+    text = node.this.transform(_bounded)
+    size = exp.Anonymous(this="OCTET_LENGTH", expressions=[text.copy()])
+    short = exp.LTE(this=size, expression=exp.Literal.number(_LONGEST_CASE))
+    return exp.Case(ifs=[exp.If(this=short, true=type(node)(this=text.copy()))], default=text)
+
+
+def _literal(row: Row, node: exp.Expression) -> str:
+    if node.is_string:
+        return "text"
+    if len(node.name) > 15:
+        raise Refused("uses a number of more than 15 digits")
+    size = float(node.name) if _NUMBER.fullmatch(node.name) else math.inf
+    zero = not re.search("[1-9]", re.split("[eE]", node.name)[0])
+    if size > sys.float_info.max or (size < sys.float_info.min and not zero):
+        raise Refused("uses a number that no ordinary double holds")
+    return "number"
+
+
+def _negative(row: Row, node: exp.Expression) -> str:
+    if not isinstance(node.this, exp.Literal):
+        raise Refused("uses arithmetic")
+    return row.all("number", [node.this])
+
+
+def _case(row: Row, node: exp.Expression) -> str:
+    only(node, "this", "ifs", "default")
+    for branch in node.args["ifs"]:
+        only(branch, "this", "true")
+    tests = [branch.this for branch in node.args["ifs"]]
+    if node.this:
+        row.same([node.this, *tests])
+    else:
+        row.all("boolean", tests)
+    default = [node.args["default"]] if node.args.get("default") else []
+    return row.same([*(branch.args["true"] for branch in node.args["ifs"]), *default])
+
+
+def _like(row: Row, node: exp.Expression) -> str:
+    only(node, "this", "expression", "negate")
+    if not isinstance(node.expression, exp.Literal):
+        raise Refused("uses LIKE with something else than a plain pattern")
+    if "\\" in node.expression.name:
+        raise Refused("uses LIKE with a backslash, which fails at the end of a pattern")
+    return row.all("text", [node.this, node.expression], "boolean")
+
+
+def _is(row: Row, node: exp.Expression) -> str:
+    only(node, "this", "expression", "negate")  # PostgreSQL's IS NOT NULL is one node
+    if isinstance(node.expression, exp.Null):
+        row.family(node.this)
+        return "boolean"
+    return row.all("boolean", [node.this, node.expression])
+
+
+def _in(row: Row, node: exp.Expression) -> str:
+    """Allow a list of literals alone: ClickHouse casts what is in the list to the type of what is looked for."""
+    first, *listed = _parts("this", "expressions")(node)
+    if not all(isinstance(item.unnest(), exp.Literal | exp.Neg | exp.Null | exp.Boolean | exp.Cast) for item in listed):
+        raise Refused("uses IN with something else than literals")
+    if any(item.find(exp.Column) for item in listed):
+        raise Refused("uses IN with a column in its list")
+    row.same([first, *listed])
+    return "boolean"
+
+
+def _try_cast(row: Row, node: exp.Expression) -> str:
+    """Allow TRY_CAST where the database has it; Spark's CAST is read as one, and fails on a value that does not fit."""
+    if not node.args.get("safe"):
+        return _cast(row, node)
+    only(node, "this", "to", "safe", "requires_string")
+    _check_time(row, row.family(node.this), node.args["to"])
+    if not node.sql(row.dialect).upper().startswith("TRY_CAST("):
+        raise Refused("uses TRY_CAST, which this database does not have")
+    return _target(node.args["to"])
+
+
+def _target(kind: exp.Expression) -> str:
+    """Return the family that a cast leads to; refuse every type but the few built-in ones, as they are."""
+    only(kind, "this", "expressions", "nullable")
+    name = kind.this.name if isinstance(kind.this, exp.DataType.Type) else ""
+    target = family(kind, "") if isinstance(kind, exp.DataType) and name in _CAST_TO else "other"
+    if target == "other":
+        raise Refused("uses a cast to a type that dpsql does not know")
+    return target
+
+
+def _cast(row: Row, node: exp.Expression) -> str:
+    """Allow a plain cast that cannot fail: to text, of a condition to boolean, of a literal that fits."""
+    only(node, "this", "to", "requires_string")
+    kind, source = node.args["to"], row.family(node.this)
+    target, inner = _target(kind), node.this.unnest()
+    _check_time(row, source, kind)
+    plain = not kind.expressions and kind.args.get("nullable") is not False  # ClickHouse: CAST(NULL AS String) fails
+    total = source not in ("other", "unknown") if target == "text" else target == source == "boolean"
+    total = plain and (total or source == "null")
+    if not total and not (
+        isinstance(inner, exp.Literal) and not kind.expressions and _fits(inner.name, kind.this.name)
+    ):
+        raise Refused("uses CAST on a value that may not fit; use TRY_CAST")
+    return target
+
+
+def _check_time(row: Row, source: str, kind: exp.Expression) -> None:
+    """Refuse text made of a time where the database fails on some times."""
+    if source == "timestamp" and row.dialect in _TIMES_FAIL and _target(kind) == "text":
+        raise Refused("makes text of a timestamp, which can fail on a row")
+
+
+def _fits(text: str, kind: str) -> bool:
+    """Tell whether a literal surely casts to a type."""
+    shapes = {"DATE": "%Y-%m-%d", "TIMESTAMP": "%Y-%m-%d %H:%M:%S", "TIMESTAMPNTZ": "%Y-%m-%d %H:%M:%S"}
+    try:
+        if kind in shapes:
+            return datetime.strptime(text, shapes[kind]).strftime(shapes[kind]) == text
+    except ValueError:
+        return False
+    if kind in _INTEGERS and re.fullmatch("-?[0-9]{1,19}", text):
+        return bool(abs(int(text)) < 2 ** (_INTEGERS[kind] - 1))
+    if kind == "DOUBLE":
+        return re.fullmatch("-?[0-9]{1,30}([.][0-9]{1,30})?", text) is not None
+    return kind == "BOOLEAN" and text in ("t", "f")
+
+
+def _parts(*allowed: str) -> Callable[[exp.Expression], list[exp.Expression]]:
+    """Return a function that lists a node's parts and refuses a node with any other part."""
+
+    def listed(node: exp.Expression) -> list[exp.Expression]:
+        only(node, *allowed)
+        values = [node.args.get(name) for name in allowed]
+        return [one for value in values if value for one in (value if isinstance(value, list) else [value])]
+
+    return listed
+
+
+_two, _one = _parts("this", "expression"), _parts("this")
+_Check = Callable[["Row", exp.Expression], str]
+_CHECKS: dict[type[exp.Expression], _Check] = {
+    exp.Column: lambda row, node: row.column(node),
+    exp.Literal: _literal,
+    exp.Neg: _negative,
+    exp.Null: lambda row, node: "null",
+    exp.Boolean: lambda row, node: "boolean",
+    exp.Paren: lambda row, node: row.family(_one(node)[0]),
+    exp.Not: lambda row, node: row.all("boolean", _one(node)),
+    exp.And: lambda row, node: row.all("boolean", _two(node)),
+    exp.Or: lambda row, node: row.all("boolean", _two(node)),
+    exp.Is: _is,
+    exp.In: _in,
+    exp.Between: lambda row, node: row.same(_parts("this", "low", "high")(node)) and "boolean",
+    exp.Like: _like,
+    exp.Case: _case,
+    exp.Coalesce: lambda row, node: row.same(_parts("this", "expressions")(node)),
+    exp.Nullif: lambda row, node: row.same(_two(node)),
+    exp.Lower: lambda row, node: row.all("text", _one(node)),
+    exp.Upper: lambda row, node: row.all("text", _one(node)),
+    exp.Trim: lambda row, node: row.all("text", _one(node)),
+    exp.TryCast: _try_cast,
+    exp.Cast: _cast,
+} | dict.fromkeys(_COMPARISONS, lambda row, node: row.same(_two(node)) and "boolean")
+
+
+def only(node: exp.Expression, *allowed: str) -> None:
+    """Refuse a node that has any other part than those allowed."""
+    for name, value in node.args.items():
+        if value and name not in allowed:
+            raise Refused(_PARTS.get(name) or f"uses {name.strip('_').upper().replace('_', ' ')}")
+
+
+_PARTS = {"joins": "joins tables", "with_": "uses WITH", "group": "uses GROUP BY", "pivots": "uses PIVOT"}
+
+
+def _words(node: exp.Expression) -> str:
+    """Return why an expression is refused."""
+    kinds: tuple[tuple[type[object], str], ...] = (
+        (exp.Query, "uses a subquery"),
+        (exp.SubqueryPredicate, "uses a subquery"),
+        (exp.Window, "uses a window function"),
+        (exp.AggFunc, "uses an aggregate"),
+        (exp.UDTF, "makes several rows of one"),
+        (exp.Binary, "uses arithmetic or an operator that dpsql cannot vouch for"),
+    )
+    for kind, words in kinds:
+        if isinstance(node, kind):
+            return words
+    if isinstance(node, exp.Func):
+        return f'calls the function "{node.name if isinstance(node, exp.Anonymous) else node.sql_name().lower()}"'
+    return f"uses an expression that dpsql cannot vouch for ({type(node).__name__})"

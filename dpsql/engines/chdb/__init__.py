@@ -1,0 +1,1 @@
+"""chDB: ClickHouse inside this process, with a ledger elsewhere."""

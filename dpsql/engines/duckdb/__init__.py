@@ -1,0 +1,1 @@
+"""DuckDB: a database file, and Parquet or CSV files in place."""

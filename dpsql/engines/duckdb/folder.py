@@ -1,0 +1,160 @@
+"""All tables of a folder of files in DuckDB: which files a connection may read, and what stands in for a table.
+
+A connection reaches these files and nothing else. Queries of dpsql name tables as in any database; before they run,
+each table that is files is replaced by the function that reads them. Views of the same names in the ledger's database
+are there for SQL typed by people, never for counting: nobody can redefine what is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+from sqlglot import exp
+
+from dpsql.engines.base import TableInfo, Transaction
+from dpsql.engines.duckdb.cursor import COUNTING, fetch, guarded, temporary
+from dpsql.engines.duckdb.files import MARK, FileTable, as_pattern
+from dpsql.engines.duckdb.vocabulary import DIALECT
+from dpsql.engines.files import file_parts
+from dpsql.engines.files.table_files import CSV, TableFiles
+from dpsql.errors import DatabaseError
+
+_MEANWHILE = "while they were read, and what was charged stays charged"
+VIEWS = """
+SELECT view_name, comment FROM system.main.duckdb_views()
+WHERE database_name = system.main.current_database() AND schema_name = 'main' AND system.main.starts_with(comment, ?)
+"""
+TAKEN = """
+SELECT table_name FROM system.main.duckdb_tables()
+WHERE database_name = system.main.current_database() AND schema_name = 'main'
+UNION ALL
+SELECT view_name FROM system.main.duckdb_views()
+WHERE database_name = system.main.current_database() AND schema_name = 'main'
+AND NOT system.main.starts_with(coalesce(comment, ''), ?)
+"""
+
+
+class FileTables:
+    """All tables of a folder, as one hardened connection sees them."""
+
+    def __init__(self, found: Sequence[TableFiles]) -> None:
+        self._found = found
+        self._tables: dict[str, FileTable] = {}
+
+    def paths(self) -> set[str]:
+        """Return the files' paths, and the patterns that mean them."""
+        return {text for one in self._found for path in one.paths for text in (str(path), as_pattern(path))}
+
+    @property
+    def place(self) -> Path | None:
+        """The folder of the files."""
+        return self._found[0].place.resolve().parent if self._found else None
+
+    def allow(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Let a connection that is not locked yet read these files and no others, once it is closed to the outside."""
+        listed = exp.Array(expressions=[exp.Literal.string(path) for path in sorted(self.paths())])
+        guarded("allow the files", lambda: connection.execute(f"SET allowed_paths = {listed.sql(DIALECT)}"))
+
+    def check_allowed(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Raise unless a connection that was locked before may read these files."""
+        allowed = fetch(connection, "SELECT system.main.current_setting('allowed_paths')")[0][0]
+        if not self.paths() <= set(allowed):
+            raise DatabaseError(
+                "these files are already open in this process, and some are new.", hint="close them first"
+            )
+
+    def look(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        """Read the headers and footers of all files."""
+        self._tables = {one.name: FileTable(one, cursor) for one in self._found}
+
+    def install(self, transaction: Transaction, *, read_only: bool) -> None:
+        """Keep a view for each file in the ledger's database; drop those of files that are gone."""
+        self._check_free(transaction)
+        wanted = {name: one.comment() for name, one in self._tables.items() if one.readable}
+        there = {row["view_name"]: row["comment"] for row in transaction.rows(VIEWS, [MARK])}
+        for name in () if read_only else sorted(there.keys() - wanted.keys()):
+            transaction.run(exp.Drop(tables=[exp.table_(name, db="main", quoted=True)], kind="VIEW"))
+        for name in () if read_only else sorted(wanted):
+            if there.get(name) != wanted[name]:
+                transaction.run(self._tables[name].view())
+                transaction.run(self._tables[name].commented())
+
+    def names(self) -> list[str]:
+        """Return the tables' names."""
+        return list(self._tables)
+
+    def find(self, name: str) -> FileTable | None:
+        """Return the table of that name; letter case does not matter."""
+        folded = {known.lower(): one for known, one in self._tables.items()}
+        return self._tables.get(name) or folded.get(name.lower())
+
+    def info(self, file: FileTable, transaction: Transaction) -> TableInfo | None:
+        """Return what is known of a table of files, with the tables that its files were read as in charged runs."""
+        info = file.info()
+        if info is None:
+            return None
+        return replace(info, within=file_parts.read_as(transaction, file.stamps()) - info.rows)
+
+    def stamps(self, reads: Sequence[TableInfo]) -> dict[str, frozenset[str]]:
+        """Return the stamps of the files that some tables are, by the tables' names."""
+        named = [info.table for info in reads if info.kind == "table" and info.schema == "main"]
+        return {file.name: file.stamps() for name in named if (file := self.find(name)) is not None}
+
+    def meant(self, table: exp.Table) -> FileTable | None:
+        """Return the files that a table in a query means."""
+        return self._tables.get(table.name) if table.db == "main" and not table.catalog else None
+
+    def stand_in(self, table: exp.Table) -> exp.Expr | None:
+        """Return what to read in place of a public table: its files; None when it is not one of them."""
+        found = self.meant(table)
+        return None if found is None else _named(found.rows(), table)
+
+    def _check_free(self, transaction: Transaction) -> None:
+        taken = {row["table_name"].lower() for row in transaction.rows(TAKEN, [MARK])}
+        for one in self._found:
+            if one.name.lower() in taken:
+                raise DatabaseError(
+                    f'{one.words} would be table "{one.name}", but the ledger\'s database has a table of that name.',
+                    hint="rename the file",
+                )
+
+
+class SessionFiles:
+    """The files as one session reads them: Parquet in place, CSV loaded once, both unchanged to the end."""
+
+    def __init__(self, files: FileTables, cursor: duckdb.DuckDBPyConnection) -> None:
+        self._files = files
+        self._cursor = cursor
+        self._used: dict[str, FileTable] = {}
+
+    def stand_in(self, table: exp.Table) -> exp.Expr | None:
+        """Return what to read in place of a private table, with an address for each row."""
+        found = self._files.meant(table)
+        if found is None:
+            return None
+        if found.files.kind != CSV:
+            self._used[found.name] = found
+            return _named(found.rows(addressed=True), table)
+        loaded = f"dpsql_rows_of_{found.name}"
+        if found.name not in self._used:
+            text = temporary(loaded, found.rows()).sql(DIALECT)
+            found.check(_MEANWHILE)
+            guarded(COUNTING, lambda: self._cursor.execute(text).fetchall())
+            found.check(_MEANWHILE)
+            self._used[found.name] = found
+        alias = table.args.get("alias") or exp.TableAlias(this=table.this.copy())
+        return exp.table_(loaded, db="main", catalog="temp", quoted=True, alias=alias.this)
+
+    def check(self) -> None:
+        """Raise TableChanged unless the Parquet files that were read are still the same."""
+        for one in self._used.values():
+            if one.files.kind != CSV:
+                one.check(_MEANWHILE)
+
+
+def _named(query: exp.Select, table: exp.Table) -> exp.Subquery:
+    """Return a query in place of a table, under the table's own name."""
+    return query.subquery(table.args["alias"].this if table.args.get("alias") else table.this.copy())

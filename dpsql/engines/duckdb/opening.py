@@ -1,0 +1,110 @@
+"""Opens a DuckDB file: it reaches nothing else, its settings are locked, and rows that it spills stay private."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import duckdb
+from sqlglot import exp
+
+from dpsql.engines.duckdb.cursor import fetch, guarded
+from dpsql.engines.duckdb.folder import FileTables
+from dpsql.engines.duckdb.vocabulary import DIALECT
+from dpsql.engines.files import spill_folder
+from dpsql.errors import DatabaseError, DatabaseLocked, DatabaseReadOnly
+
+#: Statements are shaped by hand; these two rewrites turn a level join into a build on the data side.
+HAND_SHAPED = "SET disabled_optimizers = 'join_order,build_side_probe_side'"
+HARDENING = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "python_enable_replacements": "false",
+}
+#: DuckDB takes the list of allowed files, and where rows are spilled, only once the database is open and before its
+#: door is shut. Nothing is run in between.
+_NOT_YET_CLOSED = {name: value for name, value in HARDENING.items() if name != "enable_external_access"}
+#: Where rows that do not fit in memory are put.
+SPILL = "SELECT system.main.current_setting('temp_directory')"
+_ONE_AT_A_TIME = threading.Lock()
+
+
+def open_connection(path: str | Path, *, read_only: bool, wait: float) -> duckdb.DuckDBPyConnection:
+    """Open a file or ":memory:"; wait up to so many seconds for another process that has it open."""
+    deadline = time.monotonic() + wait
+    while True:
+        connection, problem = _try_open(path, read_only)
+        if connection is not None:
+            return connection
+        if not isinstance(problem, DatabaseLocked) or time.monotonic() >= deadline:
+            raise problem
+        time.sleep(0.05)
+
+
+def secure(
+    connection: duckdb.DuckDBPyConnection, file: Path | None, *, files: FileTables | None, read_only: bool
+) -> str:
+    """Close a connection to the outside, files of its own apart, and lock its settings; return where rows are spilled.
+
+    Where the same process has the database open, that was done before.
+    """
+    with _ONE_AT_A_TIME:
+        return _secure(connection, file, files, read_only=read_only)
+
+
+def _secure(
+    connection: duckdb.DuckDBPyConnection, file: Path | None, files: FileTables | None, *, read_only: bool
+) -> str:
+    if fetch(connection, "SELECT system.main.current_setting('lock_configuration')")[0][0]:
+        if files is not None:
+            files.check_allowed(connection)
+        spill = str(fetch(connection, SPILL)[0][0])
+        spill_folder.share(spill)
+        return spill
+    if file is not None and not read_only:
+        _remove_left_rows(file)
+    spill = str(spill_folder.make(file, near=files.place if files is not None else None))
+    place = exp.Literal.string(spill).sql(DIALECT)
+    guarded("set where it spills", lambda: connection.execute(f"SET temp_directory = {place}"))
+    connection.execute(HAND_SHAPED)
+    if files is not None:
+        files.allow(connection)
+    guarded("close itself", lambda: connection.execute("SET enable_external_access = false"))
+    connection.execute("SET lock_configuration = true")
+    return spill
+
+
+def _remove_left_rows(file: Path) -> None:
+    """Remove the rows that a killed process of another tool left where DuckDB puts them by itself.
+
+    Called where the file was opened to be written, by this process alone; readers cannot tell whether others use it.
+    """
+    folder = file.with_name(file.name + ".tmp")
+    if folder.is_dir() and not folder.is_symlink():
+        for left in folder.glob("duckdb_temp_*"):
+            left.unlink(missing_ok=True)
+        with suppress(OSError):  # something else lies there
+            folder.rmdir()
+
+
+def _try_open(path: str | Path, read_only: bool) -> tuple[duckdb.DuckDBPyConnection | None, DatabaseError]:
+    """Open the file or say why not, in our own words."""
+    try:
+        return duckdb.connect(str(path), read_only=read_only, config=dict(_NOT_YET_CLOSED)), DatabaseError("")
+    except duckdb.IOException as error:
+        text = str(error)
+    except duckdb.ConnectionException:
+        return None, DatabaseError(
+            f'"{path}" is already open in this process with other settings.',
+            hint="pass that connection: dpsql.connect(connection)",
+        )
+    except duckdb.Error:
+        text = ""
+    if "could not set lock on" in text.lower() or "used by another process" in text.lower():
+        return None, DatabaseLocked(f'another process holds "{path}".', hint="close it, or wait longer: --wait SECONDS")
+    if "read-only file system" in text.lower() or "permission denied" in text.lower():
+        return None, DatabaseReadOnly(f'"{path}" cannot be written.', hint="check the file's permissions")
+    return None, DatabaseError(f'"{path}" cannot be opened as a DuckDB database.', hint="check --db")

@@ -1,0 +1,1 @@
+"""PostgreSQL: the engine, its catalog, its words, its wall around analysts."""

@@ -1,0 +1,1 @@
+"""Spark: a cluster or a local session, with a ledger elsewhere."""

@@ -1,0 +1,304 @@
+"""Work in one Spark session: statements with their errors replaced, small tables, rows that are kept and let go."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+import pyarrow as arrow
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.logger import PySparkLogger
+from pyspark.sql.functions import broadcast
+from sqlglot import exp
+
+from dpsql.engines.base import Arrays, Engine, TableInfo
+from dpsql.engines.materialized import worked_out
+from dpsql.engines.spark import java_bridge
+from dpsql.engines.spark.files import ParquetFolder, is_parquet
+from dpsql.engines.spark.vocabulary import DIALECT
+from dpsql.errors import QueryFailed, TableChanged
+
+_Result = TypeVar("_Result")
+try:
+    from grpc import RpcError  # a Spark Connect server that cannot be reached
+except ImportError:
+    _ERRORS: tuple[type[Exception], ...] = (PySparkException, Py4JError, OSError)
+else:
+    _ERRORS = (PySparkException, Py4JError, OSError, RpcError)
+#: The one thing done on private rows: not even the kind of its failure is told.
+COUNTING = "count the rows"
+Tables = Mapping[str, Any]
+#: How many expressions one part of a stage may have, and a stage; and more pieces than a table is ever read in.
+_LONG, _LONGEST, _PIECES = 300, 1500, 1_000_000
+#: Where a session's temporary views are said to be; no database can have that name.
+SESSION = "(session)"
+#: The schema of dpsql's own tables, which are where the ledger is.
+OWN = "dpsql"
+
+
+class _Withheld(logging.Filter):
+    """Keeps pyspark from printing an error that happens in our own calls: it prints the text, which can quote cells."""
+
+    _own = threading.local()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let errors of other calls through."""
+        return not getattr(self._own, "calls", 0)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold back what this thread logs meanwhile."""
+        self._own.calls = getattr(self._own, "calls", 0) + 1
+        try:
+            yield
+        finally:
+            self._own.calls -= 1
+
+
+_WITHHELD = _Withheld()
+for _name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+    PySparkLogger.getLogger(_name).addFilter(_WITHHELD)
+
+
+def guarded(doing: str, act: Callable[[], _Result]) -> _Result:
+    """Do something in Spark; replace its errors, whose texts can quote cells, by our own.
+
+    The new error is raised outside the except block, so that not even its context holds the old text.
+    """
+    try:
+        with _WITHHELD.held():
+            return act()
+    except _ERRORS as error:
+        kind = "why is withheld too" if doing == COUNTING else type(error).__name__
+        told = doing != COUNTING and isinstance(error, AnalysisException)
+        hint = None if told else "check that the cluster and its workers are up"
+    raise QueryFailed(doing, kind, hint=hint)
+
+
+def as_arrow(columns: pd.DataFrame | Mapping[str, np.ndarray[Any, Any]]) -> arrow.Table:
+    """Return whole columns as an Arrow table in types that Spark has; one without NULL is said to have none."""
+    made = {str(name): _as_arrow(np.asarray(values)) for name, values in columns.items()}
+    fields = [arrow.field(name, column.type, nullable=column.null_count > 0) for name, column in made.items()]
+    return arrow.table(list(made.values()), schema=arrow.schema(fields))
+
+
+def _as_arrow(values: np.ndarray[Any, Any]) -> arrow.Array:
+    if values.dtype == np.uint64:  # words of 64 bits: the signed numbers of the same bits
+        return arrow.array(np.ascontiguousarray(values).view(np.int64))
+    if values.dtype.kind == "u":
+        return arrow.array(values.astype(np.int64 if values.dtype.itemsize > 1 else np.int16))
+    if values.dtype.kind in "ifbM":
+        return arrow.array(values)
+    missing = pd.isna(values)
+    held = {type(value) for value in values[~missing]}
+    cells = [None if gone else value for gone, value in zip(missing, values, strict=True)]
+    if len(held) == 1 and held <= {int, float, bool, str}:
+        return arrow.array(cells)
+    return arrow.array([None if value is None else str(value) for value in cells], arrow.string())
+
+
+def arrays_of(found: arrow.Table) -> Arrays:
+    """Return a result as one array for each column."""
+    return {name: _array(found.column(place)) for place, name in enumerate(found.column_names)}
+
+
+def _array(column: arrow.ChunkedArray) -> np.ndarray[Any, Any]:
+    kind = column.type
+    if arrow.types.is_decimal(kind):
+        return np.array([np.nan if value is None else float(value) for value in column.to_pylist()], np.float64)
+    if arrow.types.is_floating(kind) or (column.null_count == 0 and arrow.types.is_integer(kind)):
+        return np.asarray(column.to_numpy())
+    return np.array([*column.to_pylist(), None], object)[:-1]
+
+
+class SparkWorkspace:
+    """Temporary views in a session of their own, and the rows kept behind them, which go when it is closed.
+
+    A view's name is never used again: Spark would forget the rows that were kept with the help of the view before.
+    """
+
+    def __init__(self, session: Any, ledger: Engine, files: ParquetFolder) -> None:
+        self._session = session
+        self._ledger = ledger
+        self._files = files
+        self._kept: dict[str, Any] = {}
+        self._views: dict[str, str] = {}
+        self._sources: dict[tuple[str, str], str] = {}
+        self._facts: list[tuple[TableInfo, Any, Any]] = []
+        self._fixed: list[Any] = []
+
+    def pin(self, table: TableInfo) -> None:
+        """See to it that all statements read the same rows of a table, or fail.
+
+        The files of a table in a columnar format are listed once, and compared after every statement. What else a
+        table may be made of cannot be compared: its rows are read once, and stored until the end.
+        """
+        place = exp.table_(table.table, db=table.schema)
+        frame = self._frame(place)
+        facts = guarded("read its catalog", lambda: java_bridge.file_facts(frame))
+        if facts is None:
+            frame = guarded(COUNTING, lambda: java_bridge.fixed(frame))
+            self._fixed.append(frame)
+        else:
+            self._facts.append((table, frame, facts))
+        self._sources[table.schema, table.table] = self._show("source", frame)
+
+    def keep(self, name: str, query: exp.Expr, tables: Tables) -> None:
+        """Keep the rows of a checked query; rows of a lost worker are worked out again, and are the same again."""
+        self._check()
+        held = self.run(COUNTING, query, tables, java_bridge.stored, nested=True)
+        self._check()
+        self._show(name, held)
+        before, self._kept[name] = self._kept.get(name), held
+        if before is not None:
+            guarded(COUNTING, lambda: before.unpersist(blocking=False))
+
+    def aggregate(self, query: exp.Expr, tables: Tables) -> Arrays:
+        """Run one checked aggregate over private or kept rows; its groups alone are fetched."""
+        self._check()
+        found = self.run(COUNTING, query, tables, lambda frame: arrays_of(frame.toArrow()))
+        self._check()
+        return found
+
+    def _check(self) -> None:
+        for table, frame, before in self._facts:
+            if guarded("read its catalog", lambda held=frame: java_bridge.file_facts(held)) != before:  # type: ignore[misc]
+                raise TableChanged(
+                    f'the files of table "{table.name}" changed while they were read, and the charge stays.',
+                    hint="ask again when nobody writes to it",
+                )
+
+    def run(
+        self, doing: str, query: exp.Expr, tables: Tables, act: Callable[[Any], _Result], *, nested: bool = False
+    ) -> _Result:
+        """Do something with a query's rows, with `tables` loaded as small tables that every worker gets whole."""
+        for name, columns in tables.items():
+            self._load(name, columns)
+        once: list[Any] = []
+        try:
+            ready = worked_out(self._placed(query.copy()), lambda part: self._stored(doing, part, once))
+            text = _rendered(ready, nested=nested)
+            return guarded(doing, lambda: act(self._session.sql(text)))
+        finally:
+            for frame in once:
+                guarded(COUNTING, lambda held=frame: java_bridge.forget(held))  # type: ignore[misc]
+
+    def close(self) -> None:
+        """Let all kept rows go, before anything else happens."""
+        for frame in self._kept.values():
+            guarded(COUNTING, lambda held=frame: held.unpersist(blocking=True))  # type: ignore[misc]
+        for frame in self._fixed:
+            guarded(COUNTING, lambda held=frame: java_bridge.forget(held))  # type: ignore[misc]
+        self._kept, self._fixed, self._facts = {}, [], []
+
+    def _load(self, name: str, columns: Any) -> None:
+        made = as_arrow(columns)
+        self._show(name, guarded("load a temporary table", lambda: broadcast(self._session.createDataFrame(made))))
+
+    def _show(self, name: str, frame: Any) -> str:
+        """Let queries find a frame by a name, and return that of the view which shows it."""
+        view = self._views[name] = f"{name}_{secrets.token_hex(8)}"
+        guarded("make a temporary view", lambda: frame.createTempView(view))
+        return view
+
+    def _source(self, table: exp.Table) -> str:
+        """Return the view that shows a view of the caller's or a Parquet table: the same files as long as we work."""
+        key = table.db, table.name
+        if key not in self._sources:
+            self._sources[key] = self._show("source", self._frame(table))
+        return self._sources[key]
+
+    def _frame(self, table: exp.Table) -> Any:
+        if is_parquet(table.db, table.name):
+            return guarded("read its catalog", lambda: self._files.frame(self._session, table.name))
+        place = exp.table_(table.name, db=None if table.db == SESSION else table.db, quoted=True).sql(DIALECT)
+        return guarded("read its catalog", lambda: self._session.table(place))
+
+    def _placed(self, query: exp.Expr) -> exp.Expr:
+        """Return a query that finds what it names: small tables, kept rows, views of the caller's, Parquet, our own.
+
+        What it reads gets a name that no part of the query has; of dpsql's own tables the rows asked for, those of one
+        model, are fetched from where the ledger is.
+        """
+        for table in list(query.find_all(exp.Table)):
+            name = table.name
+            if table.db == OWN:
+                asked = table.parent_select
+                assert asked is not None
+                with self._ledger.transaction() as transaction:
+                    self._load(name, transaction.arrays(asked))
+                asked.replace(exp.select("*").from_(self._views[name]))
+                continue
+            if table.db == SESSION or is_parquet(table.db, name) or (table.db, name) in self._sources:
+                view = self._source(table)
+            elif table.db or name not in self._views:
+                continue
+            else:
+                view = self._views[name]
+            table.replace(exp.alias_(exp.to_table(view), table.alias_or_name, table=True, quoted=True))
+        return query
+
+    def _stored(self, doing: str, query: exp.Select, once: list[Any]) -> exp.Select:
+        """Work a query out now, and return the one that reads its rows."""
+        text = _rendered(query)
+        frame = guarded(doing, lambda: java_bridge.fixed(self._session.sql(text)))
+        once.append(frame)
+        self._show("once", frame)
+        return exp.select("*").from_(exp.to_table(self._views["once"]))
+
+
+def _rendered(query: exp.Expr, *, nested: bool = False) -> str:
+    """Return a query's text, cut into stages whose generated code is short enough for Java to compile.
+
+    Java leaves long methods to its interpreter, which is ten times slower. A COALESCE to more pieces than there can be
+    changes nothing about the rows, and ends a stage. Parts that are used once stand where they are used, which Spark
+    reads sooner; with `nested` all do: rows stored for a query with a WITH of its own are not found again inside
+    another WITH.
+    """
+    for parts in query.find_all(exp.With):
+        length = 0
+        for part in parts.expressions:
+            own = sum(1 for _ in part.walk())
+            length += own
+            if (own > _LONG or length > _LONGEST) and isinstance(part.this, exp.Select):
+                cut = exp.Anonymous(this="COALESCE", expressions=[exp.Literal.number(_PIECES)])
+                part.this.set("hint", exp.Hint(expressions=[cut]))
+                length = 0
+    return (_nested(query) if nested or _each_once(query) else query).sql(DIALECT, identify=True)
+
+
+def _each_once(query: exp.Expr) -> bool:
+    """Return whether no part of a query's WITH, the only one it has, is used twice."""
+    parts = query.args.get("with_")
+    if parts is None or len(list(query.find_all(exp.With))) > 1:
+        return False
+    names = {part.alias for part in parts.expressions}
+    used = [table.name for table in query.find_all(exp.Table) if not table.db and table.name in names]
+    return len(used) == len(set(used))
+
+
+def _nested(query: exp.Expr) -> exp.Expr:
+    """Return a query with the parts of its WITH in the places of their names, each with the names of its columns."""
+    known: dict[str, exp.CTE] = {}
+
+    def put(body: exp.Expr) -> exp.Expr:
+        for table in [one for one in body.find_all(exp.Table) if not one.db and one.name in known]:
+            part = known[table.name]
+            columns = [name.copy() for name in part.args["alias"].columns]
+            place = exp.TableAlias(this=exp.to_identifier(table.alias_or_name), columns=columns)
+            table.replace(exp.Subquery(this=part.this.copy(), alias=place))
+        return body
+
+    parts = query.args.get("with_")
+    query.set("with_", None)
+    for part in parts.expressions if parts else ():
+        put(part.this)
+        known[part.alias] = part
+    return put(query)

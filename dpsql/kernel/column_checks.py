@@ -1,0 +1,56 @@
+"""What a run relies on in the columns it reads: equal means equal bytes, and no row makes reading fail.
+
+A batch has one budget, a unit one ticket and one share of the rows, a category one cell: that holds only where the
+database calls two values equal when they are the same. A collation (`COLLATE NOCASE`) calls others equal too. A
+generated column is an expression, and a row that makes it fail would make every run fail, which tells of that row. So
+would a time of Parquet that no clock shows. The catalog alone decides, so whoever is refused learns nothing about rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from sqlglot import exp
+
+from dpsql.compile.views.row_to_row import RowView
+from dpsql.engines.base import Column, Engine, TableInfo
+from dpsql.kernel.view_datasets import unfold
+
+HINT = "make it a plain stored column whose texts are compared byte by byte, or leave it out of the schema"
+
+
+def why_unreliable(engine: Engine, info: TableInfo, names: Iterable[str]) -> str | None:
+    """Return why a run cannot rely on these columns of a table or view, as a sentence; None where it can."""
+    base, view = (info, None) if info.kind == "table" else unfold(engine, info)
+    for column in _columns_read(info, base, view, names):
+        if column.collation:
+            return (
+                f'column "{column.name}" of "{base.name}" is compared by the collation "{column.collation}", '
+                "under which different texts are equal: a batch, a unit or a category would have several names."
+            )
+        if column.computed:
+            return f'column "{column.name}" of "{base.name}" is computed when it is read, which can fail on a row.'
+        if column.fallible:
+            return f'column "{column.name}" of "{base.name}" is {column.type} in a file, and reading can fail on a row.'
+    return next((f'"{place.name}" {place.unfit}.' for place in (info, base) if place.unfit), None)
+
+
+def _columns_read(info: TableInfo, base: TableInfo, view: RowView | None, names: Iterable[str]) -> Iterator[Column]:
+    """Yield the columns themselves and, of a view, those of its base table that they and its filter are made of."""
+    for name in names:
+        own = info.column(name)
+        if own is not None:
+            yield own
+        if view is not None and name not in view.columns:
+            yield from _known(base, [exp.column(name)])
+        elif view is not None:
+            yield from _known(base, view.columns[name].find_all(exp.Column))
+    if view is not None and view.where is not None:
+        yield from _known(base, view.where.find_all(exp.Column))
+
+
+def _known(base: TableInfo, named: Iterable[exp.Column]) -> Iterator[Column]:
+    for one in named:
+        column = base.column(one.name)
+        if column is not None:
+            yield column

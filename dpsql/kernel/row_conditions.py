@@ -1,0 +1,165 @@
+"""Conditions on a dataset's rows: the owner's, declared in the schema by name, and those an analyst writes.
+
+Both are the language of `compile/views/condition_text.py`; no SQL of anybody's is evaluated on private rows. They
+differ in what they may name:
+
+- an analyst's condition the features, the unit's column, and whether a row has a label;
+- an owner's condition, which is checked when the table is registered, any column of the table.
+
+Where a unit has several rows and rows are private, a condition may read the unit's column alone, whoever wrote it: all
+rows of a unit must be on one side. Where labels alone are private, a condition may ask whether a row has a label and
+nothing more of it: what stands on the unlabelled side is read without noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from dpsql.compile.rows import Source, has_label
+from dpsql.compile.views.condition_sql import Cell, condition_sql
+from dpsql.compile.views.condition_text import ALLOWED, Condition, NotACondition, RowTest, each_test, parse
+from dpsql.engines.base import Column, Engine, TableInfo
+from dpsql.errors import ParameterError, SchemaError, UnknownName
+from dpsql.kernel.dataset import Dataset, source_to_register
+from dpsql.kernel.untyped_columns import UNTYPED, types_read
+from dpsql.schema import Schema
+
+#: The families of untyped cells by the type that they are read as.
+_READ = {"DOUBLE": "real", "BOOLEAN": "boolean"}
+
+
+def is_condition(text: str) -> bool:
+    """Whether a text is a condition, whatever it names."""
+    try:
+        parse(text)
+    except NotACondition:
+        return False
+    return True
+
+
+def row_test(engine: Engine, dataset: Dataset, rows: Source, given: str, *, labels: bool) -> exp.Expr:
+    """Return a declared condition, or one that an analyst wrote, as a test that is true or false for every row.
+
+    `labels` says that labels alone are private. Raises ParameterError for what is no condition, or reads too much.
+    """
+    schema, declared, info = dataset.schema, dataset.schema.condition(given), _table(rows)
+    try:
+        condition = parse(given if declared is None else declared)
+        named = _spelled(condition, info, _open_to_analysts(schema) if declared is None else _all(info))
+        _check_label(condition, named, schema, labels=labels, analyst=declared is None)
+        _check_unit(named, schema, labels=labels)
+        return _compiled(engine, condition, named, info, rows, schema, labels=labels)
+    except NotACondition as problem:
+        raise ParameterError(
+            "unlabelled", allowed=f"a registered table, a declared condition, or {ALLOWED}; it {problem}", given=given
+        ) from None
+
+
+def check_conditions(engine: Engine, dataset: Dataset) -> None:
+    """Raise SchemaError unless every condition of a schema can be read, and fits the table's columns. Reads no row."""
+    if not dataset.schema.conditions:
+        return
+    rows = source_to_register(engine, dataset)
+    info = _table(rows)
+    for name, text in dataset.schema.conditions:
+        try:
+            condition = parse(text)
+            _compiled(
+                engine, condition, _spelled(condition, info, _all(info)), info, rows, dataset.schema, labels=False
+            )
+        except NotACondition as problem:
+            raise SchemaError(f'conditions: "{name}" cannot be used: it {problem}.', hint=f"write {ALLOWED}") from None
+
+
+def _table(rows: Source) -> TableInfo:
+    """Return the table or view of some rows, as the catalog described it: the very one that will be read."""
+    info: TableInfo = rows.reads[0]
+    return info
+
+
+def _open_to_analysts(schema: Schema) -> list[str]:
+    """Return the columns that an analyst's condition may name."""
+    named = [schema.label, schema.unit.column, *(feature.name for feature in schema.features)]
+    return [name for name in named if name]
+
+
+def _all(info: TableInfo) -> list[str]:
+    return [column.name for column in info.columns]
+
+
+def _spelled(condition: Condition, info: TableInfo, known: list[str]) -> dict[str, str]:
+    """Return each name that a condition uses with the table's own spelling, or raise UnknownName."""
+    present = set(_all(info))
+    return {test.column: _spelling(test, [name for name in known if name in present]) for test in each_test(condition)}
+
+
+def _spelling(test: RowTest, known: list[str]) -> str:
+    alike = [name for name in known if name.lower() == test.column.lower()]
+    if test.column in known:
+        return test.column
+    if len(alike) != 1 or test.quoted:
+        raise UnknownName("column for a condition called", test.column, known, hint="the schema says what may be used")
+    return alike[0]
+
+
+def _check_label(
+    condition: Condition, named: Mapping[str, str], schema: Schema, *, labels: bool, analyst: bool
+) -> None:
+    """Refuse a test on what a label says: an analyst's always, an owner's where labels alone are private."""
+    reads = any(named[test.column] == schema.label and test.word != "null" for test in each_test(condition))
+    if reads and labels:
+        raise NotACondition(f'may read "{schema.label}" only as IS NULL or IS NOT NULL: labels are private')
+    if reads and analyst:
+        raise NotACondition(f'may read "{schema.label}" only as IS NULL or IS NOT NULL')
+
+
+def _check_unit(named: Mapping[str, str], schema: Schema, *, labels: bool) -> None:
+    if schema.unit.column is not None and not labels and set(named.values()) - {schema.unit.column}:
+        raise NotACondition(f'must read "{schema.unit.column}" alone: all rows of a unit must be on one side')
+
+
+def _compiled(
+    engine: Engine,
+    condition: Condition,
+    named: Mapping[str, str],
+    info: TableInfo,
+    rows: Source,
+    schema: Schema,
+    *,
+    labels: bool,
+) -> exp.Expr:
+    cells = {name: _cell(engine, column, info, rows, schema) for name, column in named.items()}
+    if labels:
+        _check_apart(named, rows, schema)
+    return condition_sql(condition, cells, engine.vocabulary)
+
+
+def _cell(engine: Engine, name: str, info: TableInfo, rows: Source, schema: Schema) -> Cell:
+    """Return a column as conditions see it."""
+    column = next(column for column in info.columns if column.name == name)
+    family = _family(column, info, schema)
+    if column.computed or column.fallible:
+        raise NotACondition(f'reads "{name}", which may fail on a row: it is computed, or a time in a file')
+    if family == "text" and column.collation:
+        raise NotACondition(f'reads "{name}", whose collation takes different texts for equal')
+    number = rows.number(name, engine.vocabulary) if family == "real" else None
+    missing = exp.not_(exp.paren(has_label(rows))) if name == schema.label else None
+    unsigned = family == "integer" and column.type.split("(")[-1].upper().startswith("U")
+    return Cell(family, rows.column(name), number, unsigned, missing)
+
+
+def _family(column: Column, info: TableInfo, schema: Schema) -> str:
+    """Return the family of a column's values as they are read: cells without a type as the schema says, or as text."""
+    if column.family != UNTYPED:
+        return column.family
+    return _READ.get(types_read(info, schema)[column.name], "text")
+
+
+def _check_apart(named: Mapping[str, str], rows: Source, schema: Schema) -> None:
+    """Refuse a view's column that is made of what its label is made of: it would tell a private label."""
+    label = {column.name.lower() for column in rows.column(schema.label).find_all(exp.Column)}
+    for name in set(named.values()) - {schema.label}:
+        if any(column.name.lower() in label for column in rows.column(name).find_all(exp.Column)):
+            raise NotACondition(f'reads "{name}", which is made of the label: labels are private')

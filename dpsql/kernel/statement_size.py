@@ -1,0 +1,26 @@
+"""How a large forest is counted in several statements, so that memory stays bounded. From the structure alone."""
+
+from __future__ import annotations
+
+from dpsql.trees.forest import Forest
+
+#: The most (leaf, class) groups that one statement may have; more trees are counted in batches.
+GROUPS_PER_STATEMENT = 2**22
+
+
+def batches(forest: Forest, classes: int) -> list[tuple[int, int]]:
+    """Return ranges of trees that fit into one statement each. Depends on the structure alone.
+
+    >>> from dpsql.trees.grow.random_trees import random_forest
+    >>> from dpsql.trees.grid import Axis
+    >>> batches(random_forest((Axis(0, 0, 64, 64, ordered=True),), trees=3, depth=2, seed=1), 2)
+    [(0, 3)]
+    """
+    ranges = []
+    first = 0
+    for tree in range(1, forest.trees + 1):
+        full = (forest.first_leaf[min(tree + 1, forest.trees)] - forest.first_leaf[first]) * classes
+        if tree == forest.trees or full > GROUPS_PER_STATEMENT:
+            ranges.append((first, tree))
+            first = tree
+    return ranges

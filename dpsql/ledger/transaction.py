@@ -1,0 +1,193 @@
+"""A block of the ledger: a transaction that starts from a sound chain and ends in a receipt.
+
+The order never varies: lock, queue, check chain, sums and receipt, do the work, name the coming head in the
+receipt, commit, confirm the receipt, unlock. A block that raises leaves no trace.
+
+Others wait while a block is open, so it does little: a chain that this process has checked before is checked from
+there on, and one that it has not is read before the block queues. `verify` always reads all of it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sqlglot import exp
+
+from dpsql.engines.base import Arrays, Engine, Row, Transaction
+from dpsql.errors import LedgerBroken
+from dpsql.ledger import accounts, chain, receipt
+from dpsql.ledger.accounts import Replay
+from dpsql.ledger.chain import Event, Head
+from dpsql.ledger.receipt import Receipt
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A chain as it was read: its name and head, what its events add up to, and what is wrong with it.
+
+    `broken` has a sentence for each place where the chain itself does not hold; its events then add up to nothing.
+    `passed` has one for each charge that passed a cap or a limit.
+    """
+
+    ledger_id: str
+    head: Head
+    books: Replay
+    broken: list[str] = field(default_factory=list)
+    passed: list[str] = field(default_factory=list)
+
+
+class Block:
+    """A transaction in which events can be appended. Use it wherever a `Transaction` is asked for."""
+
+    def __init__(self, inner: Transaction, state: Checked) -> None:
+        self._inner = inner
+        self.state = state
+        self.open = True
+
+    def run(self, statement: str | exp.Expr, parameters: Sequence[object] = ()) -> int:
+        """Run a statement and return the number of rows it changed."""
+        return self._inner.run(statement, parameters)
+
+    def rows(self, statement: str | exp.Expr, parameters: Sequence[object] = ()) -> list[Row]:
+        """Run a query on dpsql's own or public tables and return its rows as dictionaries."""
+        return self._inner.rows(statement, parameters)
+
+    def arrays(self, statement: str | exp.Expr, parameters: Sequence[object] = ()) -> Arrays:
+        """Run a query on dpsql's own or public tables and return its columns as arrays."""
+        return self._inner.arrays(statement, parameters)
+
+    def insert(self, table: str, columns: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        """Append whole columns to a table of schema `dpsql`."""
+        self._inner.insert(table, columns)
+
+    @property
+    def ledger_id(self) -> str:
+        """Return the ledger's own name."""
+        return self.state.ledger_id
+
+    @property
+    def head(self) -> Head:
+        """Return where the chain ends, with what this block has appended."""
+        return self.state.head
+
+    def append(self, event: Event) -> Event:
+        """Date an event, link it to the chain, store it, and return it as stored."""
+        placed = chain.link(replace(event, recorded_at=now()), self.head)
+        chain.store(self._inner, placed)
+        passed = self.state.books.take(placed)  # the block's own: what is remembered of the chain was copied for it
+        self.state = replace(self.state, head=Head(placed.sequence, placed.hash), passed=[*self.state.passed, *passed])
+        return placed
+
+    def registrations(self) -> list[Event]:
+        """Return every registration, in order, as the block sees them: nobody adds one while it is open."""
+        return chain.read(self._inner, {"event": "register"})
+
+    def about(self, entry_id: int) -> list[Event]:
+        """Return the events of one entry, in order."""
+        return chain.read(self._inner, {"entry_id": entry_id})
+
+
+class Memory:
+    """What this process last found sound: a later block checks the chain from there on."""
+
+    def __init__(self) -> None:
+        self.state: Checked | None = None
+
+
+@contextmanager
+def sound_block(engine: Engine, lock: threading.RLock, memory: Memory) -> Iterator[Block]:
+    """Open a block on a ledger that holds together; raise LedgerBroken, and change nothing, on any other."""
+    with lock:
+        receipt_path = receipt.anchor_path(engine.path) if engine.path else None
+        if memory.state is None:
+            memory.state = _read_ahead(engine)
+        with engine.transaction() as transaction:
+            queue(transaction)
+            state = check_since(transaction, memory.state) or check_all(transaction)
+            found = findings(transaction, state, receipt_path)
+            if found:
+                memory.state = None
+                raise LedgerBroken(found)
+            before, block = state.head, Block(transaction, state)
+            try:
+                yield block
+            finally:
+                block.open = False
+            after = block.head
+            if receipt_path and after != before:
+                receipt.write(receipt_path, Receipt(block.ledger_id, before, pending=after))
+        if receipt_path and after != before:
+            receipt.write(receipt_path, Receipt(block.ledger_id, after))
+        memory.state = None if block.state.passed else block.state
+
+
+def _read_ahead(engine: Engine) -> Checked | None:
+    """Check the whole chain before queueing, so that others need not wait for it; None unless it holds."""
+    with engine.snapshot() as transaction:
+        state = check_all(transaction)
+    return None if state.broken or state.passed else state
+
+
+def queue(transaction: Transaction) -> None:
+    """Wait behind other writers (or raise Conflict): what is read from now on, none of them changes."""
+    transaction.run("UPDATE dpsql.chain SET turn = turn + 1")
+
+
+def check_all(transaction: Transaction) -> Checked:
+    """Read and check the whole chain. One scan."""
+    ledger_id, events = _name(transaction), chain.read(transaction)
+    return _check(ledger_id, Head(0, chain.genesis(ledger_id)), Replay(), events)
+
+
+def check_since(transaction: Transaction, known: Checked | None) -> Checked | None:
+    """Read and check what follows a chain that was found sound before; None where this is no longer that chain."""
+    if known is None or _name(transaction) != known.ledger_id:
+        return None
+    place = transaction.rows(_PLACE, (known.head.sequence,))[0]
+    there = known.head.sequence == 0 or place["hash"] == known.head.hash
+    if not there or place["events"] != place["last"]:
+        return None
+    return _check(known.ledger_id, known.head, known.books, chain.read(transaction, after=known.head.sequence))
+
+
+def _check(ledger_id: str, known: Head, before: Replay, events: list[Event]) -> Checked:
+    head = Head(events[-1].sequence, events[-1].hash) if events else known
+    broken = chain.findings(ledger_id, events, known)
+    if broken:
+        return Checked(ledger_id, head, Replay(), broken)
+    books, passed = accounts.replay(events, before)
+    return Checked(ledger_id, head, books, passed=passed)
+
+
+def findings(transaction: Transaction, state: Checked, receipt_path: Path | None) -> list[str]:
+    """Return everything that does not hold: in the chain, in the sums, against the receipt."""
+    found = state.broken or [*state.passed, *accounts.findings(transaction, state.books.accounts)]
+    if receipt_path:
+        found = found + receipt.findings(receipt_path, state.ledger_id, state.head)
+    return found
+
+
+def _name(transaction: Transaction) -> str:
+    """Return the ledger's own name."""
+    rows = transaction.rows("SELECT ledger_id FROM dpsql.chain")
+    if len(rows) != 1:
+        raise LedgerBroken(["dpsql.chain must hold one row, the ledger's name."])
+    return str(rows[0]["ledger_id"])
+
+
+def now() -> str:
+    """Return the present in UTC as ISO 8601 text."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+_PLACE = """
+SELECT count(*) AS events, coalesce(max(sequence), 0) AS last, max(CASE WHEN sequence = ? THEN hash END) AS hash
+FROM dpsql.entry
+"""

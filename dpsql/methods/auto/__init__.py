@@ -1,0 +1,1 @@
+"""The method `auto`, the default: marginals, guided trees, and a private choice between their mixtures."""

@@ -1,0 +1,53 @@
+"""Trees for very little epsilon: grown without data, counted, and read by the mean of their leaves' shares."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.kernel.session import Session
+from dpsql.methods.auto.epsilon_shares import Advice
+from dpsql.trees.estimate.shrink import path_lifts
+from dpsql.trees.forest import Forest
+from dpsql.trees.grid import Axis
+from dpsql.trees.grow.guided_trees import QUANTILE, Ladders, guided_forest
+from dpsql.trees.voting import VotingForest
+
+#: Of the classes' shares, how much is spread evenly: no class that noise wiped out is ruled out.
+EVEN = 0.05
+#: Votes are shares of a leaf's rows in this grain.
+GRAIN = 4096
+
+
+def public_trees(axes: tuple[Axis, ...], advice: Advice, seed: int) -> Forest:
+    """Return binary trees that split each axis near the middle of what is left of it, categories in a random order."""
+    ladders = Ladders.even(axes, seed)
+    # Every tree gives all axes the same chance: they have the same information.
+    return guided_forest(axes, ladders, [QUANTILE] * advice.trees, depth=advice.depth, seed=seed)
+
+
+def shared_votes(session: Session, forest: Forest) -> VotingForest:
+    """Return the forest whose leaves vote with their class shares, shrunk to the nodes above as the noise demands."""
+    noisy_counts = session.leaf_counts("counts", forest)
+    floats, deviation = noisy_counts.astype(np.float64), session.deviation("counts")
+    shares = shrunken_totals(forest, floats, deviation)
+    prior = (1 - EVEN) * shares + EVEN / len(shares)
+    spoken = prior * np.exp(path_lifts(forest, noisy_counts, prior, deviation))
+    session.facts |= {"classes": dict(zip(session.schema.classes, _rounded(forest, floats), strict=True))}
+    return VotingForest(forest, np.rint(GRAIN * spoken).astype(np.int64))
+
+
+def shrunken_totals(forest: Forest, noisy_counts: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:
+    """Return the classes' shares, shrunk to equal ones by as much as noise may have moved them (James & Stein)."""
+    classes = noisy_counts.shape[1]
+    totals = noisy_counts.sum(axis=0) / forest.trees
+    rows = max(1.0, float(totals.sum()))
+    away = float(((totals - rows / classes) ** 2).sum())
+    variance = deviation**2 * forest.leaves / forest.trees**2
+    kept = max(0.0, 1 - classes * variance / away) if away > 0 else 0.0
+    shares = np.maximum(1 / classes + kept * (totals / rows - 1 / classes), 0)
+    return np.asarray(shares / shares.sum()) if shares.sum() > 0 else np.full(classes, 1 / classes)
+
+
+def _rounded(forest: Forest, noisy_counts: NDArray[np.float64]) -> list[int]:
+    return [round(total) for total in noisy_counts.sum(axis=0) / forest.trees]

@@ -1,0 +1,1 @@
+"""What several methods share: leaves with noisy counts, greedy growth, pseudo labels."""

@@ -1,0 +1,1 @@
+"""What is released: stored models, how they score, what they learned, how they are exported and evaluated."""

@@ -1,0 +1,230 @@
+"""Measures a model on a public table, for free. A private registered table is refused: its rows are not public.
+
+Figures come from counts and sums (`dpsql/models/figures.py`); a table is reduced to them in the database, in one
+statement. What is charged for on private rows is in `dpsql/runs/private_evaluation.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from dpsql.compile.predict.evaluation_counts import tallied
+from dpsql.errors import SchemaError, UnknownName
+from dpsql.kernel.dataset import LABEL_FAMILIES, TARGET_FAMILIES
+from dpsql.kernel.untyped_columns import fits
+from dpsql.models import figures
+from dpsql.models.score import PREDICTION, public_table, scoring_query
+from dpsql.schema import category_text
+
+if TYPE_CHECKING:
+    from dpsql.models.model import Model
+
+
+_BUY = "a table of new rows, or --epsilon 0.5: figures from noisy counts of the registered table, charged"
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """How a model did on the rows with a known label.
+
+    `majority` is the share of the largest class; `confusion` has a row for each true class and a column for each
+    predicted one. `f1` is the mean of `class_f1`, `auc` that of the second of two classes, or the mean of all classes,
+    each against the rest. `reliability` compares, in bins of predicted probability (of the second of two classes, else
+    of the predicted class), what was predicted with what was observed; `calibration_error` is how far they are apart.
+    What has no value (no rows, a class that does not occur) is None. On private rows figures come from noisy counts,
+    `intervals` hold them 95 times in 100, `epsilon` is what it cost and `entry` where the ledger has it; accuracy and
+    `majority` are NaN there when noise drowns the rows.
+    """
+
+    model: str
+    table: str
+    rows: int
+    accuracy: float
+    majority: float
+    confusion: pd.DataFrame
+    balanced_accuracy: float | None = None
+    f1: float | None = None
+    class_f1: Mapping[str, float | None] = field(default_factory=dict)
+    auc: float | None = None
+    log_loss: float | None = None
+    brier: float | None = None
+    calibration_error: float | None = None
+    reliability: pd.DataFrame = field(default_factory=pd.DataFrame)
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    epsilon: str | None = None
+    entry: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain values."""
+        found = {
+            "model": self.model,
+            "table": self.table,
+            "rows": self.rows,
+            "accuracy": known(self.accuracy),
+            "majority_class_share": known(self.majority),
+            "balanced_accuracy": self.balanced_accuracy,
+            "f1": self.f1,
+            "class_f1": dict(self.class_f1),
+            "auc": self.auc,
+            "log_loss": self.log_loss,
+            "brier": self.brier,
+            "calibration_error": self.calibration_error,
+            "confusion": {str(true): row.to_dict() for true, row in self.confusion.iterrows()},
+            "reliability": self.reliability.to_dict("records"),
+        }
+        if self.epsilon is None:
+            return found
+        bounds = {name: list(interval) for name, interval in self.intervals.items()}
+        return found | {"intervals": bounds, "epsilon": self.epsilon, "ledger_entry": self.entry}
+
+    def __str__(self) -> str:
+        if np.isnan(self.accuracy):
+            return f"{self.model} on {self.table}: too few rows to say anything at epsilon {self.epsilon}"
+        bounds = self.intervals.get("accuracy")
+        sure = "" if bounds is None else f" ({bounds[0]:.1%} to {bounds[1]:.1%})"
+        about = "" if self.epsilon is None else "about "
+        largest = "" if np.isnan(self.majority) else f" (always the largest class: {self.majority:.1%})"
+        return f"{self.model} on {self.table}: accuracy {self.accuracy:.1%}{sure} on {about}{self.rows} rows{largest}"
+
+
+@dataclass(frozen=True)
+class NumericEvaluation:
+    """How a model of a numeric target did: rows with a finite target, its errors, and that of the mean predictor.
+
+    `mean_rmse` is the root mean squared error of always predicting the mean of these rows' own targets; `r2` is
+    1 − (rmse / mean_rmse)², 0 where the targets do not differ. Errors are in the units of the target.
+    """
+
+    model: str
+    table: str
+    rows: int
+    rmse: float
+    mae: float
+    r2: float
+    mean_rmse: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain values."""
+        return {
+            "model": self.model,
+            "table": self.table,
+            "rows": self.rows,
+            "rmse": self.rmse,
+            "mae": self.mae,
+            "r2": self.r2,
+            "mean_predictor_rmse": self.mean_rmse,
+        }
+
+    def __str__(self) -> str:
+        return (
+            f"{self.model} on {self.table}: RMSE {self.rmse:.4g}, MAE {self.mae:.4g}, R² {self.r2:.3f} "
+            f"on {self.rows} rows (always the mean: RMSE {self.mean_rmse:.4g})"
+        )
+
+
+def evaluate(model: Model, data: pd.DataFrame | str) -> Evaluation | NumericEvaluation:
+    """Compare a model's labels with the true ones, on a DataFrame or a public table of its database."""
+    if not isinstance(data, pd.DataFrame):
+        return _evaluate_table(model, data)
+    if model.schema.label not in data.columns:
+        raise UnknownName("column in the data called", model.schema.label, (str(name) for name in data.columns))
+    if model.schema.target is not None:
+        return _errors(model, "the data", data[model.schema.label], model.labels(data))
+    numbers: dict[str | None, int] = {name: number for number, name in enumerate(model.classes)}
+    truth = np.array([numbers.get(label, -1) for label in _texts(data[model.schema.label])], np.int64)
+    scores = model.scores(data)[truth >= 0]
+    found = figures.tally(truth[truth >= 0], np.argmax(scores, axis=1), model.released.shares(scores))
+    return _summary(model, "the data", found)
+
+
+def _evaluate_table(model: Model, name: str) -> Evaluation | NumericEvaluation:
+    assert model.database is not None
+    info = public_table(model.database, name, hint=_BUY)
+    label = info.column(model.schema.label)
+    if label is None:
+        raise UnknownName(f'column in table "{info.name}" called', model.schema.label, (c.name for c in info.columns))
+    families = LABEL_FAMILIES if model.schema.target is None else TARGET_FAMILIES
+    if not fits(label, families):
+        raise SchemaError(f'the label "{label.name}" is {label.type}; it must be {" or ".join(families)}.')
+    engine = model.database.engine
+    if model.schema.target is not None:
+        pairs = engine.frame(scoring_query(model, info, key=label.name))
+        return _errors(model, info.name, pairs[label.name], pairs[PREDICTION].to_numpy(float))
+    scored = scoring_query(model, info, key=label.name, probabilities=True, ordered=False)
+    query = tallied(scored, model.classes, engine.vocabulary, bins=figures.BINS, least=figures.LEAST)
+    return _summary(model, info.name, _tally(engine.frame(query), len(model.classes)))
+
+
+def _tally(found: pd.DataFrame, classes: int) -> figures.Tally:
+    """Return the sums of a table as `metrics.tally` gives them for rows in memory."""
+    parts = {what: found[found["what"] == what] for what in ("confusion", "bin", "ranks")}
+    one = {what: part["one"].to_numpy(np.int64) for what, part in parts.items()}
+    confusion, bins, ranks = np.zeros((classes, classes)), np.zeros((figures.BINS, 3)), np.zeros((classes, 3))
+    cells = parts["confusion"]
+    confusion[one["confusion"], cells["other"].to_numpy(np.int64)] = cells["rows"]
+    bins[one["bin"]] = parts["bin"][["rows", "first_sum", "second_sum"]].to_numpy(float)
+    pairs = parts["ranks"][["first_sum", "second_sum", "rows"]].to_numpy(float)
+    pairs[:, 2] -= pairs[:, 1]
+    ranks[one["ranks"]] = pairs
+    log_loss, brier = (math.fsum(cells[name]) for name in ("first_sum", "second_sum"))  # groups come in any order
+    return figures.Tally(confusion, log_loss, brier, ranks, bins)
+
+
+def _summary(model: Model, name: str, found: figures.Tally) -> Evaluation:
+    confusion, rows = found.confusion, found.rows
+    each = figures.f1_scores(confusion)
+    some = max(rows, 1)
+    return Evaluation(
+        model=model.name,
+        table=name,
+        rows=rows,
+        accuracy=float(np.trace(confusion)) / some,
+        majority=float(confusion.sum(axis=1).max()) / some,
+        confusion=pd.DataFrame(confusion.astype(int), index=list(model.classes), columns=list(model.classes)),
+        balanced_accuracy=known(figures.mean(figures.recalls(confusion))),
+        f1=known(figures.mean(each)),
+        class_f1={label: known(value) for label, value in zip(model.classes, each, strict=True)},
+        auc=known(figures.mean_auc(found.ranks)),
+        log_loss=found.log_loss / rows if rows else None,
+        brier=found.brier / rows if rows else None,
+        calibration_error=known(figures.calibration_error(found.bins)),
+        reliability=_reliability(found.bins),
+    )
+
+
+def known(value: float) -> float | None:
+    """Return a figure as a plain number, None where it has no value."""
+    return None if np.isnan(value) else float(value)
+
+
+def _reliability(bins: NDArray[np.float64]) -> pd.DataFrame:
+    """Return the bins that hold rows: mean predicted probability, observed share, rows."""
+    held = bins[bins[:, 0] > 0]
+    shares = {"predicted": held[:, 1] / held[:, 0], "observed": held[:, 2] / held[:, 0]}
+    return pd.DataFrame(shares | {"rows": held[:, 0].astype(int)})
+
+
+def _errors(model: Model, name: str, targets: pd.Series, predicted: NDArray[np.float64]) -> NumericEvaluation:
+    """Return the errors on the rows whose target is a finite number."""
+    truth = pd.to_numeric(targets, errors="coerce").to_numpy(float, na_value=np.nan)
+    known = np.isfinite(truth)
+    truth, wrong = truth[known], (predicted - truth)[known]
+    if len(truth) == 0:
+        return NumericEvaluation(model.name, name, 0, 0.0, 0.0, 0.0, 0.0)
+    squares, spread = float(np.mean(wrong**2)), float(np.var(truth))
+    r2 = 1 - squares / spread if spread > 0 else 0.0
+    mae = float(np.mean(np.abs(wrong)))
+    return NumericEvaluation(model.name, name, len(truth), squares**0.5, mae, r2, spread**0.5)
+
+
+def _texts(labels: pd.Series) -> list[str | None]:
+    values = labels.astype(object)
+    return [category_text(value) for value in values.mask(values.isna(), None)]

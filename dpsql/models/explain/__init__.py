@@ -1,0 +1,14 @@
+"""What a released model learned: feature importance and class profiles, from released values alone, free of charge.
+
+Nothing here reads a table. A model's forest, its schema and what its certificate holds are released or public already;
+whatever is worked out from them is post-processing and costs no epsilon.
+"""
+
+from __future__ import annotations
+
+from dpsql.models.explain.explanation import explain
+from dpsql.models.explain.explanation_text import TOP
+from dpsql.models.explain.explanation_values import Effect, Group, Learned, Profile, Reason
+from dpsql.models.explain.picture import PANELS
+
+__all__ = ["PANELS", "TOP", "Effect", "Group", "Learned", "Profile", "Reason", "explain"]

@@ -1,0 +1,94 @@
+"""What rows are taken to look like while a model is explained: public rows, or made-up ones from released values.
+
+Made-up rows take features as independent. A feature's cells are as frequent as its noisy counts say (`facts.py`), or
+the noisy leaves (`density.py`), or all alike where the model tells neither (of a category the declared values alone).
+They are spread evenly over each feature, from a fixed seed, so that a model is always explained in the same words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.models.explain.density import axis_masses, feature_mass, loudness
+from dpsql.models.explain.facts import Facts
+from dpsql.schema import CELLS, Categorical, Feature, Schema
+from dpsql.trees.forest import Ints
+from dpsql.trees.grid import BITS, Axis, Cells
+from dpsql.trees.voting import VotingForest
+
+Reals = NDArray[np.float64]
+PUBLIC = "in the public rows you gave"
+COUNTS = "its noisy counts say"
+LEAVES = "its noisy leaves say"
+ALIKE = "each other: the model does not tell how often they occur"
+
+
+@dataclass(frozen=True, eq=False)
+class Background:
+    """The share of each cell of each feature, where it comes from, and public rows (as cells of axes) if there are."""
+
+    masses: tuple[Reals, ...]
+    source: str
+    public: Ints | None = None
+
+    def rows(self, axes: Sequence[Axis], most: int) -> Ints:
+        """Return at most so many rows, as cells of each axis."""
+        if self.public is not None:
+            return self.public[np.unique(np.linspace(0, len(self.public) - 1, most).astype(np.int64))]
+        generator = np.random.default_rng(0)
+        drawn = []
+        for mass in self.masses:
+            place = (generator.permutation(most) + 0.5) / most
+            drawn.append(np.minimum(np.searchsorted(np.cumsum(mass), place, side="right"), len(mass) - 1))
+        return np.stack([digit(drawn[axis.feature], axis.digit) for axis in axes], axis=1)
+
+
+def background(schema: Schema, released: VotingForest, facts: Facts, public: Cells | None = None) -> Background:
+    """Return the best background that there is: public rows, released counts, released leaves, all values alike."""
+    features = schema.features
+    axes = released.forest.axes
+    if public is not None and len(public):
+        cells = public.astype(np.int64)
+        masses = (np.bincount(_joined(axes, cells, at), minlength=one.cells) for at, one in enumerate(features))
+        return Background(tuple(_share(one, mass) for one, mass in zip(features, masses, strict=True)), PUBLIC, cells)
+    if facts.features:
+        return Background(tuple(_share(one, _counted(one, facts)) for one in features), COUNTS)
+    rows = loudness(schema, released)
+    if rows is None:
+        return Background(tuple(_share(one, np.zeros(one.cells)) for one in features), ALIKE)
+    spread = axis_masses(released.forest, rows)
+    found = (feature_mass(released.forest, spread, at, one.cells) for at, one in enumerate(features))
+    return Background(tuple(_share(one, mass) for one, mass in zip(features, found, strict=True)), LEAVES)
+
+
+def digit(cells: Ints, place: int) -> Ints:
+    """Return one base-64 digit of cells."""
+    return cells >> (BITS * place) & (CELLS - 1)
+
+
+def _joined(axes: Sequence[Axis], cells: Ints, position: int) -> Ints:
+    """Return the cells of one feature from those of its axes."""
+    own = [cells[:, number] << (BITS * axis.digit) for number, axis in enumerate(axes) if axis.feature == position]
+    return np.sum(own, axis=0)
+
+
+def _counted(feature: Feature, facts: Facts) -> Reals:
+    mass = np.zeros(feature.cells)
+    known = facts.features.get(feature.name)
+    if known is not None:
+        for group, noisy in zip(known.groups, known.noisy_counts.sum(axis=1), strict=True):
+            mass[list(group)] = max(float(noisy), 0.0) / len(group)
+    return mass
+
+
+def _share(feature: Feature, mass: NDArray[np.floating] | Ints) -> Reals:
+    """Return masses as shares; where there is none, every declared value has the same."""
+    if mass.sum() > 0:
+        return np.asarray(mass / mass.sum(), np.float64)
+    alike = np.ones(feature.cells)
+    alike[feature.cells - isinstance(feature, Categorical) :] = 0.0
+    return alike / alike.sum()

@@ -1,0 +1,138 @@
+"""Says for each class which values speak for it: those that are more frequent in the class than in the whole table.
+
+The lift of a group of values is P(group | class) / P(group), which is P(class | group) / P(class). Of counted features
+only what stands out is named: more than two standard errors of noise and chance, and a lift of 1.05. Of features that
+were not counted, what the model predicts is compared, and what is a tenth as strong as the strongest is named.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.models.explain.explanation_values import Effect, Group, Profile, Reason
+from dpsql.models.explain.facts import Counts
+from dpsql.models.explain.phrases import phrase
+from dpsql.schema import Schema
+
+Reals = NDArray[np.float64]
+#: Standard errors by which a counted group must stand out to be named, and the least lift.
+STANDS_OUT = 2.0
+LEAST_LIFT = 1.05
+#: How strong a predicted group must be beside the strongest.
+_BESIDE_STRONGEST = 0.1
+_TINY = 1e-9
+
+
+def standing_out(counts: Counts, shares: Reals) -> Reals:
+    """Return by how many standard errors each count is above what its class's share of the group would be.
+
+    A group of n rows has n · share of a class by chance alone. The difference a − share · (a + b) has the variance
+    (1 − share)² var a + share² var b; a variance is that of the noise, and of chance.
+    """
+    noisy = counts.noisy_counts
+    variance = counts.errors[:, None] ** 2 + np.maximum(noisy, 1.0)
+    others = variance.sum(axis=1, keepdims=True) - variance
+    error = np.sqrt((1 - shares) ** 2 * variance + shares**2 * others)
+    return (noisy - shares * noisy.sum(axis=1, keepdims=True)) / error
+
+
+def drowned(counts: Counts, shares: Reals) -> bool:
+    """Return whether no group of a feature stands out: the largest of k normal errors is below √(2 ln 2k)."""
+    found = np.abs(standing_out(counts, shares))
+    return bool(found.max(initial=0.0) < math.sqrt(2 * math.log(2 * max(2, found.size))))
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """A feature, how strongly each of its groups speaks (groups × outputs; 0: not at all), and beside which average."""
+
+    effect: Effect
+    strength: Reals
+    middle: Reals
+
+
+def profiles(schema: Schema, evidence: Sequence[Evidence], shares: Reals) -> tuple[Profile, ...]:
+    """Return the profile of each class, given the features and the shares of the classes."""
+    return tuple(
+        Profile(name, float(shares[number]), _reasons(schema, evidence, number))
+        for number, name in enumerate(schema.classes)
+    )
+
+
+def number_profiles(schema: Schema, evidence: Sequence[Evidence]) -> tuple[Profile, ...]:
+    """Return what makes a predicted number high, and what makes it low."""
+    return tuple(
+        Profile(name, None, tuple(_moved(schema, evidence, sign))) for name, sign in (("high", 1), ("low", -1))
+    )
+
+
+def lifts(groups: Sequence[Group], shares: Reals) -> Reals:
+    """Return the lift of each group for each class."""
+    return np.array([group.values for group in groups]) / np.maximum(shares, _TINY)
+
+
+def evidence(effect: Effect, counts: Counts | None, shares: Reals) -> Evidence:
+    """Return how strongly each group of a feature speaks for each class."""
+    found = np.log(np.maximum(lifts(effect.groups, shares), _TINY))
+    if counts is not None:
+        clear = (standing_out(counts, shares) > STANDS_OUT) & (found > math.log(LEAST_LIFT))
+        found = np.where(clear & (not effect.drowned), found, 0.0)
+    found[[group.mass <= 0 for group in effect.groups]] = 0.0  # a value that does not occur speaks for nothing
+    return Evidence(effect, np.maximum(found, 0.0) * effect.read, shares)
+
+
+def _reasons(schema: Schema, found: Sequence[Evidence], number: int) -> tuple[Reason, ...]:
+    least = _BESIDE_STRONGEST * max((float(one.strength[:, number].max(initial=0)) for one in found), default=0.0)
+    said = []
+    for one in found:
+        strength = one.strength[:, number]
+        spoken = strength > (_TINY if one.effect.counted else max(least, _TINY))
+        if spoken.any() and not spoken.all():
+            groups = [group for group, keep in zip(one.effect.groups, spoken, strict=True) if keep]
+            said.append(_reason(schema, one.effect, groups, one.middle, number))
+    return tuple(reason for _, reason in sorted(said, key=lambda pair: -pair[0]))
+
+
+def _reason(
+    schema: Schema, effect: Effect, groups: Sequence[Group], shares: Reals, number: int
+) -> tuple[float, Reason]:
+    """Return groups of one feature as one reason, and how much it says: P(groups | class) · ln lift."""
+    mass = np.array([group.mass for group in groups])
+    weight = mass / mass.sum() if mass.sum() > 0 else np.full(len(groups), 1 / len(groups))
+    lift = float(weight @ lifts(groups, shares)[:, number])
+    error = _error(groups, weight, number, max(float(shares[number]), _TINY))
+    loudest = sorted(groups, key=lambda group: -group.mass * group.values[number])
+    said = Reason(effect.feature, _words(schema, effect.feature, loudest), lift, error)
+    return float(mass.sum()) * lift * math.log(max(lift, 1.0)), said
+
+
+def _moved(schema: Schema, found: Sequence[Evidence], sign: int) -> Iterator[Reason]:
+    """Yield what moves a predicted number up (or down), strongest first."""
+    largest = max((float(np.abs(one.strength).max(initial=0)) for one in found), default=0.0)
+    said = []
+    for one in found:
+        met = np.array([group.mass > 0 for group in one.effect.groups])
+        spoken = met & (sign * one.strength[:, 0] > max(_BESIDE_STRONGEST * largest, _TINY))
+        groups = [group for group, keep in zip(one.effect.groups, spoken, strict=True) if keep]
+        if groups:
+            mass = np.array([group.mass for group in groups])
+            change = float(mass @ one.strength[spoken, 0] / mass.sum())
+            words = _words(schema, one.effect.feature, groups)
+            said.append((abs(change) * float(mass.sum()), Reason(one.effect.feature, words, change)))
+    yield from (reason for _, reason in sorted(said, key=lambda pair: -pair[0]))
+
+
+def _error(groups: Sequence[Group], weight: Reals, number: int, share: float) -> float | None:
+    known = [group.errors[number] for group in groups if group.errors is not None]
+    return float(np.sqrt(((weight * known) ** 2).sum())) / share if len(known) == len(groups) else None
+
+
+def _words(schema: Schema, name: str, groups: Sequence[Group]) -> str:
+    feature = schema.feature(name)
+    assert feature is not None
+    return phrase(feature, [cell for group in groups for cell in group.cells])

@@ -1,0 +1,110 @@
+"""Writes what a model learned as plain text, with bars."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dpsql.models.explain.explanation_values import Effect, Learned, Profile, Reason
+
+#: Features with a bar, reasons of a profile and profiles that are shown unless you ask for more.
+TOP = 10
+REASONS = 4
+PROFILES = 12
+_BAR = 30
+_WIDTH = 120
+_NAME = 32
+
+
+def summary(learned: Learned, *, top: int = TOP) -> str:
+    """Return the summary: what is predicted from what, its cost, the features that count, a profile of each class."""
+    parts = [_head(learned), _importance(learned.effects, top), _unseen(learned.effects), _profiles(learned)]
+    return "\n\n".join("\n".join(part) for part in map(list, parts) if part)
+
+
+def _head(learned: Learned) -> Iterator[str]:
+    yield f'What "{learned.model}" learned'
+    kinds = learned.target or f"one of {_and(learned.classes, 'or')}"
+    yield from _wrapped("Predicts:  ", f"{learned.label}, {kinds}")
+    used = sum(effect.read for effect in learned.effects)
+    yield from _wrapped(
+        "From:      ",
+        f'{used} of {len(learned.effects)} features of table "{learned.table}", by {learned.method}: '
+        f"{learned.trees} trees, {learned.leaves} leaves",
+    )
+    cost = f"epsilon {learned.epsilon} when it was trained ({learned.neighbours})"
+    yield f"Cost:      {cost if learned.private else 'NOT differentially private: the variant has no proof'}"
+    yield f"Values:    as frequent as {learned.background}"
+    yield "           No private row was read for this summary: it costs nothing, however often you ask."
+
+
+def _importance(effects: Sequence[Effect], top: int) -> Iterator[str]:
+    yield "What its predictions depend on"
+    shown = [effect for effect in effects[:top] if effect.importance > 0]
+    if not shown:
+        yield "  nothing: it predicts the same for every row"
+        return
+    wide = max(len(_cut(effect.feature, _NAME)) for effect in shown)
+    largest = shown[0].importance
+    for effect in shown:
+        bar = "█" * max(1, round(_BAR * effect.importance / largest)) + ("  (noise)" if effect.drowned else "")
+        yield f"  {_cut(effect.feature, _NAME):<{wide}}  {100 * effect.importance:5.1f} %  {bar}"
+    rest = [effect.importance for effect in effects[len(shown) :] if effect.importance > 0]
+    if rest:
+        yield f"  {f'{len(rest)} more':<{wide}}  {100 * sum(rest):5.1f} %"
+
+
+def _unseen(effects: Sequence[Effect]) -> list[str]:
+    unread = [effect.feature for effect in effects if not effect.read]
+    drowned = [effect.feature for effect in effects if effect.drowned and effect.read]
+    found = []
+    if unread or drowned:
+        found.append("What it could not see")
+    if drowned:
+        found += _wrapped("  ", f"drowned in noise, no value stands out: {_and(drowned)}")
+    if unread:
+        found += _wrapped("  ", f"read by no tree: {_and(unread)}")
+    return found
+
+
+def _profiles(learned: Learned) -> Iterator[str]:
+    for number, profile in enumerate(learned.profiles[:PROFILES]):
+        if number:
+            yield ""
+        yield _title(learned, profile)
+        if not profile.reasons:
+            yield "  nothing that stands out"
+        for reason in profile.reasons[:REASONS]:
+            yield f"  {_effect(reason, numeric=profile.share is None)}  {_cut(reason.text, _WIDTH - 20)}"
+    if len(learned.profiles) > PROFILES:
+        yield f"\n… {len(learned.profiles) - PROFILES} more classes (all of them: --json, or .profiles in Python)"
+
+
+def _title(learned: Learned, profile: Profile) -> str:
+    if profile.share is None:
+        return f"What makes {learned.label} {profile.name}"
+    rows = any(effect.counted for effect in learned.effects)
+    share = f"{100 * profile.share:.1f} % of the {'rows' if rows else 'predictions'}"
+    return f"What speaks for {learned.label} {profile.name} ({share}), and how many times as often as on average"
+
+
+def _effect(reason: Reason, *, numeric: bool) -> str:
+    if numeric:
+        return f"{reason.effect:+10.4g}"
+    return f"{reason.effect:5.2f}{'' if reason.error is None else f' ± {reason.error:.2f}'}"
+
+
+def _wrapped(head: str, body: str) -> list[str]:
+    return textwrap.wrap(body, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head), break_on_hyphens=False)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _and(texts: Sequence[str], word: str = "and", most: int = 12) -> str:
+    if len(texts) > most:
+        return f"{', '.join(texts[:most])} {word} {len(texts) - most} more"
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} {word} {texts[-1]}"

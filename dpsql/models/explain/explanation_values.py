@@ -1,0 +1,130 @@
+"""What `model.explain()` returns: plain frozen values, printed as text, as JSON, as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from dpsql.models.explain.explanation_text import TOP, summary
+from dpsql.models.explain.picture import PANELS, draw
+
+
+@dataclass(frozen=True)
+class Group:
+    """Values of one feature that are taken together: in words, their cells, and their share of the rows (0 to 1).
+
+    `values` has the share of each class among these rows, or the predicted number; `errors` the standard errors from
+    noise and chance, where they are known. `low` and `high` are the ends of a number's range.
+    """
+
+    text: str
+    cells: tuple[int, ...]
+    mass: float
+    values: tuple[float, ...]
+    errors: tuple[float, ...] | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One feature: its importance (0 to 1, all features sum to 1), and the groups of its values.
+
+    `read` says whether any tree looks at it. `drowned` says that it was counted and none of its groups stood out from
+    the noise. `counted` says that groups are released counts; otherwise they are what the model predicts.
+    """
+
+    feature: str
+    importance: float
+    groups: tuple[Group, ...]
+    read: bool = True
+    drowned: bool = False
+    counted: bool = False
+
+    @property
+    def note(self) -> str:
+        """What to know about the feature, in a few words; empty where there is nothing."""
+        if not self.read:
+            return "read by no tree"
+        return "drowned in noise" if self.drowned else ""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Values of one feature that speak for a class, in words.
+
+    `effect` is how many times as frequent they are in the class as in the whole table (of a number: how far the
+    prediction moves); `error` is its standard error, where it is known.
+    """
+
+    feature: str
+    text: str
+    effect: float
+    error: float | None = None
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A class, its share of the rows (0 to 1), and what speaks for it, strongest first.
+
+    A number has two profiles, "high" and "low"; their share is None.
+    """
+
+    name: str
+    share: float | None
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What a model learned. `str()` is a readable summary; `effects` has the most important feature first.
+
+    `background` says how often each value was taken to occur.
+    """
+
+    model: str
+    method: str
+    table: str
+    label: str
+    classes: tuple[str, ...]
+    target: str | None
+    trees: int
+    leaves: int
+    epsilon: str
+    neighbours: str
+    private: bool
+    background: str
+    effects: tuple[Effect, ...]
+    profiles: tuple[Profile, ...]
+
+    def __str__(self) -> str:
+        return summary(self)
+
+    @property
+    def importance(self) -> pd.Series:
+        """The importance of each feature (0 to 1), most important first."""
+        return pd.Series({effect.feature: effect.importance for effect in self.effects}, name="importance", dtype=float)
+
+    def effect(self, feature: str) -> Effect:
+        """Return one feature's part."""
+        return next(effect for effect in self.effects if effect.feature == feature)
+
+    def profile(self, name: str) -> Profile:
+        """Return one class's part."""
+        return next(profile for profile in self.profiles if profile.name == name)
+
+    def text(self, *, top: int = TOP) -> str:
+        """Return the summary as text, with the `top` most important features."""
+        return summary(self, top=top)
+
+    def to_dict(self) -> Mapping[str, Any]:
+        """Return everything as plain values; keys are the names used here."""
+        return asdict(self)
+
+    def plot(self, file: str | Path, *, top: int = PANELS) -> None:
+        """Write a picture to a new PNG file: importance, and a panel for each of the `top` features."""
+        draw(self, file, top=top)

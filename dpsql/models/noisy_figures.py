@@ -1,0 +1,226 @@
+"""Figures from noisy counts, with 95 % confidence intervals that hold both the noise and the sampling of rows.
+
+A figure is a ratio of sums over cells, or a mean of such ratios, or AUC. Counts are taken as they are, negative ones
+too: noise then cancels in sums, where cutting it off at 0 would add up. How far a figure moves with a cell is its
+derivative g; rows are taken for a sample from some population, so a cell's count varies by about itself, and its noise
+by the variance v that its scale says. The figure's variance is Σ g²·(count + v), and the interval 1.96 standard
+deviations to both sides (the delta method). A ratio whose denominator is within three standard deviations of its own
+noise has no value: nothing can be said of so few rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.trees.score_grid import BRIER_SCORES, LOG_LOSSES, LOWER, POINTS, UPPER, ScoreGrid
+
+Reals = NDArray[np.float64]
+_BINS = len(POINTS)
+_POINTS = np.array(POINTS)
+#: Which points lie in each tenth of probability, for the reliability table.
+_TENTHS = [np.minimum(np.floor(_POINTS * 10 + 1e-9), 9) == tenth for tenth in range(10)]
+
+
+def _values(loss: Callable[[Reals], Reals]) -> Reals:
+    """Return what each point stands for, so that a loss between points is right on average.
+
+    A row counts at one of the two points around it, on average where the straight line between their values is. The
+    line that lies closest to the loss is not the one through its values at the points: those of a hollow curve are all
+    too high. Weighted by the probability, as the rows of a class are when probabilities are honest.
+    """
+    found = []
+    for points in (np.array(LOWER), np.array(UPPER)):
+        inside = np.concatenate([np.linspace(one, other, 50) for one, other in pairwise(points)])
+        hats = np.stack([np.interp(inside, points, hat) for hat in np.eye(len(points))], axis=1)
+        weight = np.sqrt(inside)[:, None]
+        found.append(np.linalg.lstsq(hats * weight, loss(inside) * weight[:, 0])[0])
+    return np.concatenate(found)
+
+
+#: What the points stand for where the class whose probability they are is the true one.
+_LOG_LOSS = _values(lambda share: -np.log(share))
+_SQUARE = _values(lambda share: (1 - share) ** 2)
+#: Standard deviations to each side of a figure: 95 % of a normal distribution.
+REACH = 1.96
+#: A denominator must be so many standard deviations of its noise above 0.
+CLEAR = 3.0
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure and the interval that holds it 95 times in 100; `value` is NaN where nothing can be said."""
+
+    value: float
+    low: float
+    high: float
+
+
+UNKNOWN = Estimate(float("nan"), float("nan"), float("nan"))
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyFigures:
+    """What noisy counts say: estimates by name, the confusion table (noisy), F1 by class, and the reliability table.
+
+    `reliability` has a row for each tenth: mean predicted probability, observed share and its interval, rows.
+    """
+
+    estimates: dict[str, Estimate]
+    confusion: Reals
+    class_f1: list[Estimate]
+    reliability: Reals
+    calibration_error: float
+
+
+def noise_variance(scale: float) -> float:
+    """Return the variance of discrete Laplace noise of a scale.
+
+    >>> round(noise_variance(10), 2)
+    199.83
+    """
+    ratio = float(np.exp(-1 / scale))
+    return 2 * ratio / (1 - ratio) ** 2
+
+
+def figures(noisy_counts: NDArray[np.int64], classes: int, scale: float) -> NoisyFigures:
+    """Return all figures of the noisy counts of a `ScoreGrid`, whose noise has this scale."""
+    grid, variance = ScoreGrid(classes), noise_variance(scale)
+    if classes == 2:
+        return _two(grid.part(noisy_counts, "binary").reshape(2, _BINS), variance)
+    return _many({name: grid.part(noisy_counts, name) for name, _ in grid.histograms}, classes, variance)
+
+
+def ratio(counts: Reals, tops: Reals, bottoms: Reals, variance: float, *, most: float = 1.0) -> Estimate:
+    """Return the mean of the ratios (tops @ counts) / (bottoms @ counts) that have a clear denominator.
+
+    `tops` and `bottoms` are ratios × cells; figures are from 0 to `most`. A ratio without a clear denominator may be
+    anything or not there at all, and the interval reaches as far as that takes the mean.
+    """
+    below = bottoms @ counts
+    clear = below > CLEAR * np.sqrt(variance * (bottoms**2).sum(axis=1))
+    if not clear.any():
+        return UNKNOWN
+    tops, bottoms, below = tops[clear], bottoms[clear], below[clear]
+    values = (tops @ counts) / below
+    slope = ((tops - values[:, None] * bottoms) / below[:, None]).mean(axis=0)
+    found = _around(float(values.mean()), slope, counts, variance, most)
+    if clear.all():
+        return found
+    share = float(clear.mean())
+    return Estimate(found.value, found.low * share, found.high * share + most * (1 - share))
+
+
+def auc(positives: Reals, negatives: Reals, variance: float) -> Estimate:
+    """Return the area under the ROC curve of counts in rising order of probability; rows of one bin are ties."""
+    totals = np.array([positives.sum(), negatives.sum()])
+    if (totals <= CLEAR * np.sqrt(variance * len(positives))).any():
+        return UNKNOWN
+    below = np.cumsum(negatives) - negatives / 2
+    above = positives.sum() - np.cumsum(positives) + positives / 2
+    value = float(positives @ below) / float(totals.prod())
+    slope = np.concatenate([below / totals.prod() - value / totals[0], above / totals.prod() - value / totals[1]])
+    pairs = len(positives) * (len(positives) - 1) / 2 + len(positives) / 4
+    both = pairs * (variance / float(totals.prod())) ** 2  # noise times noise, which the slope does not see
+    return _around(value, slope, np.concatenate([positives, negatives]), variance, 1.0, more=both)
+
+
+def _two(counts: Reals, variance: float) -> NoisyFigures:
+    """Return the figures of two classes: true class × point of the second one's probability."""
+    flat = counts.ravel()
+    upper = np.arange(_BINS) >= len(LOWER)
+    named = np.stack([~upper, upper]).astype(float)
+    confusion = counts @ named.T
+    cells = np.zeros((2, 2, 2 * _BINS))  # which cells each place of the confusion table adds up
+    for true in range(2):
+        for predicted in range(2):
+            cells[true, predicted, true * _BINS : (true + 1) * _BINS] = named[predicted]
+    losses = np.concatenate([_LOG_LOSS[::-1], _LOG_LOSS])
+    squares = np.concatenate([_SQUARE[::-1], _SQUARE])
+    everything = np.ones((1, 2 * _BINS))
+    found = _of_confusion(flat, cells, variance) | {
+        "auc": auc(counts[1], counts[0], variance),
+        "log_loss": ratio(flat, losses[None], everything, variance, most=np.inf),
+        "brier": ratio(flat, squares[None], everything, variance),
+    }
+    table = _reliability(counts[1], counts[0], variance)
+    return NoisyFigures(
+        found, confusion, _class_f1(flat, cells, variance), table, _error(counts[1], counts[0], variance)
+    )
+
+
+def _many(parts: dict[str, Reals], classes: int, variance: float) -> NoisyFigures:
+    """Return the figures of more than two classes. Accuracy comes from the histogram with fewer cells: less noise."""
+    flat = parts["confusion"]
+    cells = np.eye(classes**2).reshape(classes, classes, classes**2)
+    wrong, right = parts["confidence"].reshape(2, _BINS)
+    found = _of_confusion(flat, cells, variance)
+    if classes**2 > 2 * _BINS:
+        hits = np.concatenate([np.zeros(_BINS), np.ones(_BINS)])[None]
+        found["accuracy"] = ratio(parts["confidence"], hits, np.ones((1, 2 * _BINS)), variance)
+    found["rows"] = _total(parts["brier"], variance)
+    found["auc"] = UNKNOWN
+    for name, points, most in (("log_loss", LOG_LOSSES, np.inf), ("brier", BRIER_SCORES, 2.0)):
+        found[name] = ratio(parts[name], np.array([points]), np.ones((1, len(points))), variance, most=most)
+    table = _reliability(right, wrong, variance)
+    confusion = flat.reshape(classes, classes)
+    return NoisyFigures(found, confusion, _class_f1(flat, cells, variance), table, _error(right, wrong, variance))
+
+
+def _of_confusion(flat: Reals, cells: Reals, variance: float) -> dict[str, Estimate]:
+    """Return what a confusion table says; `cells` has the cells that each of its places adds up."""
+    right = np.einsum("kkm->km", cells)
+    true, everything = cells.sum(axis=1), cells.sum(axis=(0, 1))[None]
+    largest = true[[int(np.argmax(true @ flat))]]
+    return {
+        "rows": _total(flat, variance),
+        "accuracy": ratio(flat, right.sum(axis=0)[None], everything, variance),
+        "majority_class_share": ratio(flat, largest, everything, variance),
+        "balanced_accuracy": ratio(flat, right, true, variance),
+        "f1": ratio(flat, 2 * right, true + cells.sum(axis=0), variance),
+    }
+
+
+def _class_f1(flat: Reals, cells: Reals, variance: float) -> list[Estimate]:
+    right, either = np.einsum("kkm->km", cells), cells.sum(axis=1) + cells.sum(axis=0)
+    return [ratio(flat, 2 * right[[k]], either[[k]], variance) for k in range(len(cells))]
+
+
+def _total(counts: Reals, variance: float) -> Estimate:
+    """Return the number of rows, with an interval for the noise alone: it is a count, not a sample's figure."""
+    value, reach = float(counts.sum()), REACH * float(np.sqrt(variance * len(counts)))
+    return Estimate(value, max(value - reach, 0.0), value + reach)
+
+
+def _reliability(hits: Reals, misses: Reals, variance: float) -> Reals:
+    """Return predicted, observed, low, high, rows of the tenths of probability with clearly more rows than noise."""
+    lines = []
+    for tenth in _TENTHS:
+        pairs = np.concatenate([hits[tenth], misses[tenth]])
+        ones, count = np.ones((1, len(pairs))), int(tenth.sum())
+        share = ratio(pairs, (np.arange(len(pairs)) < count)[None].astype(float), ones, variance)
+        predicted = ratio(pairs, np.tile(_POINTS[tenth], 2)[None], ones, variance)
+        if not np.isnan(share.value):
+            lines.append((predicted.value, share.value, share.low, share.high, pairs.sum()))
+    return np.array(lines, np.float64).reshape(len(lines), 5)
+
+
+def _error(hits: Reals, misses: Reals, variance: float) -> float:
+    """Return the expected calibration error over tenths, with what noise adds to each one's square taken off."""
+    rows = float((hits + misses).sum())
+    if rows <= CLEAR * np.sqrt(variance * 2 * _BINS):
+        return float("nan")
+    apart = (1 - _POINTS) * hits - _POINTS * misses
+    noise = variance * ((1 - _POINTS) ** 2 + _POINTS**2)
+    squares = [float(apart[tenth].sum()) ** 2 - float(noise[tenth].sum()) for tenth in _TENTHS]
+    return float(np.sqrt(np.maximum(squares, 0)).sum() / rows)
+
+
+def _around(value: float, slope: Reals, counts: Reals, variance: float, most: float, *, more: float = 0.0) -> Estimate:
+    spread = float(np.sqrt((slope**2 * (np.maximum(counts, 0) + variance)).sum() + more))
+    low, high = (min(max(value + side * REACH * spread, 0.0), most) for side in (-1, 1))
+    return Estimate(min(max(value, 0.0), most), low, high)

@@ -1,0 +1,57 @@
+"""Draws released figures with matplotlib, which is optional: `pip install 'dpsql[plots]'`."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpsql.errors import ParameterError, UsageError
+
+if TYPE_CHECKING:
+    from dpsql.models.evaluate import Evaluation
+
+_KINDS = (".png", ".svg", ".pdf")
+
+
+def check_plot(path: str | Path) -> Path:
+    """Return the path of a plot to come, or say why it cannot be drawn: before anything is charged."""
+    target = Path(path)
+    if importlib.util.find_spec("matplotlib") is None:
+        raise UsageError("plots need matplotlib, which is not installed.", hint="pip install 'dpsql[plots]'")
+    if target.suffix.lower() not in _KINDS:
+        raise ParameterError("plot", allowed=f"a file that ends with {' or '.join(_KINDS)}", given=str(path))
+    if target.exists():
+        raise ParameterError("plot", allowed="a new file; this one exists", given=str(path))
+    if not target.parent.is_dir():
+        raise ParameterError("plot", allowed="a file in a folder that exists", given=str(path))
+    return target
+
+
+def reliability_plot(found: Evaluation, path: str | Path) -> None:
+    """Draw what was predicted against what was observed; points on the diagonal are honest probabilities.
+
+    The size of a point says how many rows it stands for; on private rows a bar is the 95 % interval.
+    """
+    target = check_plot(path)
+    from matplotlib.figure import Figure
+
+    table = found.reliability
+    figure = Figure(figsize=(5, 5), layout="constrained")
+    axes = figure.subplots()
+    axes.plot([0, 1], [0, 1], color="0.7", linewidth=1, zorder=1)
+    if "low" in table.columns:
+        bars = [table["observed"] - table["low"], table["high"] - table["observed"]]
+        axes.errorbar(table["predicted"], table["observed"], yerr=bars, fmt="none", ecolor="tab:blue", zorder=2)
+    largest = max(int(table["rows"].max()), 1) if len(table) else 1
+    axes.scatter(
+        table["predicted"], table["observed"], s=20 + 180 * table["rows"] / largest, color="tab:blue", zorder=3
+    )
+    whose = f'"{list(found.confusion.columns)[1]}"' if len(found.confusion) == 2 else "the predicted class"
+    axes.set(xlim=(0, 1), ylim=(0, 1), xlabel=f"predicted probability of {whose}", ylabel="observed share")
+    axes.set_title(f"{found.model} on {found.table}")
+    try:
+        figure.savefig(target, dpi=150)
+    except OSError as error:
+        allowed = f"a file that can be written ({error.strerror})"
+        raise ParameterError("plot", allowed=allowed, given=str(path)) from None

@@ -1,0 +1,242 @@
+"""Scores new rows where they live: tables by SQL in the database, files through a DataFrame.
+
+New rows are the caller's own. A registered private table is refused: a label for each of its rows would be a look
+at its rows, and no budget pays for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from sqlglot import exp
+
+from dpsql.compile.predict.votes import OWN_COLUMNS, ROW, predictions, stored_parts
+from dpsql.compile.rows import Source
+from dpsql.compile.rows import table as table_reference
+from dpsql.compile.vocabulary import Vocabulary
+from dpsql.engines.base import TableInfo
+from dpsql.engines.files import file_parts
+from dpsql.engines.files.read_rows import is_file, read_rows
+from dpsql.engines.files.table_files import same_file
+from dpsql.engines.naming import PATH, share_rows
+from dpsql.engines.own_tables import has_table
+from dpsql.errors import BudgetError, ParameterError, UnknownName, UsageError
+from dpsql.kernel.dataset import exposed, fit_features, registered
+from dpsql.kernel.untyped_columns import readings
+from dpsql.schema import Categorical, Schema
+
+if TYPE_CHECKING:
+    from dpsql.api.database import Database
+    from dpsql.models.model import Model
+
+PREDICTION = "prediction"
+#: Public rows that are read to see how often values occur.
+_MOST_ROWS = 10_000
+
+
+def predict_table(
+    model: Model,
+    data: str | Path,
+    *,
+    into: str | None,
+    key: str | None,
+    probabilities: bool = False,
+    threshold: Mapping[str, float] | None = None,
+    top: int = 0,
+) -> pd.DataFrame | None:
+    """Score a table of the model's database, or a CSV or Parquet file; `into` keeps the result in the database.
+
+    `threshold` is as in `Model.predict`; with `top` the most probable classes stand in place of the label.
+    """
+    shown = probabilities or top > 0
+    if is_file(data) and not _is_table(model, data):
+        found = _score_file(model, Path(data), into=into, key=key, probabilities=shown, threshold=threshold)
+        return found if found is None or not top else _top(model, found, top)
+    database = _database(model)
+    info = public_table(database, str(data))
+    query = scoring_query(model, info, key=key, into=into, probabilities=shown, threshold=threshold)
+    if into is None:
+        scored = database.engine.frame(query)
+        return _top(model, scored, top) if top else scored
+    check_new_table(database, into)
+    database.engine.create(into, query)
+    return None
+
+
+def _top(model: Model, scored: pd.DataFrame, top: int) -> pd.DataFrame:
+    """Return the most probable classes in place of the label and all probabilities, which are the last columns."""
+    count = len(model.classes)
+    shares = scored.iloc[:, -count:].to_numpy(float)
+    best = scored[PREDICTION].map(list(model.classes).index).to_numpy(np.int64)
+    keys = scored.iloc[:, : -count - 1]
+    return keys.join(pd.DataFrame(model.ranked(shares, best, top), index=scored.index))
+
+
+def scoring_query(
+    model: Model,
+    info: TableInfo,
+    *,
+    key: str | None,
+    into: str | None = None,
+    probabilities: bool = False,
+    threshold: Mapping[str, float] | None = None,
+    ordered: bool = True,
+) -> exp.Select:
+    """Return the query that scores a table: its key (all columns with `into`), the label, the shares if asked."""
+    database = _database(model)
+    _check_stored(model, database)
+    fit_features(info, model.schema)
+    taken = [name for name in (PREDICTION, *OWN_COLUMNS) if info.column(name) is not None]
+    if taken:
+        raise ParameterError("table", allowed=f'without a column named "{taken[0]}"', given=info.name)
+    forest, read = model.released.forest, readings(info, model.schema)
+    place = table_reference(info.table, info.schema)
+    return predictions(
+        Source(model.schema, place, read, whole=info.integers, decimals=info.decimals),
+        forest,
+        stored_parts(int(model.model_id or 0), model.released),
+        database.engine.vocabulary,
+        keys=_all_columns(info, database.engine.vocabulary) if into is not None else _keys(model, info, key),
+        result=PREDICTION,
+        nat=model.released.nat,
+        probabilities=probabilities,
+        threshold=None if threshold is None else model.threshold(threshold),
+        ordered=ordered and into is None,
+    )
+
+
+def _all_columns(info: TableInfo, vocabulary: Vocabulary) -> list[str] | None:
+    """Return the names of all columns where a star would bring in our own too, else None."""
+    return None if vocabulary.star_except else [column.name for column in info.columns]
+
+
+def public_table(database: Database, name: str, *, hint: str = "score or evaluate a table of new rows") -> TableInfo:
+    """Return a table's catalog entry, unless it is unknown or shows rows of a registered one; `hint` says what next."""
+    info = database.engine.table(name)
+    if info is None:
+        raise UnknownName("table", name, database.engine.tables())
+    private = exposed(database.engine, database.book, info)
+    if private is not None:
+        raise BudgetError(
+            f'"{info.name}" {private}: they cannot be read for free.',
+            hint=hint,
+        )
+    return info
+
+
+def public_file(database: Database | None, path: Path) -> Path:
+    """Return the path of a file of new rows, unless it is a file of a registered table, by whatever name it goes.
+
+    A model that lies in no database knows no registered tables.
+    """
+    if database is None:
+        return path
+    real = path.resolve()
+    with database.engine.snapshot() as transaction:
+        identities = file_parts.read_as(transaction, file_parts.stamps_of([real]))
+    identities |= {PATH + str(real)} | same_file([real, *real.parents])
+    for dataset in registered(database.book).values():
+        if share_rows(dataset.base.rows, identities):
+            raise BudgetError(
+                f'"{path.name}" holds rows of the registered private table "{dataset.table}": '
+                "they cannot be read for free.",
+                hint="name a file of new rows",
+            )
+    return path
+
+
+def public_rows(model: Model, name: str) -> pd.DataFrame:
+    """Return the model's features of the first rows of a public table."""
+    return feature_rows(_database(model), model.schema, name, most=_MOST_ROWS)
+
+
+def feature_rows(database: Database, schema: Schema, name: str, *, most: int) -> pd.DataFrame:
+    """Return a schema's features of the first rows of a public table of the database."""
+    info = public_table(database, name)
+    fit_features(info, schema)
+    columns, read = [], readings(info, schema)
+    for feature in schema.features:
+        column = info.column(feature.name)
+        assert column is not None
+        value = read.get(feature.name) or exp.column(exp.to_identifier(column.name, quoted=True))
+        if isinstance(feature, Categorical):
+            value = exp.cast(value, exp.DataType.Type.TEXT)
+        columns.append(value.as_(feature.name, quoted=True))
+    return database.engine.frame(exp.select(*columns).from_(table_reference(info.table, info.schema)).limit(most))
+
+
+def _score_file(
+    model: Model,
+    path: Path,
+    *,
+    into: str | None,
+    key: str | None,
+    probabilities: bool,
+    threshold: Mapping[str, float] | None,
+) -> pd.DataFrame | None:
+    frame = read_rows(public_file(model.database, path), [feature.name for feature in model.schema.numeric])
+    keys = [key] if key else [name for name in frame.columns if model.schema.feature(str(name)) is None]
+    if key is not None and key not in frame.columns:
+        raise UnknownName("column in the file called", key, (str(name) for name in frame.columns))
+    if PREDICTION in (str(name).lower() for name in frame.columns):
+        raise ParameterError("file", allowed=f'without a column named "{PREDICTION}"', given=path.name)
+    if into is not None:
+        database = _database(model)
+        check_new_table(database, into)
+        scored = frame.assign(**{PREDICTION: model.labels(frame, threshold=threshold)})
+        database.engine.create(into, exp.select("*").from_("dpsql_scored"), {"dpsql_scored": scored})
+        return None
+    result = frame[keys].copy() if keys else pd.DataFrame({"row": range(1, len(frame) + 1)})
+    result[PREDICTION] = model.labels(frame, threshold=threshold)
+    if probabilities:
+        shares = model.predict_proba(frame)
+        result = result.join(shares.add_prefix("p_"))
+    return result
+
+
+def _keys(model: Model, info: TableInfo, key: str | None) -> list[str]:
+    if key is not None:
+        column = info.column(key)
+        if column is None:
+            raise UnknownName(f'column in table "{info.name}" called', key, (one.name for one in info.columns))
+        return [column.name]
+    features = {feature.name.lower() for feature in model.schema.features}
+    return [column.name for column in info.columns if column.name.lower() not in features] or [ROW]
+
+
+def _is_table(model: Model, data: str | Path) -> bool:
+    """Whether text that looks like a file names a table of the model's database."""
+    return isinstance(data, str) and model.database is not None and model.database.engine.table(data) is not None
+
+
+def check_new_table(database: Database, into: str) -> None:
+    """Raise ParameterError unless a table of that name can be made."""
+    if not into.strip() or "\x00" in into:
+        raise ParameterError("into", allowed="the name of a new table", given=into)
+    if database.engine.table(into) is not None:
+        raise ParameterError("into", allowed="the name of a new table; this one exists", given=into)
+
+
+def _check_stored(model: Model, database: Database) -> None:
+    """Raise UsageError unless this very model lies in the database under its number: another may have the same."""
+    with database.engine.transaction() as transaction:
+        there = has_table(transaction, "model")
+        found = (
+            transaction.rows("SELECT digest FROM dpsql.model WHERE model_id = ?", (model.model_id,)) if there else []
+        )
+    if not found or found[0]["digest"] != model.certificate["digest"]:
+        raise UsageError(
+            f'model "{model.name}" is not stored in this database.', hint="db.add(model), or score a DataFrame"
+        )
+
+
+def _database(model: Model) -> Database:
+    if model.database is None or model.model_id is None:
+        raise ParameterError(
+            "model", allowed="stored in the database that holds the table", given=model.name, hint="db.add(model)"
+        )
+    return model.database

@@ -1,0 +1,1 @@
+"""Charged runs: each asks the kernel for a release, and stores what was released."""

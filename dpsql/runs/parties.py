@@ -1,0 +1,234 @@
+"""Several parties, one model: no rows and no exact counts pass between them (Jagannathan et al. 2012, section 5.3).
+
+Horizontal: each party holds other people. One party publishes a structure; each counts its own rows in it, under its
+own ledger, and publishes the noisy counts; any subset of them adds up to a model. No person is in two tables, so the
+parts compose in parallel: the model's epsilon is the largest.
+
+Vertical: each party holds other columns of the same people. Each trains on its own columns, and the ensembles are
+united at prediction (Algorithm 6). The paper calls the union "also private" without saying at which epsilon; since
+every person is in all tables, the epsilons **add up**, and the certificate says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpsql import jsontext, methods
+from dpsql.engines.base import Engine
+from dpsql.errors import ParameterError, SchemaError, UsageError
+from dpsql.kernel.dataset import find
+from dpsql.kernel.run import charge_for
+from dpsql.kernel.session import Session
+from dpsql.ledger import Ledger, format_epsilon, parse_epsilon
+from dpsql.methods.rdt import Rdt, count, counting_plan, refuse_target
+from dpsql.models.model import Model
+from dpsql.runs.train import Job, carry_out
+from dpsql.schema import Schema, Unit
+from dpsql.trees.forest import Forest
+from dpsql.trees.join import side_by_side
+from dpsql.trees.serialize import from_json, to_json
+from dpsql.trees.voting import VotingForest
+
+FORMAT = "dpsql-structure"
+_NO_MEANS = "parties that hold different people add up counts of classes, not means of a numeric target."
+#: What a model's certificate must say in words before the model can be joined with others.
+_NEEDED = ("epsilon", "neighbours", "unit", "dataset", "digest")
+
+
+def export_structure(engine: Engine, ledger: Ledger, table: str, *, parameters: Mapping[str, Any]) -> str:
+    """Return the public structure that all parties count in, as JSON text. Reads no row, charges nothing."""
+    dataset = find(engine, ledger, table)
+    refuse_target(dataset.schema, _NO_MEANS)
+    method = methods.get(Rdt.name)
+    plan = method.plan(dataset.schema, parse_epsilon(1), parameters)
+    if "wanted_depth" not in plan.parameters:
+        raise UsageError("a structure must be known before any row is read.", hint="give --depth, or declare rows")
+    empty = _silent(method.structure(dataset.schema, plan), len(dataset.schema.classes))
+    return json.dumps(
+        {
+            "format": FORMAT,
+            "version": 1,
+            "method": Rdt.name,
+            "schema": _shared(dataset.schema).to_dict(),
+            "forest": to_json(empty),
+            "digest": empty.digest(),
+        },
+        ensure_ascii=False,
+    )
+
+
+def contribute(
+    engine: Engine,
+    ledger: Ledger,
+    table: str,
+    structure: str | Path,
+    *,
+    epsilon: object,
+    name: str | None,
+    who: str,
+    request_id: str | None = None,
+) -> Model:
+    """Count this party's rows in a shared structure, under its own ledger, and return the noisy counts as a model."""
+    schema, forest, digest = read_structure(structure)
+    refuse_target(schema, _NO_MEANS)
+    dataset = find(engine, ledger, table)
+    if _shared(dataset.schema) != schema:
+        raise SchemaError(f'the structure was made for another schema than that of "{dataset.table}".')
+    plan = counting_plan(dataset.schema, forest, parse_epsilon(epsilon), {"structure": digest})
+    charge = charge_for(dataset, plan, who=who, request_id=request_id)
+    job = Job(dataset, plan, charge, name=name, base=dataset.table, notes={"structure": digest})
+
+    def ask(session: Session) -> VotingForest:
+        return count(session, forest)
+
+    return carry_out(engine, ledger, job, ask=ask)
+
+
+def read_structure(source: str | Path) -> tuple[Schema, Forest, str]:
+    """Return schema, forest and digest of a structure, given as JSON text or as a file."""
+    text = str(source)
+    if not text.lstrip().startswith("{"):
+        path = Path(source)
+        if not path.is_file():
+            raise SchemaError(f'there is no structure file "{path}".', hint="dpsql party export-structure writes one")
+        text = _text_of(path)
+    try:
+        stored = jsontext.parse(text)
+        if stored["format"] != FORMAT or stored["version"] != 1:
+            raise SchemaError("this is not a dpsql structure.", hint="dpsql party export-structure writes one")
+        schema = Schema.from_dict(stored["schema"])
+        empty = from_json(schema, stored["forest"])
+        if empty.digest() != stored["digest"]:
+            raise SchemaError("the structure was changed: its digest does not match.")
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
+        raise SchemaError("the structure file is damaged.") from None
+    return schema, empty.forest, str(stored["digest"])
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return jsontext.read_file(path)
+    except (OSError, ValueError):
+        raise SchemaError(f'"{str(path)[:80]}" cannot be read as a text file.') from None
+
+
+def merge(models: Sequence[Model], *, name: str = "merged") -> Model:
+    """Return the model whose counts are the sums of the parties' counts, for parties that hold different people."""
+    first = _several(models)
+    if first.method != Rdt.name:
+        raise UsageError(f"only models of noisy counts add up ({Rdt.name}), not {first.method}.")
+    refuse_target(first.schema, _NO_MEANS)
+    tables = [table for model in models for table in _tables(model.certificate)]
+    if len(set(tables)) < len(tables):
+        raise UsageError("two of the contributions count the same table, so its people would pay twice.")
+    for model in models[1:]:
+        if _shared(model.schema) != _shared(first.schema):
+            raise SchemaError("the contributions have different schemas.")
+        if _silent(model.released.forest, len(model.classes)).digest() != _structure(first):
+            raise SchemaError("the contributions were counted in different structures.")
+    released = first.released
+    for model in models[1:]:
+        released = released.plus(model.released)
+    costs = [parse_epsilon(model.certificate["epsilon"]) for model in models]
+    why = "parallel: the parties hold different people, so each is protected by its own party's epsilon"
+    return _joined(models, _shared(first.schema), released, max(costs), why, name)
+
+
+def unite(models: Sequence[Model], *, name: str = "united") -> Model:
+    """Return the model that asks all parties' trees, for parties that hold different columns of the same people."""
+    first = _several(models)
+    schema, released = _shared(first.schema), first.released
+    for model in models[1:]:
+        if _predicts(model.schema) != _predicts(first.schema):
+            raise SchemaError("the models predict different labels.")
+        schema = replace(schema, features=schema.features + model.schema.features)
+        released = side_by_side(schema, released, model.released)
+    total = sum(parse_epsilon(model.certificate["epsilon"]) for model in models)
+    why = "sequential: every person is in all parties' tables, so the epsilons add up"
+    return _joined(models, schema, released, total, why, name)
+
+
+def _predicts(schema: Schema) -> tuple[object, ...]:
+    return schema.label, schema.classes, schema.target
+
+
+def _joined(
+    models: Sequence[Model], schema: Schema, released: VotingForest, nano_epsilon: int, why: str, name: str
+) -> Model:
+    card = models[0].certificate
+    certificate = {
+        "private": all(model.certificate["private"] for model in models),
+        "epsilon": format_epsilon(nano_epsilon),
+        "neighbours": card["neighbours"],
+        "unit": card["unit"],
+        "dataset": "several",
+        "table": ", ".join(sorted({model.table for model in models})),
+        "method": models[0].method,
+        "composition": why,
+        "parties": [dict(model.certificate) for model in models],
+        "ledger_entry": None,
+        "ledger_hash": "",
+        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "digest": released.digest(),
+        "versions": {"dpsql": version("dpsql")},
+    }
+    return Model(name, models[0].method, certificate["table"], schema, released, certificate)
+
+
+def _several(models: Sequence[Model]) -> Model:
+    if len(models) < 2:
+        raise UsageError("at least two models are needed.", hint="--from A.json --from B.json")
+    for model in models:
+        if not _sound(model.certificate):
+            raise SchemaError(f'the certificate of model "{model.name}" is damaged: it does not say what it must.')
+        if model.certificate.get("kind") == "approximate":
+            raise UsageError(
+                f'model "{model.name}" has a delta, and joined models add up epsilon alone.',
+                hint="train without --delta",
+            )
+    if len({model.certificate["digest"] for model in models}) < len(models):
+        raise UsageError("the same contribution is given twice.")
+    if len({(model.certificate["unit"], model.method) for model in models}) > 1:
+        raise SchemaError("the models have different privacy units or methods.")
+    return models[0]
+
+
+def _sound(certificate: object) -> bool:
+    """Whether a certificate, which may come from an edited file, says all that a joined one repeats."""
+    if not isinstance(certificate, Mapping) or not isinstance(certificate.get("private"), bool):
+        return False
+    if not all(isinstance(certificate.get(key), str) for key in _NEEDED):
+        return False
+    try:
+        parse_epsilon(certificate["epsilon"])
+    except ParameterError:
+        return False
+    parties = certificate.get("parties", [])
+    return isinstance(parties, list) and all(map(_sound, parties))
+
+
+def _tables(certificate: Mapping[str, Any]) -> list[str]:
+    """Return the datasets behind a model, those of each party for a joined one."""
+    parties = certificate.get("parties")
+    return [found for one in parties for found in _tables(one)] if parties else [str(certificate["dataset"])]
+
+
+def _structure(model: Model) -> str:
+    return _silent(model.released.forest, len(model.classes)).digest()
+
+
+def _silent(forest: Forest, classes: int) -> VotingForest:
+    return VotingForest(forest, np.zeros((forest.leaves, classes), np.int64))
+
+
+def _shared(schema: Schema) -> Schema:
+    """Return what parties must agree on: label, classes and features; each has its own unit, size and columns."""
+    return replace(schema, unit=Unit(), rows=None, partition=None, batch=None)

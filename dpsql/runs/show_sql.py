@@ -1,0 +1,92 @@
+"""Shows the SQL that training runs: one leaf as a readable query, and the one statement that counts them all.
+
+Where splits follow from noisy releases, only the trees that a run begins with are known: their statement is shown.
+Public facts only: the statement depends on schema, parameters and seed. The secret keys that deal units out to trees
+are shown as `$key_1`, `$key_2`, `$key_3`; they are drawn anew for each run and never kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dpsql import methods
+from dpsql.compile.count.leaf_predicate import leaf_query
+from dpsql.compile.count.leaves import Slice, leaf_counts, leaf_sums
+from dpsql.compile.rows import Tickets
+from dpsql.engines.base import Engine
+from dpsql.errors import ParameterError
+from dpsql.kernel.dataset import find, source
+from dpsql.kernel.plan import Plan
+from dpsql.ledger import Ledger
+from dpsql.methods.base import public_structure
+
+_HIDDEN = Tickets(("key_1", "key_2", "key_3"))
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """The readable query of one leaf, the statement that runs, and the node tables it joins (rows per level)."""
+
+    table: str
+    leaf: int
+    tree: int
+    leaf_sql: str
+    statement_sql: str
+    node_tables: dict[str, int]
+    shared: bool = False
+    public: bool = True
+
+    def __str__(self) -> str:
+        rows = f"every row is in tree {self.tree}" if self.shared else f"on the rows dealt out to tree {self.tree}"
+        levels = ", ".join(f"{name} ({rows} rows)" for name, rows in self.node_tables.items())
+        runs = "this is what runs" if self.public else "trees that follow from noisy answers are not known yet"
+        joins = f"-- It joins the small public tables {levels}.\n" if levels else ""
+        return (
+            f"-- Leaf {self.leaf} as a readable query ({rows}):\n"
+            f"{self.leaf_sql};\n\n"
+            f"-- All leaves of all trees, in one scan of the table ({runs}).\n"
+            f"{joins}{self.statement_sql};"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the parts as plain values."""
+        return {
+            "table": self.table,
+            "leaf": self.leaf,
+            "tree": self.tree,
+            "leaf_sql": self.leaf_sql,
+            "statement_sql": self.statement_sql,
+            "node_tables": self.node_tables,
+        }
+
+
+def explain(
+    engine: Engine, ledger: Ledger, table: str, plan: Plan, *, leaf: int, batch: str | None = None
+) -> Explanation:
+    """Return the SQL of a plan on a registered table, for one leaf and for all. Touches no row."""
+    dataset = find(engine, ledger, table)
+    where = source(engine, dataset, batch)
+    method = methods.get(plan.method)
+    forest = method.structure(replace(where.schema, unit=plan.unit), plan)
+    if isinstance(leaf, bool) or not isinstance(leaf, int) or not 0 <= leaf < forest.leaves:
+        raise ParameterError("leaf", allowed=f"a whole number from 0 to {forest.leaves - 1}", given=leaf)
+    build = leaf_counts if where.schema.target is None else leaf_sums
+    statement = build(where, forest, engine.vocabulary, _HIDDEN, Slice(_shared(plan), 0, forest.trees))
+    return Explanation(
+        table=dataset.table,
+        leaf=leaf,
+        tree=int(forest.leaf_tree[leaf]),
+        leaf_sql=leaf_query(where, forest, leaf, engine.vocabulary).sql(engine.dialect, pretty=True),
+        statement_sql=statement.query.sql(engine.dialect, pretty=True),
+        shared=_shared(plan),
+        public=public_structure(method),
+        node_tables={name: int(np.size(columns["node"])) for name, columns in statement.tables.items()},
+    )
+
+
+def _shared(plan: Plan) -> bool:
+    """Return whether every row is in every tree of the first count; a plan that says so later counts in all trees."""
+    return next((step.shared for step in plan.steps if step.operation.startswith("leaf_")), True)

@@ -1,0 +1,128 @@
+"""Adds a new batch of rows to a model: their noisy counts alone are released and added (Jagannathan 2012, Algorithm 5).
+
+The ledger charges the new batch only: rows are in one batch each, so a row pays once, whatever the number of batches.
+Noise adds up with every batch; `rebuild_gain` says what starting over would bring. At unit level a person may have rows
+in several batches; then every update is charged on the whole table and the model's epsilons add up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from dpsql.engines.base import Engine
+from dpsql.errors import ParameterError, SchemaError, UsageError
+from dpsql.kernel.dataset import Dataset, find
+from dpsql.kernel.plan import Plan
+from dpsql.kernel.run import charge_for
+from dpsql.kernel.session import Session
+from dpsql.ledger import Ledger, format_epsilon, parse_epsilon
+from dpsql.methods.rdt import Rdt, count, counting_plan, refuse_target
+from dpsql.models.model import Model
+from dpsql.runs.train import Job, carry_out
+from dpsql.schema import Schema
+from dpsql.trees.voting import VotingForest
+
+
+def update(
+    engine: Engine,
+    ledger: Ledger,
+    model: Model,
+    batch: str,
+    *,
+    epsilon: object | None,
+    name: str | None,
+    who: str,
+    request_id: str | None = None,
+) -> Model:
+    """Count a batch that the model has not seen and return a new model that knows it too; the old one stays."""
+    dataset = find(engine, ledger, model.table)
+    _check(model, dataset, batch)
+    _check_batches(ledger, model, dataset)
+    last = model.certificate.get("updates") or [_first(model.certificate)]
+    nano_epsilon = parse_epsilon(last[-1]["epsilon"] if epsilon is None else epsilon)
+    forest = model.released.forest
+    plan = counting_plan(dataset.schema, forest, nano_epsilon, {"update_of": model.certificate["digest"]})
+    charge = charge_for(dataset, plan, who=who, request_id=request_id, batch=batch)
+    notes = _notes(model, dataset, plan, batch)
+    job = Job(dataset, plan, charge, batch, name=name, base=dataset.table, notes=notes)
+
+    def ask(session: Session) -> VotingForest:
+        return model.released.plus(count(session, forest))
+
+    return carry_out(engine, ledger, job, ask=ask)
+
+
+def rebuild_gain(certificate: Mapping[str, Any]) -> str | None:
+    """Return in words what training anew on all batches would gain, or None for a model without updates."""
+    updates = certificate.get("updates")
+    if not updates:
+        return None
+    try:
+        now, anew = _deviation(updates), min(_deviation([one]) for one in updates)
+        times = now / anew
+    except (LookupError, TypeError, ValueError, ArithmeticError):
+        raise SchemaError("the model's certificate is damaged: it does not say how noisy its counts are.") from None
+    return (
+        f"{len(updates)} batches, counted one by one: noise of standard deviation {now:.3g} on each count. "
+        f"Trained anew on all of them at once it would be {anew:.3g} ({times:.1f} times less), "
+        "charged on every row again."
+    )
+
+
+def _check(model: Model, dataset: Dataset, batch: str) -> None:
+    refuse_target(model.schema, "a model of a numeric target cannot be updated: its leaves hold means, not counts.")
+    if model.method != Rdt.name or "batches" not in model.certificate:
+        raise UsageError(
+            f'model "{model.name}" cannot be updated: only a model of noisy counts trained on a batch can.',
+            hint="dpsql train --method rdt --batch VALUE",
+        )
+    if dataset.id != model.certificate.get("dataset") or _meaning(dataset.schema) != _meaning(model.schema):
+        raise UsageError(f'table "{dataset.table}" is not as it was when model "{model.name}" was trained.')
+    if batch in model.certificate["batches"]:
+        raise ParameterError("batch", allowed="one that the model has not counted yet", given=batch)
+
+
+def _check_batches(ledger: Ledger, model: Model, dataset: Dataset) -> None:
+    """Refuse where batches mean other rows than when the model was trained: a row could then be counted twice."""
+    trained = int(model.certificate.get("ledger_entry", 0))
+    acts = ledger.entries(dataset.id, event="register")
+    if any(act.entry_id > trained and act.details.get("folded") for act in acts):
+        raise UsageError(
+            f'batches of "{dataset.table}" mean other rows than when model "{model.name}" was trained.',
+            hint="train anew",
+        )
+
+
+def _meaning(schema: Schema) -> Schema:
+    """Return what counts and batches mean: label, classes, features, unit, batch column; the size may change."""
+    return replace(schema, rows=None, partition=None)
+
+
+def _notes(model: Model, dataset: Dataset, plan: Plan, batch: str) -> dict[str, Any]:
+    earlier = model.certificate.get("updates") or [_first(model.certificate)]
+    scale = plan.to_dict()["steps"][-1]["noise_scale"]
+    updates = [*earlier, {"batch": batch, "epsilon": format_epsilon(plan.nano_epsilon), "noise_scale": scale}]
+    costs = [parse_epsilon(one["epsilon"]) for one in updates]
+    disjoint = dataset.schema.unit.column is None
+    return {
+        "batches": [*model.certificate["batches"], batch],
+        "updates": updates,
+        "epsilon": format_epsilon(max(costs) if disjoint else sum(costs)),
+        "composition": "parallel over disjoint batches" if disjoint else "sequential: a unit may be in several batches",
+        "updated_from": model.certificate["digest"],
+    }
+
+
+def _first(certificate: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        scale = float(certificate["plan"]["steps"][-1]["noise_scale"])
+        return {"batch": certificate["batches"][0], "epsilon": certificate["epsilon"], "noise_scale": scale}
+    except (LookupError, TypeError, ValueError):
+        raise SchemaError("the model's certificate is damaged: it does not say how noisy its counts are.") from None
+
+
+def _deviation(updates: list[Mapping[str, Any]]) -> float:
+    return math.sqrt(2 * sum(one["noise_scale"] ** 2 for one in updates))

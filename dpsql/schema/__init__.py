@@ -1,0 +1,40 @@
+"""What an owner declares about a private table: features with public domains, the label, the privacy unit.
+
+Plain values that know no database. `schema.py` has the rules, `plain_values.py` reads and writes them as they stand in
+a file, `schema_file.py` reads YAML and JSON.
+"""
+
+from dpsql.schema.features import (
+    CELLS,
+    MAX_VALUES,
+    STEPS,
+    Boolean,
+    Categorical,
+    Feature,
+    Numeric,
+    Target,
+    category_text,
+    check_name,
+    finite,
+    whole,
+)
+from dpsql.schema.schema import Schema
+from dpsql.schema.unit import Approximate, Unit
+
+__all__ = [
+    "CELLS",
+    "MAX_VALUES",
+    "STEPS",
+    "Approximate",
+    "Boolean",
+    "Categorical",
+    "Feature",
+    "Numeric",
+    "Schema",
+    "Target",
+    "Unit",
+    "category_text",
+    "check_name",
+    "finite",
+    "whole",
+]

@@ -1,0 +1,217 @@
+"""Schemas as plain values, as they stand in a YAML or JSON file: read with care, and written back the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dpsql.errors import SchemaError
+from dpsql.schema.features import (
+    CELLS,
+    STEPS,
+    Boolean,
+    Categorical,
+    Feature,
+    Numeric,
+    Target,
+    category_text,
+    finite,
+    whole,
+)
+from dpsql.schema.unit import Unit
+
+if TYPE_CHECKING:
+    from dpsql.schema.schema import Schema
+
+_SCHEMA_KEYS = frozenset(
+    ("label", "classes", "features", "privacy_unit", "max_rows_per_unit", "rows", "partition", "batch", "target")
+) | frozenset(("public_features", "disjoint_from", "conditions"))
+#: Keys that describe where a table came from; they are read past.
+_NOTES = frozenset(
+    ("file", "source", "source_commit", "columns", "n_numeric", "n_categorical", "complete_rows", "nulls")
+) | frozenset(("class_counts", "note", "ignore", "mrf_cutoffs_from", "annotated_rows", "ambiguous_rows", "description"))
+_FEATURE_KEYS = {
+    "numeric": frozenset(("type", "lower", "upper", "lo", "hi", "cells", "null")),
+    "categorical": frozenset(("type", "values", "null", "unknown", "lo", "hi")),
+    "boolean": frozenset(("type", "null")),
+}
+_FEATURE_NOTES = frozenset(("domain_from", "mrf_cutoffs", "ordinal", "description"))
+_TARGET_KEYS = frozenset(("lower", "upper", "steps"))
+
+
+def declared_fields(declared: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of the schema in plain values, or a SchemaError that says what is wrong with them."""
+    if not isinstance(declared, Mapping):
+        raise SchemaError("a schema must be a mapping with label, classes and features.")
+    _only_known("the schema", declared, _SCHEMA_KEYS | _NOTES)
+    target = _target(declared.get("target"))
+    for key in _needed(declared, target):
+        if key not in declared:
+            raise SchemaError(f'the schema has no "{key}".', hint="dpsql schema draft --table TABLE")
+    return {
+        "label": "" if declared.get("label", "") is None else _column(declared["label"], "label"),
+        "classes": _texts(declared.get("classes", ()), "classes"),
+        "features": _features(declared["features"]),
+        "unit": _unit(declared),
+        "rows": whole(declared.get("rows"), "rows"),
+        "partition": _column_or_none(declared, "partition"),
+        "batch": _column_or_none(declared, "batch"),
+        "target": target,
+        "public_features": declared.get("public_features", False),
+        "disjoint_from": _texts(declared.get("disjoint_from", ()), "disjoint_from"),
+        "conditions": _conditions(declared.get("conditions", {})),
+    }
+
+
+def _conditions(declared: object) -> tuple[tuple[str, str], ...]:
+    if not isinstance(declared, Mapping):
+        raise SchemaError("conditions must be a mapping from a name to a condition on rows.")
+    for name, text in declared.items():
+        if not isinstance(name, str) or not isinstance(text, str):
+            raise SchemaError("conditions: each name and each condition must be text.", hint="put quotes around it")
+    return tuple(declared.items())
+
+
+def _needed(declared: Mapping[str, Any], target: Target | None) -> tuple[str, ...]:
+    """Return the keys that must be there; a table without labels says `label: null`, so that none is forgotten."""
+    if target is not None:
+        return ("label", "features")
+    return ("label", "features") if declared.get("label", "") is None else ("label", "classes", "features")
+
+
+def plain_values(schema: Schema) -> dict[str, Any]:
+    """Return the schema as plain values; `declared_fields` reads them back the same."""
+    declared: dict[str, Any] = {"label": schema.label or None}
+    if schema.target is not None:
+        declared["target"] = _target_dict(schema.target)
+    elif schema.labelled:
+        declared["classes"] = list(schema.classes)
+    declared["privacy_unit"] = "row"
+    if schema.unit.column is not None:
+        declared["privacy_unit"] = {"column": schema.unit.column, "max_rows": schema.unit.max_rows}
+    for key in ("rows", "partition", "batch"):
+        if getattr(schema, key) is not None:
+            declared[key] = getattr(schema, key)
+    if schema.public_features:
+        declared["public_features"] = True
+    if schema.disjoint_from:
+        declared["disjoint_from"] = list(schema.disjoint_from)
+    if schema.conditions:
+        declared["conditions"] = dict(schema.conditions)
+    declared["features"] = {feature.name: _feature_dict(feature) for feature in schema.features}
+    return declared
+
+
+def _target(declared: object) -> Target | None:
+    if declared is None:
+        return None
+    if not isinstance(declared, Mapping) or not {"lower", "upper"} <= set(declared):
+        raise SchemaError("target: a numeric label needs public bounds: {lower: NUMBER, upper: NUMBER}.")
+    _only_known("target", declared, _TARGET_KEYS)
+    return Target(declared["lower"], declared["upper"], declared.get("steps", STEPS))
+
+
+def _target_dict(target: Target) -> dict[str, Any]:
+    shown: dict[str, Any] = {"lower": target.lower, "upper": target.upper}
+    return shown if target.steps == STEPS else {**shown, "steps": target.steps}
+
+
+def _features(declared: object) -> tuple[Feature, ...]:
+    if not isinstance(declared, Mapping):
+        raise SchemaError("features must be a mapping from column name to its type and domain.")
+    return tuple(_feature(_column(name, "features"), details) for name, details in declared.items())
+
+
+def _feature(name: str, details: object) -> Feature:
+    where = f'feature "{name}"'
+    kind = details.get("type") if isinstance(details, Mapping) else None
+    if not isinstance(details, Mapping) or not isinstance(kind, str) or kind not in _FEATURE_KEYS:
+        raise SchemaError(f"{where}: type must be numeric, categorical or boolean.")
+    _only_known(where, details, _FEATURE_KEYS[kind] | _FEATURE_NOTES)
+    if kind == "numeric":
+        return _numeric(name, details, where)
+    null = _option(details, "null", where)
+    if kind == "boolean":
+        return Boolean(name, null=null)
+    if "values" not in details:
+        raise SchemaError(f"{where}: a categorical feature needs its public values.")
+    return Categorical(name, _texts(details["values"], where), null=null, unknown=_option(details, "unknown", where))
+
+
+def _numeric(name: str, details: Mapping[str, Any], where: str) -> Numeric:
+    lower, upper = details.get("lower", details.get("lo")), details.get("upper", details.get("hi"))
+    if lower is None or upper is None:
+        raise SchemaError(f"{where}: a numeric feature needs public bounds, lower and upper.")
+    bounds = (finite(lower, f"{where}: lower"), finite(upper, f"{where}: upper"))
+    missing = None if details.get("null") is None else finite(details["null"], f"{where}: null")
+    return Numeric(name, *bounds, cells=details.get("cells", CELLS), null=missing)
+
+
+def _unit(declared: Mapping[str, Any]) -> Unit:
+    unit = declared.get("privacy_unit", "row")
+    if unit == "row":
+        return Unit()
+    if isinstance(unit, str):
+        unit = {"column": unit, "max_rows": declared.get("max_rows_per_unit")}
+    if not isinstance(unit, Mapping) or "column" not in unit:
+        raise SchemaError('privacy_unit must be "row" or {column: NAME, max_rows: NUMBER}.')
+    _only_known("privacy_unit", unit, frozenset(("column", "max_rows", "max_rows_per_unit")))
+    most = unit.get("max_rows", unit.get("max_rows_per_unit"))
+    if most is None:
+        raise SchemaError("privacy_unit: say how many rows of one unit may be used: max_rows.")
+    return Unit(column=_column(unit["column"], "privacy_unit"), max_rows=most)
+
+
+def _feature_dict(feature: Feature) -> dict[str, Any]:
+    if isinstance(feature, Numeric):
+        shown: dict[str, Any] = {"type": "numeric", "lower": feature.lower, "upper": feature.upper}
+        if feature.cells != CELLS:
+            shown["cells"] = feature.cells
+    elif isinstance(feature, Boolean):
+        shown = {"type": "boolean"}
+    else:
+        shown = {"type": "categorical", "values": list(feature.values)}
+        if feature.unknown is not None:
+            shown["unknown"] = feature.unknown
+    if feature.null is not None:
+        shown["null"] = feature.null
+    return shown
+
+
+def _texts(values: object, where: str) -> tuple[str, ...]:
+    if isinstance(values, str | bytes) or not isinstance(values, Sequence):
+        raise SchemaError(f"{where}: a list of values is needed.")
+    return tuple(_text(value, where) for value in values)
+
+
+def _text(value: object, where: str) -> str:
+    """Return one declared value as text; lists, mappings and numbers too long to write down are refused."""
+    if isinstance(value, int) and value.bit_length() > 1024:
+        raise SchemaError(f"{where}: a number among the values is too long.")
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        raise SchemaError(f"{where}: each value must be one text, number, true or false.")
+    text = category_text(value)
+    if text is None:
+        raise SchemaError(f"{where}: NULL cannot be a declared value.", hint="quote it if it is text")
+    return text
+
+
+def _option(details: Mapping[str, Any], name: str, where: str) -> str | None:
+    return None if details.get(name) is None else _text(details[name], f"{where}: {name}")
+
+
+def _column(name: object, where: str) -> str:
+    """Return a column's name; a number is taken as text, anything else is refused."""
+    if isinstance(name, bool) or not isinstance(name, str | int | float):
+        raise SchemaError(f"{where}: a column's name must be text.", hint="quote the name")
+    return _text(name, where)
+
+
+def _column_or_none(declared: Mapping[str, Any], key: str) -> str | None:
+    return None if declared.get(key) is None else _column(declared[key], key)
+
+
+def _only_known(where: str, given: Mapping[str, Any], known: frozenset[str]) -> None:
+    strange = sorted(str(key) for key in given if key not in known)
+    if strange:
+        raise SchemaError(f'{where}: "{strange[0]}" is not known. Known: {", ".join(sorted(known - _NOTES))}.')

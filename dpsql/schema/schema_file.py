@@ -1,0 +1,257 @@
+"""Schema files: YAML or JSON text read into a `Schema`, and a `Schema` written as YAML.
+
+YAML is read more strictly than its standard asks, because a schema decides what is public: `yes`, `no`, `on`
+and `off` are text, `007` and dates are text, `null:` is a key like any other, a key may stand only once, and
+anchors, aliases and tags are refused. A plain `???` marks what a draft leaves to the owner.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+
+from dpsql.errors import SchemaError, UnknownName
+from dpsql.schema.schema import Schema
+
+#: The largest file that is read, in MB (YAML is slow to read), and the deepest nesting.
+MAX_MEGABYTES = {".yml": 1, ".yaml": 1, ".json": 16}
+MAX_DEPTH = 20
+#: What a draft writes where the owner must fill in a public fact.
+PLACEHOLDER = "???"
+DRAFT = "dpsql schema draft --table TABLE"
+#: Words that some YAML reader takes for something else than text.
+_WORDS = frozenset(("true", "false", "yes", "no", "on", "off", "y", "n", "null"))
+
+
+class Placeholder:
+    """A part of a draft that its owner has not filled in yet."""
+
+
+def load(source: Schema | Mapping[str, Any] | str | Path, *, entry: str | None = None) -> Schema:
+    """Return the schema in a file, or in plain values; `entry` picks one of several in a file.
+
+    Raises SchemaError when the file cannot be read, is not a schema, or is a draft that is not filled in.
+
+    >>> load({"label": "y", "classes": ["no", "yes"], "features": {"x": {"type": "boolean"}}}).classes
+    ('no', 'yes')
+    """
+    if isinstance(source, Schema):
+        return source
+    if isinstance(source, Mapping):
+        return Schema.from_dict(_pick(dict(source), entry, "the mapping"))
+    if not isinstance(source, str | Path) or "\x00" in str(source):
+        raise SchemaError("a schema must be a Schema, a mapping, or the path of a .yml, .yaml or .json file.")
+    return loads(_read(Path(source)), name=f'"{source}"', entry=entry, kind=Path(source).suffix.lower())
+
+
+def loads(text: str, *, name: str = "the schema", entry: str | None = None, kind: str = ".yml") -> Schema:
+    """Return the schema in a text; `kind` is .yml, .yaml or .json, `name` says where it came from."""
+    declared = _parse_json(text, name) if kind == ".json" else _parse_yaml(text, name)
+    if declared is None:
+        raise SchemaError(f"{name} is empty.", hint=DRAFT)
+    if not isinstance(declared, dict):
+        raise SchemaError(f"{name} must hold a mapping with label, classes (or a target) and features.", hint=DRAFT)
+    chosen = _pick(declared, entry, name)
+    _refuse_placeholders(chosen, ())
+    return Schema.from_dict(chosen)
+
+
+def dump(schema: Schema, *, comments: Mapping[str, str] | None = None) -> str:
+    """Return a schema as YAML that `load` reads back the same.
+
+    `comments` maps a feature's name to a remark above it; the empty name is the head of the file.
+    """
+    remarks, declared = dict(comments or {}), schema.to_dict()
+    lines = remark(remarks.get("", ""))
+    for key, value in declared.items():
+        if key != "features":
+            lines += pair(key, value)
+    lines.append("features:")
+    for name, details in declared["features"].items():
+        lines += [*remark(remarks.get(name, ""), indent=2), *pair(name, details, indent=2)]
+    return "\n".join(lines) + "\n"
+
+
+def pair(key: str, value: object, *, indent: int = 0) -> list[str]:
+    """Return a key and its value as lines of YAML: a mapping as a block, anything else on the key's line."""
+    space, name = " " * indent, inline(key)
+    head = [f"{space}{name}:"] if len(name) <= 1000 else [f"{space}? {name}", f"{space}:"]  # keys end at 1024
+    if isinstance(value, Mapping):
+        return head + [line for one, inner in value.items() for line in pair(one, inner, indent=indent + 2)]
+    return [*head[:-1], f"{head[-1]} {inline(value)}"]
+
+
+def inline(value: object) -> str:
+    """Return a plain value as YAML on one line. Text is quoted unless every YAML reader takes it as text.
+
+    >>> print(inline(["red", "<=50K", "no", "", -1.5]), inline(Placeholder()))
+    [red, "<=50K", "no", "", -1.5] ???
+    """
+    if isinstance(value, Placeholder):
+        return PLACEHOLDER
+    if isinstance(value, int | float):
+        whole = not isinstance(value, float) or (value.is_integer() and abs(value) < 1e15)
+        return str(int(value)) if whole else repr(value)
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(inline(one) for one in value) + "]"
+    text = str(value)
+    plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]{0,200}", text) and text.lower() not in _WORDS
+    return text if plain else quote(text)
+
+
+def quote(text: str) -> str:
+    r"""Return text in double quotes on one line; what could end a line or the quotes is escaped.
+
+    >>> print(quote('it "is"' + chr(10) + 'ok'))
+    "it \"is\"\x0aok"
+    """
+    return '"' + "".join(f"\\{one}" if one in '"\\' else _printed(one) for one in text) + '"'
+
+
+def remark(text: str, *, indent: int = 0) -> list[str]:
+    """Return a comment, one `#` line for each line of the text."""
+    lines = text.split("\n") if text else []
+    return [f"{' ' * indent}# {''.join(map(_printed, line))}".rstrip() for line in lines]
+
+
+def _printed(character: str) -> str:
+    code = ord(character)
+    if character.isprintable():
+        return character
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _read(path: Path) -> str:
+    most = MAX_MEGABYTES.get(path.suffix.lower())
+    if most is None:
+        raise SchemaError(f'"{path}" is not a schema file: its name must end in .yml, .yaml or .json.')
+    try:
+        with path.open("rb") as file:
+            data = file.read(most * 2**20 + 1)
+    except FileNotFoundError:
+        raise SchemaError(f'there is no schema file "{path}".', hint=DRAFT) from None
+    except IsADirectoryError:
+        raise SchemaError(f'"{path}" is a folder, not a schema file.', hint="name a file in it") from None
+    except OSError as error:
+        raise SchemaError(f'"{path}" cannot be read ({error.strerror}).', hint="check the path") from None
+    if len(data) > most * 2**20:
+        raise SchemaError(f'"{path}" is larger than {most} MB.', hint="JSON files may have 16 MB")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise SchemaError(f'"{path}" is not UTF-8 text.', hint="save it again with encoding UTF-8") from None
+
+
+def _pick(declared: dict[str, Any], entry: str | None, name: str) -> dict[str, Any]:
+    """Return the one schema of a file, or the named one of several."""
+    single = "label" in declared or "features" in declared
+    entries = [] if single else [key for key, one in declared.items() if isinstance(one, Mapping)]
+    if entry is not None and entry not in entries:
+        raise UnknownName("schema entry", entry, map(str, entries), hint=f"look into {name}")
+    if entry is not None:
+        return dict(declared[entry])
+    if entries:
+        known = ", ".join(f'"{key}"' for key in entries[:20])
+        raise SchemaError(f"{name} holds schemas by name: {known}.", hint=f"choose one: entry={entries[0]!r}")
+    return declared
+
+
+def _refuse_placeholders(value: object, path: tuple[str, ...]) -> None:
+    if isinstance(value, Placeholder):
+        in_feature = len(path) > 2 and path[0] == "features"
+        where = f'feature "{path[1]}": {path[2]}' if in_feature else ": ".join(path)
+        raise SchemaError(
+            f"{where} is still the placeholder {PLACEHOLDER}.",
+            hint="write the public value you know; never look it up in the rows",
+        )
+    parts = value.items() if isinstance(value, dict) else enumerate(value, 1) if isinstance(value, list) else ()
+    for key, one in parts:
+        _refuse_placeholders(one, (*path, str(key)))
+
+
+def _parse_json(text: str, name: str) -> Any:
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, value in pairs:
+            _once(key, found)
+            found[key] = value
+        return found
+
+    try:
+        return json.loads(text, object_pairs_hook=unique) if text.strip() else None
+    except json.JSONDecodeError as error:
+        raise SchemaError(f"{name} is not JSON: {error.msg} in line {error.lineno}.") from None
+    except (ValueError, RecursionError):
+        raise SchemaError(f"{name} is not a schema: nested too deeply, or a number is too long.") from None
+
+
+def _parse_yaml(text: str, name: str) -> Any:
+    try:
+        return yaml.load(text, Loader=_Loader)  # a SafeLoader
+    except yaml.MarkedYAMLError as error:
+        line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        hint = 'put quotes around values with signs, as in ">50K"'
+        raise SchemaError(f"{name} cannot be read as YAML: {error.problem}{line}.", hint=hint) from None
+    except yaml.YAMLError:
+        raise SchemaError(f"{name} holds a character that YAML wants escaped, as in \\x01.") from None
+    except (ValueError, RecursionError):
+        raise SchemaError(f"{name} is not a schema: nested too deeply, or a number is too long.") from None
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML without surprises: see the head of this file."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 (yaml's own)
+    depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Read one node; refuse anchors, aliases, tags and deep nesting."""
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, yaml.AliasEvent) or event.anchor is not None or event.tag is not None:
+            self._refuse("anchors, aliases and tags (& * !) are not allowed", event)
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            self._refuse("nested too deeply", event)
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Read a mapping; its keys are text as written, each at most once."""
+        found: dict[Any, Any] = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                self._refuse("a key must be text", key)
+            _once(key.value, found)
+            found[key.value] = self.construct_object(value, deep=deep)
+        return found
+
+    def construct_decimal(self, node: yaml.ScalarNode) -> int | float:
+        """Read a decimal number."""
+        text = node.value.replace(".inf", "inf").replace(".nan", "nan")
+        return int(text) if text.lstrip("+-").isdigit() else float(text)
+
+    def _refuse(self, problem: str, place: Any) -> NoReturn:
+        raise yaml.constructor.ConstructorError(None, None, problem, place.start_mark)
+
+
+def _once(key: str, found: Mapping[str, Any]) -> None:
+    if key in found:
+        raise SchemaError(f'the key "{key[:80]}" stands twice in one mapping.', hint="remove one of them")
+
+
+_FLOAT = r"[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|\.[0-9]+(?:[eE][-+]?[0-9]+)?|\.(?:inf|nan))"
+for _tag, _pattern, _first in (
+    ("tag:yaml.org,2002:bool", "true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("tag:yaml.org,2002:null", "null|Null|NULL|~|", ["n", "N", "~", ""]),
+    ("!decimal", _FLOAT, "-+.0123456789"),
+    ("!placeholder", r"\?\?\?", "?"),
+):
+    _Loader.add_implicit_resolver(_tag, re.compile(f"^(?:{_pattern})$"), list(_first))
+_Loader.add_constructor("!decimal", _Loader.construct_decimal)
+_Loader.add_constructor("!placeholder", lambda loader, node: Placeholder())

@@ -1,0 +1,132 @@
+"""Draws a tree as text, from the schema and released votes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.schema import CELLS, Categorical, Numeric, Schema
+from dpsql.trees.estimate.means import predictions
+from dpsql.trees.forest import PASS, Forest
+from dpsql.trees.grid import BITS
+from dpsql.trees.voting import VotingForest
+
+_MOST_VALUES = 4
+#: A split of more branches than this is drawn with branches that say the same as one.
+_FEW_BRANCHES = 8
+#: The most branches of one split that are drawn where a depth is given.
+_MOST_BRANCHES = 24
+
+_Says = Callable[[int], str]
+_Cells = NDArray[np.bool_]
+
+
+def draw(schema: Schema, released: VotingForest, tree: int, *, depth: int | None = None) -> str:
+    """Return one tree as indented text, one line for each split's branch.
+
+    With `depth`, deeper levels and branches past a split's first 24 are left out, and counted. Where scores are
+    logarithms a leaf shows the share of each class, as far as this leaf alone says.
+    """
+    forest = released.forest.tree(tree)
+    first = int(released.forest.first_leaf[tree])
+    weights = released.weights[first : first + forest.leaves]
+
+    def says(leaf: int) -> str:
+        if released.nat:
+            return _share_text(schema, released.shares(weights[leaf : leaf + 1])[0])
+        return leaf_text(schema, weights[leaf])
+
+    return "\n".join(_lines(schema, forest, says, 0, 0, "", depth))
+
+
+def _lines(
+    schema: Schema, forest: Forest, says: _Says, level: int, node: int, indent: str, most: int | None
+) -> Iterator[str]:
+    while level < forest.depth and forest.levels[level].axis[node] == PASS:
+        node = int(forest.levels[level].child[node])
+        level += 1
+    if level == forest.depth:
+        yield f"{indent}→ {says(node)}"
+        return
+    if most is not None and level >= most:
+        yield f"{indent}… {forest.depth - level} more levels"
+        return
+    here = forest.levels[level]
+    slots = here.slots(np.full(CELLS, node), np.arange(CELLS))
+    found: list[tuple[_Cells, list[str]]] = []
+    for slot in range(int(here.arity[node])):
+        child = int(here.child[node]) + slot
+        found.append((slots == slot, list(_lines(schema, forest, says, level + 1, child, indent + "│  ", most))))
+    axis = int(here.axis[node])
+    if len(found) > _FEW_BRANCHES:
+        found = _joined(found, ordered=forest.axes[axis].ordered)
+    shown = len(found) if most is None else _MOST_BRANCHES
+    for taken, below in found[:shown]:
+        text = branch_text(schema, forest, axis, taken)
+        if len(below) == 1 and "→" in below[0]:
+            yield f"{indent}├─ {text} {below[0].lstrip('│ ')}"
+        else:
+            yield f"{indent}├─ {text}"
+            yield from below
+    if len(found) > shown:
+        yield f"{indent}├─ … {len(found) - shown} more branches"
+
+
+def _joined(branches: Sequence[tuple[_Cells, list[str]]], *, ordered: bool) -> list[tuple[_Cells, list[str]]]:
+    """Return the branches with those that lead to the same as one; of a number only neighbours are joined."""
+    found: list[tuple[_Cells, list[str]]] = []
+    for taken, below in branches:
+        candidates = range(len(found))[-1:] if ordered else range(len(found))
+        same = next((place for place in candidates if found[place][1] == below), None)
+        if same is None or (ordered and not _touch(found[same][0], taken)):
+            found.append((taken, below))
+        else:
+            found[same] = (found[same][0] | taken, below)
+    return found
+
+
+def _touch(lower: _Cells, upper: _Cells) -> bool:
+    """Return whether one run of cells ends where the other begins."""
+    before, after = np.flatnonzero(lower), np.flatnonzero(upper)
+    return len(before) > 0 and len(after) > 0 and bool(before[-1] + 1 == after[0])
+
+
+def leaf_text(schema: Schema, weights: NDArray[np.int64]) -> str:
+    """Return what a leaf says: its class, or its weights where it has several, or the number it votes for."""
+    if schema.target is not None:
+        return f"{predictions(schema.target, weights[None, :])[0]:.5g}"
+    if np.count_nonzero(weights) <= 1:
+        return schema.classes[int(np.argmax(weights))]
+    return ", ".join(f"{name} {weight}" for name, weight in zip(schema.classes, weights.tolist(), strict=True))
+
+
+def _share_text(schema: Schema, shares: NDArray[np.float64]) -> str:
+    """Return the share of each class in percent."""
+    return ", ".join(f"{name} {share:.1%}" for name, share in zip(schema.classes, shares.tolist(), strict=True))
+
+
+def branch_text(schema: Schema, forest: Forest, axis: int, taken: NDArray[np.bool_]) -> str:
+    """Return one branch of a split in words, such as `age < 39.8` or `sex in {Male}`."""
+    one = forest.axes[axis]
+    feature = schema.features[one.feature]
+    if isinstance(feature, Numeric):
+        cells = np.flatnonzero(taken[: feature.cells])
+        if len(cells) == 0:
+            return f"{feature.name}: never"
+        low, high = int(cells[0]), int(cells[-1])
+        above = f"{feature.edges[low - 1]:g} ≤ " if low else ""
+        below = f" < {feature.edges[high]:g}" if high < feature.cells - 1 else ""
+        return f"{above}{feature.name}{below}"
+    return f"{feature.name} in {{{', '.join(_values(feature, one.digit, taken))}}}"
+
+
+def _values(feature: Categorical, digit: int, taken: NDArray[np.bool_]) -> list[str]:
+    cells = np.arange(feature.cells) >> (BITS * digit) & (CELLS - 1)
+    names = [value for value, keep in zip(feature.values, taken[cells], strict=False) if keep]
+    if taken[cells][-1] and None in (feature.null, feature.unknown):
+        names.append("other")
+    if len(names) > _MOST_VALUES:
+        return [*names[:_MOST_VALUES], f"{len(names) - _MOST_VALUES} more"]
+    return names

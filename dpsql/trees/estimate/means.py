@@ -1,0 +1,79 @@
+"""From noisy sums of a numeric target to votes: each leaf votes for its mean. Looks at released sums alone.
+
+A leaf's two sums are the steps of its targets below the upper and above the lower bound. Its mean lies at the share of
+the second in both. As votes they read the same: a leaf casts votes for both bounds, a row's votes are added up over
+its leaves, and the share of the votes for the upper bound is the prediction. Votes are whole, each leaf casts at least
+one for each bound, and so SQL and Python divide the same two positive numbers.
+
+How loud a leaf speaks is where noise is dealt with. Let N be its noisy number of rows, v the variance of the noise in
+the sum of deviations from the overall mean, τ² the variance of the leaves' true means. The best linear estimate of a
+leaf's deviation takes N²/(N² + v/τ²) of what its sums say; that is its weight. An empty leaf has next to none, a large
+one nearly 1, and the mean of several leaves listens to the certain ones. All leaves together cast PRIOR more votes for
+the overall mean, which decides where no leaf knows anything. That mean and τ are estimated from the noisy sums.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.schema import Target
+from dpsql.trees.voting import Weights
+
+#: The weight of the overall mean in a prediction, beside that of the leaves (each from 0 to 1).
+PRIOR = 0.2
+#: Votes of a leaf of weight 1.
+VOTES = 2**20
+#: The least and most that the means of leaves are taken to spread, as a share of the range.
+SPREAD = (0.01, 0.5)
+
+Reals = NDArray[np.float64]
+
+
+def mean_votes(noisy_sums: NDArray[np.int64], scale: float, trees: int) -> Weights:
+    """Return each leaf's votes for the lower and the upper bound (leaves × 2), from sums with noise of this scale.
+
+    >>> mean_votes(np.array([[3000, 1000], [0, 8000]]), scale=1e-9, trees=1).tolist()
+    [[817889, 440402], [31457, 1226834]]
+    """
+    sums = noisy_sums.astype(np.float64)
+    total = sums.sum(axis=1)
+    middle, spread = _middle_and_spread(sums[:, 1], total, scale)
+    variance = _variance(middle, scale)
+    rows = np.maximum(total, 0)
+    weight = rows**2 / (rows**2 + variance / spread**2)
+    share = np.clip(sums[:, 1] / np.where(total > 0, total, 1), 0, 1)
+    upper = weight * share + PRIOR / trees * middle
+    lower = weight * (1 - share) + PRIOR / trees * (1 - middle)
+    return np.maximum(np.rint(VOTES * np.stack([lower, upper], axis=1)), 1).astype(np.int64)
+
+
+def predictions(target: Target, votes: Weights) -> Reals:
+    """Return the numbers that rows' votes for both bounds stand for, in the arithmetic of `compile/predict/votes.py`.
+
+    >>> predictions(Target(10, 20), np.array([[3, 1], [0, 0]])).tolist()
+    [12.5, 10.0]
+    """
+    share = votes[:, 1].astype(np.float64) / np.maximum(votes.sum(axis=1), 1).astype(np.float64)
+    return np.minimum(np.maximum(target.lower + target.width * share, target.lower), target.upper)
+
+
+def _middle_and_spread(upper: Reals, total: Reals, scale: float) -> tuple[float, float]:
+    """Return the overall mean, as a share of the range, and the standard deviation of the leaves' means around it.
+
+    Both by least squares over the leaves, upper = middle · total, with what noise adds to the squares taken off: noise
+    of scale b on both sums adds 4b² to the square of a total and 2b² to its product with the upper sum. A sum over all
+    leaves would gather the noise of the empty ones; squares give them next to no say. Where the squares do not stand
+    out from noise (three standard deviations; that of one is √56·b²), the middle of the range is taken.
+    """
+    size = float(np.sum(total**2 - 4 * scale**2))
+    if size <= 3 * scale**2 * np.sqrt(56 * len(total)):
+        return 0.5, SPREAD[0]
+    middle = float(np.clip(np.sum(upper * total - 2 * scale**2) / size, 0, 1))
+    moved = float(np.sum((upper - middle * total) ** 2 - _variance(middle, scale)))
+    return middle, float(np.clip(np.sqrt(max(moved, 0.0) / size), *SPREAD))
+
+
+def _variance(middle: float, scale: float) -> float:
+    """Return the variance of the noise in the sum of a leaf's deviations from the overall mean."""
+    return 2 * scale**2 * (middle**2 + (1 - middle) ** 2)

@@ -1,0 +1,1 @@
+"""Trees grown without private rows: from the schema, a public seed and noisy answers alone."""

@@ -1,0 +1,100 @@
+"""Trees over a few public cells: every feature has a small number of bins, and all combinations of bins are cells.
+
+Random trees are grown on the bins, so that each of their leaves is a set of whole cells, and the tree whose leaves are
+the cells themselves has a level for each feature. NULL and unknown values, where they are no category of their own, go
+with the last value: the same way everywhere.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.schema import CELLS
+from dpsql.trees.forest import PASS, Forest, Ints, Level, bits
+from dpsql.trees.grid import BITS, Axis, Cells
+from dpsql.trees.grow.random_trees import random_forest
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The cells of some axes: the place of each axis in the schema's grid, and how many bins it has."""
+
+    axes: tuple[Axis, ...]
+    places: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+    @property
+    def cells(self) -> int:
+        """The number of cells."""
+        return math.prod(self.sizes)
+
+    @cached_property
+    def bins(self) -> NDArray[np.uint8]:
+        """The bin of each of the 64 cells of each axis (axes × 64)."""
+        found = [_bins(self.axes[place], size) for place, size in zip(self.places, self.sizes, strict=True)]
+        return np.stack(found)
+
+    def numbers(self, cells: Cells) -> Ints:
+        """Return which cell each row (of rows × axes of the schema's grid) is in."""
+        found = np.zeros(len(cells), np.int64)
+        for bins, place, size in zip(self.bins, self.places, self.sizes, strict=True):
+            found = found * size + bins[cells[:, place]]
+        return found
+
+    def tree(self) -> Forest:
+        """Return the tree whose leaves are the cells, in order of their number."""
+        levels, nodes = [], 1
+        for place, size, bins in zip(self.places, self.sizes, self.bins, strict=True):
+            levels.append(_level(np.full(nodes, place), np.full(nodes, size), _planes(bins, np.arange(size), nodes)))
+            nodes *= size
+        return Forest(self.axes, 1, tuple(levels))
+
+    def forest(self, *, trees: int, depth: int, seed: int, limit: int, classes: int) -> tuple[Forest, Ints]:
+        """Return random trees whose leaves are sets of cells, and the leaf of each cell in each tree (trees × cells).
+
+        A feature has one branch for each of its bins, and is used once on a path.
+        """
+        small = tuple(Axis(number, 0, size, size, ordered=False) for number, size in enumerate(self.sizes))
+        grown = random_forest(small, trees=trees, depth=depth, seed=seed, classes=classes, branches=CELLS, limit=limit)
+        every = np.stack(np.unravel_index(np.arange(self.cells), self.sizes), axis=1)
+        leaf = np.ascontiguousarray(grown.route(every).T)
+        return Forest(self.axes, trees, tuple(self._translated(level) for level in grown.levels)), leaf
+
+    def _translated(self, level: Level) -> Level:
+        """Return a level over bins as one over the cells of the schema's grid."""
+        axis = np.where(level.axis == PASS, PASS, np.array(self.places)[level.axis])
+        planes = np.zeros(level.planes.shape, np.uint64)
+        for number, (size, bins) in enumerate(zip(self.sizes, self.bins, strict=True)):
+            here = level.axis == number
+            for one in range(size):
+                mask = bits((bins == one)[None, :])[0]
+                there = (level.planes[:, here] >> np.uint64(one)) & np.uint64(1)
+                planes[:, here] |= np.where(there == 1, mask, np.uint64(0))
+        return Level(axis.astype(np.int16), level.arity, planes)
+
+
+def orders(features: int, count: int, seed: int) -> list[list[int]]:
+    """Return so many random orders of the features."""
+    generator = np.random.default_rng([seed, 7])
+    return [generator.permutation(features).tolist() for _ in range(count)]
+
+
+def _bins(axis: Axis, size: int) -> NDArray[np.uint8]:
+    """Return the bin of each of 64 cells: of equal width for a number, a category's own; the last for what is left."""
+    cells = np.minimum(np.arange(CELLS), (axis.cells if axis.ordered else axis.values) - 1)
+    return (cells * size // axis.cells if axis.ordered else cells).astype(np.uint8)
+
+
+def _planes(bins: NDArray[np.uint8], slots: Ints, nodes: int) -> NDArray[np.uint64]:
+    masks = [int(bits(((slots[bins] >> plane) & 1).astype(bool)[None, :])[0]) for plane in range(BITS)]
+    return np.repeat(np.array(masks, np.uint64)[:, None], nodes, axis=1)
+
+
+def _level(axis: Ints, arity: Ints, planes: NDArray[np.uint64]) -> Level:
+    used = max(1, int(arity.max() - 1).bit_length())
+    return Level(axis.astype(np.int16), arity.astype(np.uint8), planes[:used])

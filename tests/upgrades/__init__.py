@@ -1,0 +1,1 @@
+"""Databases written by earlier commits of dpsql, and what the present code makes of them."""
