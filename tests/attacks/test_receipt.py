@@ -73,7 +73,7 @@ def test_killed_writers_leave_one_file_at_most(path: Path) -> None:
         killed = f"""
 import os, signal
 from pathlib import Path
-from dpsql.engines.duckdb import open_file
+from dpsql.engines.duckdb.engine import open_file
 from dpsql.ledger import Charge, Ledger
 engine = open_file(Path({str(path)!r}))
 os.replace = os.fsync = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
