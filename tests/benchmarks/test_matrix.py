@@ -1,4 +1,4 @@
-"""Tests of `dpsql bench matrix` on small tables of our own that bear the names of the paper's."""
+"""Tests of `python -m examples.benchmarks matrix` on small tables of our own that bear the names of the paper's."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 
-from dpsql.bench import matrix
-from dpsql.bench.__main__ import main
-from dpsql.bench.matrix import EPSILONS, LINES, QUERIES, SETTINGS, TREES, Panel
-from dpsql.bench.matrix_commands import draw
-from dpsql.bench.splits import Table, run_split
 from dpsql.trees.strategies.optimize import KINDS, best_strategy
 from dpsql.trees.strategies.workload import Sums
+from examples.benchmarks import matrix
+from examples.benchmarks.__main__ import main
+from examples.benchmarks.matrix import EPSILONS, LINES, QUERIES, SETTINGS, TREES, Panel
+from examples.benchmarks.matrix_commands import draw
+from examples.benchmarks.splits import Table, run_split
 
 PLOTS = pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="matplotlib is not installed")
 
