@@ -114,7 +114,7 @@ def queries(table: Table, sizes: Sequence[int], *, splits: int) -> list[dict[str
     return found
 
 
-def errors(table: Table, *, draws: int, seconds: float) -> list[dict[str, Any]]:
+def errors(table: Table, *, draws: int, effort: int) -> list[dict[str, Any]]:
     """Return for the leaves and for the votes of a tenth what each kind of strategy costs, and a check by drawing."""
     parameters = resolved(Mrf(), SETTINGS[table.name])
     _, test = halves(table, 0)
@@ -122,12 +122,12 @@ def errors(table: Table, *, draws: int, seconds: float) -> list[dict[str, Any]]:
     rows = cells(schema, {feature.name: test[feature.name] for feature in schema.features})
     one = ensembles(schema, parameters)[0]
     asked: dict[str, Leaves | Sums] = {"leaves": one.workload, "votes": votes(one.workload, one.domain.numbers(rows))}
-    return [_error(table.name, what, workload, draws, seconds) for what, workload in asked.items()]
+    return [_error(table.name, what, workload, draws, effort) for what, workload in asked.items()]
 
 
-def _error(name: str, what: str, workload: Leaves | Sums, draws: int, seconds: float) -> dict[str, Any]:
+def _error(name: str, what: str, workload: Leaves | Sums, draws: int, effort: int) -> dict[str, Any]:
     started = time.process_time()
-    found = best_strategy(workload, seconds=seconds)
+    found = best_strategy(workload, effort=effort)
     spent = time.process_time() - started
     ratios = {one.kind: one.ratio for one in found.tried}
     return {

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from dpsql.bench import show
 from dpsql.errors import UsageError
-from dpsql.trees.strategies.optimize import KINDS
+from dpsql.trees.strategies.optimize import EFFORT, KINDS
 from examples.benchmarks import accuracy as measuring
 from examples.benchmarks import matrix as measured
 from examples.benchmarks.folder import DATA_OPTION
@@ -30,7 +30,7 @@ WHATS = ("errors", "figures", "cost")
 @click.option("--sets", help="Tables, separated by commas [default: those of the paper].")
 @click.option("--splits", type=click.IntRange(1), default=10, show_default=True, help="Splits of each point.")
 @click.option("--draws", type=click.IntRange(1), default=1000, show_default=True, help="Draws of noise (errors).")
-@click.option("--seconds", type=click.IntRange(1), default=60, show_default=True, help="Time for each strategy.")
+@click.option("--effort", type=click.IntRange(1), default=EFFORT, show_default=True, help="Work for each strategy.")
 @click.option("--csv", "file", type=_FILE, help="Keep every split here; none is run twice (figures).")
 @click.option("--plot", type=_FILE, help="Draw the figures into this PNG, SVG or PDF file.")
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Splits to run at a time.")
@@ -41,7 +41,7 @@ def matrix(
     sets: str | None,
     splits: int,
     draws: int,
-    seconds: int,
+    effort: int,
     file: Path | None,
     plot: Path | None,
     jobs: int,
@@ -71,7 +71,7 @@ def matrix(
     if not known:
         raise UsageError("none of the tables can be had.", hint=f"--sets {','.join(list(measured.SETTINGS)[:3])}")
     if what == "errors":
-        rows = [row for one in known for row in measured.errors(one, draws=draws, seconds=seconds)]
+        rows = [row for one in known for row in measured.errors(one, draws=draws, effort=effort)]
         show.either({"errors": rows}, _errors(rows), as_json=as_json)
     elif what == "cost":
         costs = [{"set": one.name, **measured.cost(one, "1")} for one in known]
