@@ -1,6 +1,6 @@
 """Measures private regression forests on numeric targets: RMSE beside the mean predictor and a non-private forest.
 
-    python examples/regression.py --data ../shared/data --methods rdt --epsilons 0.1,1,2 --splits 5
+    python -m examples.regression --methods rdt --epsilons 0.1,1,2 --splits 5
 
 The data folder holds one Parquet file per table and `schemas.json`, their public schemas by name. A set such as
 `adult.age` predicts that column from all others, the class label included, within the column's declared bounds.
@@ -34,6 +34,7 @@ import pandas as pd
 import dpsql
 from dpsql import methods
 from dpsql.api import census
+from examples.benchmarks.folder import data_folder, read_schemas, without_notes
 
 SETS = (
     "census.hours_per_week",
@@ -78,7 +79,7 @@ def main() -> None:
 def parser() -> argparse.ArgumentParser:
     """Return the command's options."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of Parquet files")
+    options.add_argument("--data", type=Path, default=data_folder(), help="folder of Parquet files")
     options.add_argument("--methods", default="rdt", help="methods, separated by commas")
     options.add_argument("--epsilons", default="0.1,1,2", help="costs of a run, separated by commas")
     options.add_argument("--splits", type=int, default=5, help="number of 90/10 splits")
@@ -93,12 +94,11 @@ def load(data: Path, name: str) -> Problem | None:
     table, _, target = name.partition(".")
     if table == "census":
         return problem(name, census.rows(CENSUS_ROWS, 1), census.SCHEMA, target)
-    listed = data / "schemas.json"
-    schemas = json.loads(listed.read_text(encoding="utf-8")) if listed.exists() else {}
+    schemas = read_schemas(data)
     if table not in schemas or not (data / schemas[table]["file"]).exists():
         return None
     frame = duckdb.execute("FROM read_parquet(?)", [str(data / schemas[table]["file"])]).df()
-    return problem(name, frame, schemas[table], target)
+    return problem(name, frame, without_notes(schemas[table]), target)
 
 
 def problem(name: str, frame: pd.DataFrame, schema: dict[str, Any], target: str) -> Problem:
@@ -106,8 +106,11 @@ def problem(name: str, frame: pd.DataFrame, schema: dict[str, Any], target: str)
     bounds = schema["features"][target]
     features = {key: value for key, value in schema["features"].items() if key != target}
     features[schema["label"]] = {"type": "categorical", "values": schema["classes"]}
-    lower, upper = bounds.get("lower", bounds.get("lo")), bounds.get("upper", bounds.get("hi"))
-    declared = {"label": target, "target": {"lower": lower, "upper": upper}, "features": features}
+    declared = {
+        "label": target,
+        "target": {"lower": bounds["lower"], "upper": bounds["upper"]},
+        "features": features,
+    }
     return Problem(name, frame[[target, *features]].dropna(subset=[target]).reset_index(drop=True), declared)
 
 

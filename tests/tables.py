@@ -18,6 +18,7 @@ from dpsql.kernel.dataset import Dataset, columns_used
 from dpsql.kernel.identity import Base
 from dpsql.models.model import Model
 from dpsql.schema import Categorical, Numeric, Schema, Target, Unit
+from dpsql.trees.estimate.mixtures import Mixtures
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
 from dpsql.trees.grow.random_trees import random_forest
@@ -231,3 +232,8 @@ def dataset_of(engine: Engine, name: str, schema: Schema) -> Dataset:
     assert info is not None
     place, columns = (info.schema, info.table), columns_used(info, schema)
     return Dataset("d", info.name, place, Base.of(info), schema, columns, info.definition)
+
+
+def mixture_weights(mixtures: Mixtures, number: int) -> Any:
+    """Return the leaves' weights in one mixture: those that were released, times the factor of each leaf's part."""
+    return mixtures.released.weights * mixtures.factors[number][mixtures.leaf_part][:, None]

@@ -35,7 +35,7 @@ SETUP = (
     "dpsql init",
     "python -m dpsql.bench",
     "dpsql bench",
-    "python examples/",
+    "python -m examples.",
 )
 
 

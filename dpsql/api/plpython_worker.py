@@ -26,8 +26,10 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
-#: How long making a plan may take inside the server, and a search for one strategy in it, in seconds.
-PLANNING, SEARCHING = 30, 5
+#: How long making a plan may take inside the server, in seconds.
+PLANNING = 30
+#: The most effort that a search for one strategy may take there: a few seconds on a usual machine.
+SEARCHING = 15
 #: After so many seconds a process that was told to stop ends, whatever it does.
 _LAST = 10
 _CASES = ("now", "twice_rows", "twice_epsilon", "fewer_rows", "smaller_epsilon")
@@ -297,10 +299,10 @@ def _options(given: str | None) -> dict[str, Any]:
 
 
 def _quick(method: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Return a method's parameters with less time to search, where it has one that says so."""
+    """Return a method's parameters with less effort to search, where it has one that says so."""
     from dpsql import methods
 
-    asked = given.get("seconds", SEARCHING)
-    if "seconds" not in methods.get(method).parameters or not isinstance(asked, int):
+    asked = given.get("effort", SEARCHING)
+    if "effort" not in methods.get(method).parameters or not isinstance(asked, int):
         return given
-    return given | {"seconds": min(asked, SEARCHING)}
+    return given | {"effort": min(asked, SEARCHING)}

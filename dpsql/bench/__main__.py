@@ -8,8 +8,8 @@ from dpsql.bench.commands import COMMANDS
 from dpsql.errors import DpsqlError
 
 
-class _Standing(click.Group):
-    """A group that tells errors itself; under `dpsql` the command line does."""
+class StandaloneGroup(click.Group):
+    """A group that prints errors itself; under `dpsql` the command line does."""
 
     def invoke(self, ctx: click.Context) -> None:
         """Run the command; an error of dpsql's own becomes a message and an exit code."""
@@ -20,7 +20,7 @@ class _Standing(click.Group):
             ctx.exit(error.exit_code)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]}, cls=_Standing)
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, cls=StandaloneGroup)
 def main() -> None:
     """Measure dpsql on this machine. Figures are reported, not judged: the exit code is 0 whatever they are."""
 

@@ -1,289 +1,111 @@
-"""The commands `dpsql bench accuracy` and `dpsql bench peers`."""
+"""The command `dpsql bench accuracy`: how accurate methods are on tables that need no download."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
-from itertools import groupby
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from dpsql import methods
 from dpsql.bench import accuracy as measuring
-from dpsql.bench import accuracy_tables, show
-from dpsql.bench import peers as peering
-from dpsql.bench.figures import Figure, means, recorded, write
-from dpsql.bench.plot import check, draw
-from dpsql.bench.results import Results
-from dpsql.bench.splits import GROUPS, tables
-from dpsql.bench.splits import Table as Split
-from dpsql.errors import ParameterError, UsageError
+from dpsql.bench import sample_tables, show
+from dpsql.errors import ParameterError, UnknownName, UsageError
 from dpsql.ledger import parse_epsilon
 from dpsql.ledger.amount import format_epsilon
 
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON and nothing else.")
-_FILE = click.Path(path_type=Path, dir_okay=False)
-_FOLDER = click.Path(path_type=Path, file_okay=False)
-
 
 @click.command()
-@click.option("--data", type=_FOLDER, default=Path("../shared/data"), show_default=True, help="Folder of the tables.")
+@click.option("--method", "names", default=methods.DEFAULT, show_default=True, help="Methods, separated by commas.")
+@click.option("--epsilon", "epsilons", default="0.1,1,4", show_default=True, help="Costs, separated by commas.")
 @click.option(
-    "--method",
-    "names",
-    default=methods.DEFAULT,
-    help="Methods, separated by commas, or none. Without it the default method.",
+    "--sets",
+    help=f"Tables, separated by commas: {', '.join(sample_tables.BOUNDS)} (scikit-learn's), "
+    f"{', '.join(sample_tables.MADE_UP)} (made up) [default: scikit-learn's where it is installed, else made up].",
 )
-@click.option("--peer", "peer_names", help=f"Peers, separated by commas: {', '.join(peering.NAMES)}, or all.")
-@click.option("--epsilon", "epsilons", default="0.1,0.5,1,2", show_default=True, help="Costs, separated by commas.")
-@click.option("--sets", default="real", show_default=True, help="Tables, separated by commas, or all, real, small.")
-@click.option("--splits", default="10", show_default=True, help="Number of 90/10 splits, or auto: 10 to 100 by spread.")
-@click.option(
-    "--first-split", type=click.IntRange(0, 2**31), default=0, show_default=True, help="Number of the first one."
-)
+@click.option("--splits", type=click.IntRange(1), default=3, show_default=True, help="How often a fifth is held out.")
 @click.option("--param", multiple=True, metavar="NAME=VALUE", help="A parameter of the method; may be repeated.")
-@click.option("--declare-rows", is_flag=True, help="Declare the number of training rows as public.")
-@click.option("--declare-nulls", is_flag=True, help="Declare NULL as a value of each category that has some.")
-@click.option(
-    "--labelled",
-    type=click.IntRange(1, 100),
-    default=100,
-    show_default=True,
-    help="Of 100 training rows, how many keep their label.",
-)
-@click.option(
-    "--widen",
-    type=click.FloatRange(1, 1e6),
-    default=1,
-    show_default=True,
-    help="Declare every number's range this many times as wide.",
-)
-@click.option("--reference", help="Compare with this method's reference figures instead of its own.")
-@click.option("--csv", "file", type=_FILE, help="Keep every split here; none is run twice.")
-@click.option("--summary", type=_FILE, help="Write the figures to this CSV file, a line for each cell.")
-@click.option("--plot", type=_FILE, help="Draw the figures into this PNG, SVG or PDF file.")
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Splits to run at a time.")
-@click.option("--no-run", is_flag=True, help="Run nothing: show what the CSV file has.")
-@click.option("--no-peers", is_flag=True, help="Leave out the peers' recorded figures.")
-@click.option(
-    "--peer-folder",
-    type=_FOLDER,
-    default=Path("dpsql-peers"),
-    show_default=True,
-    envvar="DPSQL_PEERS",
-    help="Environment of the peers.",
-)
-@_JSON
-def accuracy(
-    data: Path,
-    names: str,
-    peer_names: str | None,
-    epsilons: str,
-    sets: str,
-    splits: str,
-    first_split: int,
-    param: Sequence[str],
-    declare_rows: bool,
-    declare_nulls: bool,
-    labelled: int,
-    widen: float,
-    reference: str | None,
-    file: Path | None,
-    summary: Path | None,
-    plot: Path | None,
-    jobs: int,
-    no_run: bool,
-    no_peers: bool,
-    peer_folder: Path,
-    as_json: bool,
-) -> None:
-    """Train on nine tenths of public tables, evaluate on the tenth, and compare.
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON and nothing else.")
+def accuracy(names: str, epsilons: str, sets: str | None, splits: int, param: Sequence[str], as_json: bool) -> None:
+    """Train on four fifths of sample tables, evaluate on the fifth, and compare with no privacy.
 
     \b
     Example:
-      dpsql bench accuracy --method rdt,snr --epsilon 0.1,1 --csv accuracy.csv --plot accuracy.png
+      dpsql bench accuracy
+      dpsql bench accuracy --method rdt,auto --sets census,corners --epsilon 0.5,1
 
-    The data folder holds one Parquet file per table, and schemas.json with the public schema of each by name. A table
-    that is not there is skipped and named. Split number k draws the tenth and shapes the trees; noise has no seed. A
-    run that was stopped goes on from its CSV file. Peers are other libraries; dpsql bench peers installs them.
+    Every run is charged to a ledger that is thrown away. Split number k draws the fifth and shapes the trees; noise has
+    no seed, so figures differ a little each time.
     """
-    parameters = _parameters(param)
-    asked = _questions(names, peer_names, epsilons, parameters, declare_rows, declare_nulls, labelled, widen)
-    if plot is not None:
-        check(plot)
-    found, missing = _tables(data, sets)
-    _name_unfit(asked, found)
-    with Progress(*_progress(), console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
-        line = bar.add_task("splits", total=None)
-        figures = measuring.measure(
-            data,
-            found,
-            asked,
-            splits=_splits(splits),
-            first=first_split,
-            results=Results(file, measuring.COLUMNS, older=measuring.OLD_COLUMNS),
-            jobs=jobs,
-            progress=lambda done, all_, what: bar.update(line, completed=done, total=all_, description=what),
-            reference=reference,
-            peer_folder=peer_folder,
-            run=not no_run,
-        )
-    if not figures:
-        raise UsageError("there are no results to show.", hint="leave out --no-run")
-    # Recorded figures are of all labels and of the schema's own ranges: they stand beside no others.
-    comparable = not no_peers and labelled == 100 and widen == 1
-    others = recorded(figures, without=[one.method for one in asked]) if comparable else []
-    if summary is not None:
-        write(summary, figures, remarks=_remarks(asked, peer_folder))
-    if plot is not None:
-        draw(plot, figures, others)
-    if as_json:
-        told = {"declared": asked[0].declared.split(), "parameters": parameters, "skipped": missing}
-        click.echo(json.dumps({**told, **_plain(figures, others)}, indent=2))
-        return
-    for shown in _shown(figures, others, [_words(asked[0].declared), *param]):
-        show.table(shown)
-
-
-@click.command()
-@click.option("--install", "folder", type=_FOLDER, help="Make an environment with the peers in this folder.")
-@click.option("--peer-folder", "there", type=_FOLDER, default=Path("dpsql-peers"), show_default=True,
-              envvar="DPSQL_PEERS", help="Environment to look at.")  # fmt: skip
-@_JSON
-def peers(folder: Path | None, there: Path, as_json: bool) -> None:
-    """Install other libraries' private classifiers, or say which are there.
-
-    \b
-    Example:
-      dpsql bench peers --install dpsql-peers
-      dpsql bench accuracy --peer all --peer-folder dpsql-peers
-
-    They live in a virtual environment of their own; the bench starts it as another process and never imports them.
-    """
-    environment = peering.Environment(there if folder is None else folder)
-    if folder is not None:
-        environment.install()
-    told: dict[str, Any] = {
-        "peers": list(peering.NAMES),
-        "requirements": list(peering.REQUIREMENTS),
-        "folder": str(environment.folder),
-        "installed": environment.versions() if environment.installed else None,
-    }
-    if as_json:
-        click.echo(json.dumps(told, indent=2))
-        return
-    click.echo(f"Peers: {', '.join(told['peers'])}.")
-    if told["installed"] is None:
-        click.echo(f"Not installed in {environment.folder}: dpsql bench peers --install {environment.folder}")
-    else:
-        versions = ", ".join(f"{name} {version}" for name, version in told["installed"].items())
-        click.echo(f"Installed in {environment.folder}: {versions}.")
-
-
-def _questions(
-    names: str,
-    peer_names: str | None,
-    epsilons: str,
-    parameters: Mapping[str, Any],
-    rows: bool,
-    nulls: bool,
-    labelled: int,
-    widen: float,
-) -> list[measuring.Question]:
+    known = [methods.get(name).name for name in names.split(",")]
     costs = [format_epsilon(parse_epsilon(epsilon)) for epsilon in epsilons.split(",")]
-    known = [] if names == "none" else [methods.get(name).name for name in names.split(",")]
-    others = [] if peer_names is None else peering.known(peer_names)
-    if not known and not others:
-        raise UsageError("there is nothing to measure: no method and no peer.", hint="--method NAME or --peer NAME")
-    given = tuple(sorted(parameters.items()))
-    own = [measuring.Question(name, cost, given, rows, nulls, labelled, widen) for name in known for cost in costs]
-    return own + [measuring.Question(name, cost, labelled=labelled, widen=widen) for name in others for cost in costs]
+    parameters = parse_parameters(param)
+    tables = _tables(sets)
+    with ExitStack() as stack:
+        progress: Callable[[str], None] = lambda what: None  # noqa: E731 (silent where nobody looks on)
+        if sys.stderr.isatty():
+            progress = stack.enter_context(Console(stderr=True).status("")).update
+        figures = measuring.measure(tables, known, costs, splits=splits, parameters=parameters, progress=progress)
+    show.either({"parameters": parameters, "figures": figures}, accuracy_table(figures), as_json=as_json)
 
 
-def _tables(data: Path, sets: str) -> tuple[list[Split], dict[str, str]]:
-    found, missing = tables(data, GROUPS.get(sets) or sets.split(","))
-    for name, why in missing.items():
-        click.echo(f"{name} is skipped: {why}", err=True)
-    if not found:
-        raise UsageError("none of the tables can be had.", hint="--data FOLDER, or --sets syn5d")
-    return found, missing
+def parse_parameters(texts: Sequence[str]) -> dict[str, Any]:
+    """Return the parameters of a method by name; a value that is not JSON is text.
 
-
-def _name_unfit(asked: Sequence[measuring.Question], found: Sequence[Split]) -> None:
-    for peer in dict.fromkeys(one.method for one in asked):
-        left_out = {table.name: why for table in found if (why := peering.unfit(peer, table))}
-        if left_out:
-            click.echo(f"{peer} leaves out {', '.join(left_out)}: {next(iter(left_out.values()))}", err=True)
-
-
-def _progress() -> tuple[Any, ...]:
-    return TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-
-
-def _parameters(param: Sequence[str]) -> dict[str, Any]:
-    """Return the parameters by name; a value that is not JSON is text."""
-    found: dict[str, Any] = {}
-    for one in param:
-        name, equals, value = one.partition("=")
-        if not equals or not name:
-            raise ParameterError("param", allowed="NAME=VALUE", given=one)
-        try:
-            found[name] = json.loads(value)
-        except ValueError:
-            found[name] = value
-    return found
-
-
-def _splits(text: str) -> int | None:
-    if text == "auto":
-        return None
-    if not text.isdecimal() or int(text) < 1:
-        raise ParameterError("splits", allowed="auto, or a whole number from 1", given=text)
-    return int(text)
-
-
-def _remarks(asked: Sequence[measuring.Question], folder: Path) -> list[str]:
-    """Return what a file of figures should tell: in which units they are, and which libraries the peers are."""
-    told = ["Means over 90/10 splits. mean, standard_error, majority and balanced_accuracy in %, seconds of training."]
-    if any(one.method in peering.NAMES for one in asked) and peering.Environment(folder).installed:
-        versions = peering.Environment(folder).versions()
-        told.append("Peers: " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".")
-    return told
-
-
-def _words(declared: str) -> str:
-    """Say in a title what is declared, and what else is unusual.
-
-    >>> _words("rows nulls 5xwide"), _words("50%labelled")
-    ('rows declared, nulls declared, 5xwide', 'rows not declared, 50%labelled')
+    >>> parse_parameters(["trees=3", "votes=hard"])
+    {'trees': 3, 'votes': 'hard'}
     """
-    told = [f"{one} declared" if one in ("rows", "nulls") else one for one in declared.split()]
-    return ", ".join(told if "rows declared" in told else ["rows not declared", *told])
+    parameters: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise ParameterError("param", allowed="NAME=VALUE", given=text)
+        try:
+            parameters[name] = json.loads(value)
+        except ValueError:
+            parameters[name] = value
+    return parameters
 
 
-def _plain(figures: Sequence[Figure], others: Sequence[Figure]) -> dict[str, Any]:
-    return {
-        "figures": [one.to_dict() for one in figures],
-        "means": [one.to_dict() for one in means(figures)],
-        "recorded_peers": [one.to_dict() for one in others],
-    }
+def _tables(sets: str | None) -> list[sample_tables.SampleTable]:
+    """Return the named tables, or the usual ones; one of scikit-learn's is refused where that is not installed."""
+    names = sets.split(",") if sets else sample_tables.default_names()
+    known = (*sample_tables.BOUNDS, *sample_tables.MADE_UP)
+    for name in names:
+        if name not in known:
+            raise UnknownName("table", name, known)
+        if name in sample_tables.BOUNDS and not sample_tables.scikit_learn_is_here():
+            made_up = ",".join(sample_tables.MADE_UP)
+            raise UsageError(
+                f'"{name}" is a table of scikit-learn, which is not installed.',
+                hint=f"pip install scikit-learn, or --sets {made_up}",
+            )
+    return [sample_tables.load(name) for name in names]
 
 
-def _shown(figures: Sequence[Figure], others: Sequence[Figure], words: Sequence[str]) -> list[Table]:
-    """Return the tables: each method and epsilon, all beside each other where there are several, the means."""
-    found = [
-        accuracy_tables.cells(", ".join([f"{method}, epsilon {epsilon}", *words]), list(cells))
-        for (method, epsilon), cells in groupby(figures, lambda one: (one.method, one.epsilon))
-    ]
-    everything = [*figures, *others]
-    if len({one.method for one in everything}) > 1:
-        for epsilon in dict.fromkeys(one.epsilon for one in figures):
-            beside = [one for one in everything if float(one.epsilon) == float(epsilon)]
-            found.append(accuracy_tables.side_by_side(epsilon, beside))
-    return [*found, accuracy_tables.overview(means(figures))]
+def accuracy_table(figures: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the figures as a table."""
+    shown = Table(title="Accuracy in % on rows held out; largest class and a forest without privacy beside it")
+    headings = ("set", "rows", "method", "epsilon", "splits", "mean", "sd", "largest class", "no privacy", "train s")
+    for heading in headings:
+        shown.add_column(heading, justify="left" if heading in ("set", "method") else "right")
+    for figure in figures:
+        forest = figure["without_privacy"]
+        shown.add_row(
+            figure["table"],
+            f"{figure['rows']:,}",
+            figure["method"],
+            figure["epsilon"],
+            str(figure["splits"]),
+            show.number(figure["mean"], places=1),
+            show.number(figure["standard_deviation"], places=1),
+            show.number(figure["majority"], places=1),
+            "scikit-learn is not installed" if forest is None else show.number(forest, places=1),
+            show.number(figure["seconds"]),
+        )
+    return shown

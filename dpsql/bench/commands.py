@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dpsql.bench.accuracy_commands import accuracy, peers
+from dpsql.bench.accuracy_commands import accuracy
 from dpsql.bench.engine_commands import engines
-from dpsql.bench.matrix_commands import matrix
 from dpsql.bench.speed_commands import counts, growth, noise
 
-COMMANDS = (accuracy, peers, counts, growth, noise, engines, matrix)
+COMMANDS = (accuracy, counts, growth, noise, engines)

@@ -1,6 +1,6 @@
 """Measures what counting the leaves of a forest costs, by the statement and the engine that training uses.
 
-The unit S is the CPU time of one scan that reads every column (PERF.md), measured in turns with the rest. The table
+The unit S is the CPU time of one scan that reads every column, measured in turns with the rest. The table
 lies in a DuckDB file, opened as dpsql opens one. Goals are printed beside the figures; nothing is asserted.
 """
 

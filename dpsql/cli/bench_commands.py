@@ -28,7 +28,7 @@ def bench() -> None:
 
     \b
     Example:
-      dpsql bench accuracy --method rdt --sets small --epsilon 1 --csv accuracy.csv
+      dpsql bench accuracy --method rdt --sets census --epsilon 1
       dpsql bench counts --short
 
     Figures are reported, not judged: the exit code is 0 whatever they are.

@@ -95,7 +95,7 @@ def charged_batch(
 @click.option("--features", type=int, help=Mrf.parameters["features"].help)
 @click.option("--cells", type=int, help=Mrf.parameters["cells"].help)
 @click.option("--strategy", type=str, help=Mrf.parameters["strategy"].help)
-@click.option("--seconds", type=int, help=Mrf.parameters["seconds"].help)
+@click.option("--effort", type=int, help=Mrf.parameters["effort"].help)
 @click.option("--seed", type=int, help=Mrf.parameters["seed"].help)
 @as_json
 def structure(target: Target, table: str, to: str, as_json: bool, **given: Any) -> None:

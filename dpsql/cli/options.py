@@ -110,7 +110,7 @@ def method_parameters(command: _Command) -> _Command:
         click.option("--cells", type=int, help="Most cells of one ensemble (mrf)."),
         click.option("--votes", type=str, help="What leaves say: summed counts, or a hard vote each (mrf)."),
         click.option("--strategy", type=str, help="What is asked of the cells; best tries all kinds (mrf)."),
-        click.option("--seconds", type=int, help="Time for the search of a strategy (mrf)."),
+        click.option("--effort", type=int, help="Work for the search of a strategy (mrf)."),
         click.option("--seed", type=int, help="Shapes the trees; never touches noise."),
         click.option("--limit", type=int, help="Most cells (leaves of all trees × classes) of the release."),
         click.option("--bins", type=int, help="Branches of a split on a number (id3), bins of one (mrf)."),

@@ -22,7 +22,7 @@ class Entry:
         state: "reserved", "released" or "lost" for a charge, "" for the owner's acts.
         fresh: True only for the caller whose `reserve` made this charge. Only that caller may
             query and release under it; anyone else gets the stored release.
-        digest: SHA-256 of the release; hash: of the opening event; last_hash: of the latest.
+        digest: SHA-256 of the release; hash: of the opening event.
     """
 
     entry_id: int
@@ -34,7 +34,6 @@ class Entry:
     who: str
     recorded_at: str
     hash: str
-    last_hash: str
     request_id: str | None = None
     scope: str = ""
     method: str = ""
@@ -98,7 +97,6 @@ def entry_of(group: list[Event], *, fresh: bool = False) -> Entry:
         who=first.who,
         recorded_at=first.recorded_at,
         hash=first.hash,
-        last_hash=last.hash,
         request_id=first.request_id,
         scope=first.scope,
         method=first.method,

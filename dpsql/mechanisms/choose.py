@@ -67,30 +67,6 @@ def permute_and_flip(
     return chosen
 
 
-def noisy_argmax(
-    utilities: NDArray[np.integer[Any]],
-    epsilon: Fraction | int,
-    *,
-    sensitivity: Fraction | int = 1,
-    monotone: bool = False,
-    entropy: Entropy = os.urandom,
-) -> NDArray[np.int64]:
-    """Return one column index per row, drawn by one-sided noisy arg-max with exponential noise.
-
-    Args:
-        utilities, epsilon, sensitivity, monotone, entropy: as for `permute_and_flip`.
-
-    Proof:
-        The name used by Fletcher and Islam (2021 addendum). The real-valued noise of that form cannot be
-        drawn exactly; rounded noise makes ties, and a fixed rule for ties breaks the claim. Permute-and-flip
-        has the same distribution (Ding et al. 2021) and can be drawn exactly, so this function calls it.
-
-    >>> noisy_argmax(np.array([[7, 10**9]]), Fraction(1), monotone=True)
-    array([1])
-    """
-    return permute_and_flip(utilities, epsilon, sensitivity=sensitivity, monotone=monotone, entropy=entropy)
-
-
 def exponential(
     utilities: NDArray[np.integer[Any]],
     epsilon: Fraction | int,

@@ -61,28 +61,6 @@ def discrete_laplace(scale: Fraction | int, size: int, *, entropy: Entropy = os.
     return noise
 
 
-def one_sided_geometric(scale: Fraction | int, size: int, *, entropy: Entropy = os.urandom) -> NDArray[np.int64]:
-    """Return independent one-sided geometric draws: x >= 0 with probability proportional to exp(-x / scale).
-
-    Args:
-        scale: a positive rational of at most 2**56.
-        size: how many draws, at least 0.
-        entropy: where the bytes come from.
-
-    Proof:
-        Added to a count it is not private by itself (an outcome below the true count is impossible).
-        Sampler: for scale = t / s, Canonne et al., Algorithm 2, lines 1 to 12: u below t is kept with
-        probability exp(-u / t), v is a run of coins of chance 1/e, so x = u + t * v has
-        P(x) proportional to exp(-x / t), and floor(x / s) has P(y) proportional to exp(-y * s / t).
-
-    >>> one_sided_geometric(Fraction(1, 10**6), 2)
-    array([0, 0])
-    """
-    ratio = _checked_scale(scale, size)
-    parts = [_magnitudes(ratio, min(_BATCH, size - start), entropy) for start in range(0, size, _BATCH)]
-    return np.concatenate([np.empty(0, dtype=np.int64), *parts])
-
-
 def _checked_scale(scale: Fraction | int, size: int) -> Fraction:
     """Return the scale as a fraction, or refuse scale and size."""
     if isinstance(scale, bool) or not isinstance(scale, (Fraction, int)):
@@ -95,7 +73,13 @@ def _checked_scale(scale: Fraction | int, size: int) -> Fraction:
 
 
 def _magnitudes(scale: Fraction, size: int, entropy: Entropy) -> NDArray[np.int64]:
-    """Return `size` one-sided geometric draws."""
+    """Return independent one-sided geometric draws: y >= 0 with probability proportional to exp(-y / scale).
+
+    Added to a count they are not private by themselves: an outcome below the true count is impossible.
+    Sampler: for scale = t / s, Canonne et al., Algorithm 2, lines 1 to 12: u below t is kept with probability
+    exp(-u / t), v is a run of coins of chance 1/e, so x = u + t * v has P(x) proportional to exp(-x / t), and
+    floor(x / s) has P(y) proportional to exp(-y * s / t).
+    """
     top, bottom = scale.numerator, scale.denominator
     low = _low_parts(top, size, entropy)
     runs = inverse_e_runs(size, entropy=entropy)

@@ -112,32 +112,6 @@ def random_key(*, entropy: Entropy = os.urandom) -> int:
     return int(_words(1, np.dtype(np.uint64), entropy)[0]) >> 1
 
 
-def random_permutations(rows: int, columns: int, *, entropy: Entropy = os.urandom) -> NDArray[np.int64]:
-    """Return an array whose rows are independent uniform permutations of 0, ..., columns - 1.
-
-    Args:
-        rows: how many permutations, at least 0.
-        columns: the length of each, at least 0.
-        entropy: where the bytes come from.
-
-    Proof:
-        Fisher-Yates with exact uniform draws: each of the columns! sequences of draws has the same
-        probability and leads to a different permutation.
-
-    >>> random_permutations(2, 1)
-    array([[0],
-           [0]])
-    """
-    orders = np.tile(np.arange(columns, dtype=np.int64), (rows, 1))
-    every_row = np.arange(rows)
-    for last in range(columns - 1, 0, -1):
-        picked = uniform_below(last + 1, rows, entropy=entropy)
-        moved = orders[every_row, picked]
-        orders[every_row, picked] = orders[:, last]
-        orders[:, last] = moved
-    return orders
-
-
 def _words(size: int, dtype: np.dtype[Any], entropy: Entropy) -> NDArray[Any]:
     """Return `size` uniform words of one unsigned type."""
     if size < 0:

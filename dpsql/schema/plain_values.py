@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,27 +24,38 @@ from dpsql.schema.unit import Unit
 if TYPE_CHECKING:
     from dpsql.schema.schema import Schema
 
+#: A remark for people, in the schema or in a feature; it declares nothing, and is not kept.
+_REMARK = "description"
 _SCHEMA_KEYS = frozenset(
-    ("label", "classes", "features", "privacy_unit", "max_rows_per_unit", "rows", "partition", "batch", "target")
-) | frozenset(("public_features", "disjoint_from", "conditions"))
-#: Keys that describe where a table came from; they are read past.
-_NOTES = frozenset(
-    ("file", "source", "source_commit", "columns", "n_numeric", "n_categorical", "complete_rows", "nulls")
-) | frozenset(("class_counts", "note", "ignore", "mrf_cutoffs_from", "annotated_rows", "ambiguous_rows", "description"))
+    (
+        "label",
+        "classes",
+        "target",
+        "features",
+        "privacy_unit",
+        "rows",
+        "partition",
+        "batch",
+        "public_features",
+        "disjoint_from",
+        "conditions",
+        _REMARK,
+    )
+)
 _FEATURE_KEYS = {
-    "numeric": frozenset(("type", "lower", "upper", "lo", "hi", "cells", "null")),
-    "categorical": frozenset(("type", "values", "null", "unknown", "lo", "hi")),
-    "boolean": frozenset(("type", "null")),
+    "numeric": frozenset(("type", "lower", "upper", "cells", "null", _REMARK)),
+    "categorical": frozenset(("type", "values", "null", "unknown", _REMARK)),
+    "boolean": frozenset(("type", "null", _REMARK)),
 }
-_FEATURE_NOTES = frozenset(("domain_from", "mrf_cutoffs", "ordinal", "description"))
 _TARGET_KEYS = frozenset(("lower", "upper", "steps"))
+_UNIT_KEYS = frozenset(("column", "max_rows"))
 
 
 def declared_fields(declared: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of the schema in plain values, or a SchemaError that says what is wrong with them."""
     if not isinstance(declared, Mapping):
         raise SchemaError("a schema must be a mapping with label, classes and features.")
-    _only_known("the schema", declared, _SCHEMA_KEYS | _NOTES)
+    _refuse_unknown("the schema", declared, _SCHEMA_KEYS)
     target = _target(declared.get("target"))
     for key in _needed(declared, target):
         if key not in declared:
@@ -107,7 +119,7 @@ def _target(declared: object) -> Target | None:
         return None
     if not isinstance(declared, Mapping) or not {"lower", "upper"} <= set(declared):
         raise SchemaError("target: a numeric label needs public bounds: {lower: NUMBER, upper: NUMBER}.")
-    _only_known("target", declared, _TARGET_KEYS)
+    _refuse_unknown("target", declared, _TARGET_KEYS)
     return Target(declared["lower"], declared["upper"], declared.get("steps", STEPS))
 
 
@@ -127,7 +139,7 @@ def _feature(name: str, details: object) -> Feature:
     kind = details.get("type") if isinstance(details, Mapping) else None
     if not isinstance(details, Mapping) or not isinstance(kind, str) or kind not in _FEATURE_KEYS:
         raise SchemaError(f"{where}: type must be numeric, categorical or boolean.")
-    _only_known(where, details, _FEATURE_KEYS[kind] | _FEATURE_NOTES)
+    _refuse_unknown(where, details, _FEATURE_KEYS[kind])
     if kind == "numeric":
         return _numeric(name, details, where)
     null = _option(details, "null", where)
@@ -139,7 +151,7 @@ def _feature(name: str, details: object) -> Feature:
 
 
 def _numeric(name: str, details: Mapping[str, Any], where: str) -> Numeric:
-    lower, upper = details.get("lower", details.get("lo")), details.get("upper", details.get("hi"))
+    lower, upper = details.get("lower"), details.get("upper")
     if lower is None or upper is None:
         raise SchemaError(f"{where}: a numeric feature needs public bounds, lower and upper.")
     bounds = (finite(lower, f"{where}: lower"), finite(upper, f"{where}: upper"))
@@ -151,15 +163,13 @@ def _unit(declared: Mapping[str, Any]) -> Unit:
     unit = declared.get("privacy_unit", "row")
     if unit == "row":
         return Unit()
-    if isinstance(unit, str):
-        unit = {"column": unit, "max_rows": declared.get("max_rows_per_unit")}
     if not isinstance(unit, Mapping) or "column" not in unit:
         raise SchemaError('privacy_unit must be "row" or {column: NAME, max_rows: NUMBER}.')
-    _only_known("privacy_unit", unit, frozenset(("column", "max_rows", "max_rows_per_unit")))
-    most = unit.get("max_rows", unit.get("max_rows_per_unit"))
-    if most is None:
+    _refuse_unknown("privacy_unit", unit, _UNIT_KEYS)
+    max_rows = unit.get("max_rows")
+    if max_rows is None:
         raise SchemaError("privacy_unit: say how many rows of one unit may be used: max_rows.")
-    return Unit(column=_column(unit["column"], "privacy_unit"), max_rows=most)
+    return Unit(column=_column(unit["column"], "privacy_unit"), max_rows=max_rows)
 
 
 def _feature_dict(feature: Feature) -> dict[str, Any]:
@@ -211,7 +221,10 @@ def _column_or_none(declared: Mapping[str, Any], key: str) -> str | None:
     return None if declared.get(key) is None else _column(declared[key], key)
 
 
-def _only_known(where: str, given: Mapping[str, Any], known: frozenset[str]) -> None:
-    strange = sorted(str(key) for key in given if key not in known)
-    if strange:
-        raise SchemaError(f'{where}: "{strange[0]}" is not known. Known: {", ".join(sorted(known - _NOTES))}.')
+def _refuse_unknown(where: str, given: Mapping[str, Any], known: frozenset[str]) -> None:
+    """Refuse a key that the grammar does not have, with the nearest ones that it has."""
+    unknown = sorted(str(key) for key in given if key not in known)
+    if unknown:
+        nearest = [f'"{key}"' for key in difflib.get_close_matches(unknown[0], sorted(known), n=2)]
+        meant = f" Did you mean {' or '.join(nearest)}?" if nearest else ""
+        raise SchemaError(f'{where}: "{unknown[0][:80]}" is not known.{meant} Known: {", ".join(sorted(known))}.')

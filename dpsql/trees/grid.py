@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.schema import CELLS, Feature, Numeric, Schema, category_text
 
+#: Bits of a cell's number: an axis has at most 64 cells.
 BITS = 6
+#: Ten axes of 6 bits leave a 64-bit word its sign.
 AXES_PER_WORD = 10
 Cells = NDArray[np.uint8]
+#: The position of one axis, or of many.
+Positions = TypeVar("Positions", int, NDArray[Any])
 
 
 @dataclass(frozen=True)
@@ -53,14 +57,14 @@ def digits(feature: Feature) -> int:
     return count
 
 
-def word(axis: int) -> int:
-    """Return the packed word that carries an axis, by the axis's position."""
+def word(axis: Positions) -> Positions:
+    """Return the packed word that carries an axis, by the axis's position; of an array of axes, each one's."""
     return axis // AXES_PER_WORD
 
 
-def shift(axis: int) -> int:
+def shift(axis: Positions) -> Positions:
     """Return the bit at which an axis starts in its word."""
-    return BITS * (axis % AXES_PER_WORD)
+    return axis % AXES_PER_WORD * BITS
 
 
 def words(count: int) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 from dpsql.errors import SchemaError
 from dpsql.schema import Schema
 from dpsql.trees.forest import PASS, Forest, Level
-from dpsql.trees.grid import AXES_PER_WORD, BITS, axes
+from dpsql.trees.grid import axes, shift, word
 from dpsql.trees.voting import VotingForest
 
 PLANES = 6
@@ -142,8 +142,8 @@ def _level_columns(number: int, level: Level) -> Columns:
         "node": np.arange(count, dtype=np.int32),
         "axis": level.axis,
         "arity": level.arity,
-        "word": (axis // AXES_PER_WORD).astype(np.int16),
-        "shift": (axis % AXES_PER_WORD * BITS).astype(np.uint8),
+        "word": word(axis).astype(np.int16),
+        "shift": shift(axis).astype(np.uint8),
         "child": level.child.astype(np.int32),
     }
     for plane in range(PLANES):

@@ -1,9 +1,9 @@
 """Runs the papers' experiments again, through dpsql, and sets our figures beside theirs.
 
-python examples/papers list
-python examples/papers run rdt-updates --data ../shared/data --results results --splits 10
-python examples/papers show rdt-updates --results results
-python examples/papers plot rdt-updates --results results
+python -m examples.papers list
+python -m examples.papers run rdt-updates --results results --splits 10
+python -m examples.papers show rdt-updates --results results
+python -m examples.papers plot rdt-updates --results results
 
 NAME is an experiment, a paper (jagannathan_2012, ...) or `all`. A run can be stopped at any moment: what is in its CSV
 file is not run again.
@@ -15,13 +15,10 @@ import argparse
 import sys
 from pathlib import Path
 
-import catalogue
-import plots
-import runner
-import showing
-from experiment import Asked, Experiment
-
 from dpsql import DpsqlError, UsageError
+from examples.benchmarks.folder import data_folder
+from examples.papers import catalogue, plots, runner, showing
+from examples.papers.experiment import Asked, Experiment
 
 
 def main(words: list[str] | None = None) -> int:
@@ -40,7 +37,7 @@ def main(words: list[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     """Return the commands and their options."""
     options = argparse.ArgumentParser(
-        prog="python examples/papers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m examples.papers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = options.add_subparsers(required=True, metavar="COMMAND")
     commands.add_parser("list", help="name the experiments").set_defaults(command=list_all)
@@ -52,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
         one.add_argument("--results", type=Path, default=Path("results"), help="folder of CSV files and pictures")
         one.add_argument("--short", action="store_true", help="a run of seconds: few rows, few cells, one split")
         if word == "run":
-            one.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of Parquet files")
+            one.add_argument("--data", type=Path, default=data_folder(), help="folder of Parquet files")
             one.add_argument("--splits", type=_positive, default=10, help="90/10 splits of each cell [10]")
             one.add_argument("--jobs", type=_positive, default=1, help="processes [1]")
     return options
@@ -95,7 +92,7 @@ def _found(given: argparse.Namespace) -> list[tuple[Experiment, list[dict[str, s
         if one not in ready:
             print(f"{one.name}: not run yet", file=sys.stderr)
     if not ready:
-        raise UsageError(f'there are no results in "{given.results}".', hint="python examples/papers run NAME")
+        raise UsageError(f'there are no results in "{given.results}".', hint="python -m examples.papers run NAME")
     return [(one, runner.results_of(one, asked).rows, asked) for one in ready]
 
 

@@ -7,10 +7,9 @@ into five bins for both methods; here `rdt` splits them at random thresholds.
 
 from __future__ import annotations
 
-import product
-import sets
-from experiment import Asked, Cell, Claim, Experiment, Picture, Summary, Verdict, points
-from product import FIGURES
+from examples.papers import product, sets
+from examples.papers.experiment import Asked, Cell, Claim, Experiment, Picture, Summary, Verdict, points
+from examples.papers.product import FIGURES
 
 PAPER = "Fletcher & Islam 2015"
 SETS = ("adult", "mushroom", "nursery", "car", "claves", "pendigits", "magic04", "wall_robot", "votes")

@@ -13,16 +13,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import product
-import sets
-from experiment import Asked, Cell, Claim, Experiment, Given, Picture, Summary, Verdict, points
-from product import FIGURES
 from sqlglot import exp
 
 from dpsql import Schema, methods
 from dpsql.bench.clock import cpu_seconds, least
-from dpsql.bench.splits import Table, halves
 from dpsql.trees.grid import cells as grid_cells
+from examples.benchmarks.splits import Table, halves
+from examples.papers import product, sets
+from examples.papers.experiment import Asked, Cell, Claim, Experiment, Given, Picture, Summary, Verdict, points
+from examples.papers.product import FIGURES
 
 PAPER = "Fletcher & Islam 2017"
 ACCURACY = "accuracy, %"

@@ -17,16 +17,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import product
-import sets
-from experiment import Asked, Cell, Claim, Experiment, Given, Picture, Summary, Verdict, points
-from product import FIGURES
 
 from dpsql import Schema, UsageError
-from dpsql.bench.splits import SYNTHETIC, Table, halves, run_split
 from dpsql.methods.spe import depth_for
 from dpsql.trees.forest import PASS, Forest
 from dpsql.trees.grid import cells as grid_cells
+from examples.benchmarks.splits import SYNTHETIC, Table, halves, run_split
+from examples.papers import product, sets
+from examples.papers.experiment import Asked, Cell, Claim, Experiment, Given, Picture, Summary, Verdict, points
+from examples.papers.product import FIGURES
 
 PAPER = "Huang et al. 2022"
 ACCURACY = "accuracy, %"

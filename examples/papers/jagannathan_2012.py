@@ -8,13 +8,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import product
-import sets
-from experiment import Asked, Cell, Claim, Experiment, Given, Picture, Summary, Verdict, points
-from product import FIGURES, INFINITE
 
 import dpsql
-from dpsql.bench.splits import Table, halves
+from examples.benchmarks.splits import Table, halves
+from examples.papers import product, sets
+from examples.papers.experiment import Asked, Cell, Claim, Experiment, Given, Picture, Summary, Verdict, points
+from examples.papers.product import FIGURES, INFINITE
 
 PAPER = "Jagannathan et al. 2012"
 NURSERY, MUSHROOM, VOTES = SETS = ("nursery", "mushroom-21", "votes-filled")

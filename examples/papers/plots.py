@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from experiment import Experiment, Row, Summary
-
 from dpsql import UsageError
+from examples.papers.experiment import Experiment, Row, Summary
 
 #: Okabe & Ito's colours, which colour-blind readers can tell apart.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000")

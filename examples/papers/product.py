@@ -1,6 +1,6 @@
 """What the experiments ask of dpsql: one 90/10 split through the front door, with a cap or on a public copy.
 
-Private runs go through `dpsql.bench.splits.run_split`: a new database file, a cap of exactly epsilon. What has no
+Private runs go through `run_split` of the benchmarks: a new database file, a cap of exactly epsilon. What has no
 proof, or no noise to speak of, runs on a copy that is registered as public, without a cap, and says so in its results.
 """
 
@@ -16,7 +16,7 @@ import pandas as pd
 
 import dpsql
 from dpsql import Database, methods
-from dpsql.bench.splits import Table, create, halves, run_split
+from examples.benchmarks.splits import Table, create, halves, run_split
 
 #: At this epsilon every noise is 0 but for a chance below one in a billion: it stands for "no privacy".
 INFINITE = 1_000_000

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Any
 
-import sets
-from experiment import Asked, Experiment
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from dpsql.bench.results import Results
+from examples.benchmarks.results import Results
+from examples.papers import sets
+from examples.papers.experiment import Asked, Experiment
 
 
 def run(experiment: Experiment, asked: Asked, *, jobs: int = 1) -> int:
@@ -62,7 +62,7 @@ def outcomes(
 
 def run_cell(name: str, cell: dict[str, Any], asked: Asked) -> dict[str, Any]:
     """Run one cell of an experiment in another process."""
-    from catalogue import EXPERIMENTS
+    from examples.papers.catalogue import EXPERIMENTS
 
     return dict(EXPERIMENTS[name].run(cell, asked))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpsql.bench.splits import Table, read_schemas, tables
+from examples.benchmarks.folder import read_schemas
+from examples.benchmarks.splits import Table, tables
 
 #: Informative and random features of each synthetic table: Table 1 of Fletcher & Islam 2017.
 SYNTHETIC = {
@@ -34,12 +36,12 @@ SHORT_ROWS = 1500
 
 def complete(table: Table) -> Table:
     """Return the table without its rows that have gaps."""
-    return Table(table.name, table.schema, table.frame.dropna())
+    return replace(table, frame=table.frame.dropna(), null_columns=())
 
 
 def filled(table: Table) -> Table:
     """Return the table with every gap filled by the most frequent value of its column."""
-    return Table(table.name, table.schema, table.frame.fillna(table.frame.mode().iloc[0]))
+    return replace(table, frame=table.frame.fillna(table.frame.mode().iloc[0]), null_columns=())
 
 
 def without(column: str) -> Callable[[Table], Table]:
@@ -47,7 +49,8 @@ def without(column: str) -> Callable[[Table], Table]:
 
     def drop(table: Table) -> Table:
         features = {name: one for name, one in table.schema["features"].items() if name != column}
-        return Table(table.name, {**table.schema, "features": features}, table.frame.drop(columns=column))
+        null_columns = tuple(name for name in table.null_columns if name != column)
+        return Table(table.name, {**table.schema, "features": features}, table.frame.drop(columns=column), null_columns)
 
     return drop
 
@@ -78,7 +81,7 @@ def load(name: str, data: Path, *, split: int, short: bool = False) -> Table:
     table = _real(name, data)
     if not short or table.rows <= SHORT_ROWS:
         return table
-    return Table(table.name, table.schema, table.frame.sample(SHORT_ROWS, random_state=0))
+    return replace(table, frame=table.frame.sample(SHORT_ROWS, random_state=0))
 
 
 @lru_cache(maxsize=16)

@@ -6,9 +6,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from experiment import Claim, Experiment, Given, Row, Summary
 from rich.console import Console
 from rich.table import Table
+
+from examples.papers.experiment import Claim, Experiment, Given, Row, Summary
 
 WORDS = {True: "holds here", False: "DOES NOT HOLD here", None: "cannot be judged from what was run"}
 

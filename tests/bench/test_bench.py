@@ -60,7 +60,7 @@ def test_every_case_is_reported(counted: dict[str, Any]) -> None:
 
 
 def test_the_cases_of_the_goals_are_there() -> None:
-    """The goals of PERF.md stand beside the forests they were set for."""
+    """Goals stand beside the forests they were set for."""
     goals = {(case.trees, case.depth): case.goal for case in counts.CASES if case.goal}
     assert goals == {(10, 8): 9, (100, 8): 9, (100, 12): 20}
 

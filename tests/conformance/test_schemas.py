@@ -35,7 +35,7 @@ from dpsql.trees.score_grid import ScoreGrid
 from dpsql.trees.voting import VotingForest
 from tests.conformance.tables import put, source_in
 from tests.rows import Table, class_of, walk
-from tests.tables import model_of
+from tests.tables import mixture_weights, model_of
 
 CLASSES = ("no", "yes", 'it\'s \\ "maybe" %s ?')
 COUNT = 90
@@ -202,7 +202,7 @@ def test_scores_of_mixtures_and_of_rows_are_equal(engine: Engine, case: tuple[Sc
     for row in known:
         leaves = walk(schema, forest, row)
         for number in range(3):
-            scores = mixtures.mixture(number)[leaves].sum(axis=0)
+            scores = mixture_weights(mixtures, number)[leaves].sum(axis=0)
             right[number] += int(scores.argmax()) == class_of(schema, row)
     try:
         assert rows.right(mixtures, WHOLE).tolist() == right.tolist()

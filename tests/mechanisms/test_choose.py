@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsql.mechanisms import choose
-from dpsql.mechanisms.choose import exponential, noisy_argmax, permute_and_flip
+from dpsql.mechanisms.choose import exponential, permute_and_flip
 
 from .oracles import agree, exponential_probabilities, fits, permute_and_flip_probabilities, scripted, seeded
 
@@ -65,13 +65,6 @@ def test_monotone_and_sensitivity_set_the_rate(mechanism: Callable[..., np.ndarr
     monotone = mechanism(table, 6, sensitivity=5, monotone=True, entropy=seeded(5))
     plain = mechanism(table, Fraction(12, 5), entropy=seeded(5))
     assert np.array_equal(monotone, plain)
-
-
-def test_noisy_argmax_is_permute_and_flip() -> None:
-    """The two names stand for the same draws."""
-    table = repeated([0, 1, 2], 100)
-    pair = [mechanism(table, 1, entropy=seeded(6)) for mechanism in (noisy_argmax, permute_and_flip)]
-    assert np.array_equal(*pair)
 
 
 def test_permute_and_flip_is_noisy_argmax_with_exponential_noise() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from fractions import Fraction
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsql.mechanisms.laplace import LARGEST_SCALE, discrete_laplace, one_sided_geometric
+from dpsql.mechanisms.laplace import LARGEST_SCALE, _magnitudes, discrete_laplace
 
 from .oracles import agree, fits, geometric_probabilities, laplace_probabilities, scripted, seeded
 
@@ -49,20 +50,20 @@ def test_laplace_from_the_operating_system_has_the_right_scale() -> None:
 @pytest.mark.parametrize("scale", SCALES[:6], ids=str)
 def test_geometric_has_the_right_scale(scale: Fraction) -> None:
     """Draws follow P(x) proportional to exp(-x / scale), x >= 0."""
-    draws = one_sided_geometric(scale, DRAWS, entropy=seeded(3))
+    draws = _magnitudes(scale, DRAWS, seeded(3))
     assert fits(draws, geometric_probabilities(float(scale), 30))
 
 
 @pytest.mark.parametrize("wrong", [Fraction(13, 10), Fraction(10, 13)], ids=str)
 def test_geometric_test_has_power(wrong: Fraction) -> None:
     """The same comparison refuses a scale that is 30 % off."""
-    draws = one_sided_geometric(10 * wrong, DRAWS, entropy=seeded(4))
+    draws = _magnitudes(10 * wrong, DRAWS, seeded(4))
     assert not fits(draws, geometric_probabilities(10.0, 30))
 
 
 def test_batches_do_not_repeat() -> None:
     """A draw longer than a batch is not the same noise again and again."""
-    draws = one_sided_geometric(10**6, 300_000)
+    draws = discrete_laplace(10**6, 300_000)
     assert not np.array_equal(draws[: 2**17], draws[2**17 : 2**18])
 
 
@@ -121,7 +122,7 @@ def test_any_fraction_gives_as_many_draws_as_asked(top: int, bottom: int, size: 
 @given(st.integers(1, 2**200), st.integers(2**145, 2**200))
 def test_numbers_past_64_bits_are_exact_too(top: int, bottom: int) -> None:
     """A fraction of very large numbers is drawn with Python integers."""
-    draws = one_sided_geometric(Fraction(top, bottom), 5)
+    draws = _magnitudes(Fraction(top, bottom), 5, os.urandom)
     assert all(0 <= draw <= 60 * Fraction(top, bottom) + 60 for draw in draws.tolist())
 
 
@@ -135,13 +136,12 @@ def test_overflow_is_an_error() -> None:
     """A run of 136 heads, long enough for the noise to leave 64 bits, is refused and never wrapped."""
     coins = scripted(bytes(8 * 17), *[bytes(17)] * 8, b"\xff" * 17)
     with pytest.raises(OverflowError, match="64-bit range"):
-        one_sided_geometric(LARGEST_SCALE, 1, entropy=coins)
+        _magnitudes(Fraction(LARGEST_SCALE), 1, coins)
 
 
 def test_no_draws_ask_for_no_entropy() -> None:
     """A size of zero gives an empty array and never calls the source."""
     assert discrete_laplace(3, 0, entropy=scripted()).size == 0
-    assert one_sided_geometric(3, 0, entropy=scripted()).size == 0
 
 
 @pytest.mark.parametrize("scale", [0, -1, Fraction(-1, 2), LARGEST_SCALE + 1])

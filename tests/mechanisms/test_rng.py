@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsql.mechanisms.rng import random_key, random_permutations, uniform_below, uniform_bits, uniform_words
+from dpsql.mechanisms.rng import random_key, uniform_below, uniform_bits, uniform_words
 
 from .oracles import fits, scripted, seeded
 
@@ -101,18 +101,3 @@ def test_key_uses_63_bits() -> None:
 def test_keys_differ() -> None:
     """Two keys from the operating system are not the same."""
     assert random_key() != random_key()
-
-
-@settings(deadline=None)
-@given(st.integers(0, 8), st.integers(0, 8))
-def test_rows_are_permutations(rows: int, columns: int) -> None:
-    """Each row holds each column index once."""
-    orders = random_permutations(rows, columns)
-    assert orders.shape == (rows, columns)
-    assert (np.sort(orders, axis=1) == np.arange(columns)).all()
-
-
-def test_permutations_are_uniform() -> None:
-    """All 24 orders of four are equally likely."""
-    orders = random_permutations(24_000, 4, entropy=seeded(3)) @ np.array([64, 16, 4, 1])
-    assert fits(orders, dict.fromkeys(np.unique(orders).tolist(), 1 / 24))

@@ -1,4 +1,4 @@
-"""Tests of `python examples/papers`: its commands, its errors, several processes."""
+"""Tests of `python -m examples.papers`: its commands, its errors, several processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.papers.frame import EXPERIMENTS, FOLDER, main
+from tests.papers.frame import EXPERIMENTS, main
 
 Finished = Callable[[str], Path]
 
@@ -26,7 +26,7 @@ def test_list_names_every_experiment(capsys: pytest.CaptureFixture[str]) -> None
 def test_two_processes_do_the_same_work(data: Path, tmp_path: Path) -> None:
     """`--jobs 2` runs every cell once, from a command line of its own."""
     words = ["run", "rosnam-listed", "--short", "--jobs", "2", "--data", str(data), "--results", str(tmp_path)]
-    told = subprocess.run([sys.executable, str(FOLDER), *words], capture_output=True, text=True, check=True)
+    told = subprocess.run([sys.executable, "-m", "examples.papers", *words], capture_output=True, text=True, check=True)
     assert "rosnam-listed: 4 cells run" in told.stdout
     assert len((tmp_path / "rosnam-listed-short.csv").read_text(encoding="utf-8").splitlines()) == 5
 
@@ -65,4 +65,4 @@ def test_missing_matplotlib_names_the_way_to_install_it(
 def test_nothing_to_show_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without any results the next step is named."""
     assert main(["plot", "all", "--results", str(tmp_path)]) == 2
-    assert "python examples/papers run" in capsys.readouterr().err
+    assert "python -m examples.papers run" in capsys.readouterr().err

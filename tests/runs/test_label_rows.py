@@ -143,7 +143,7 @@ def test_neighbouring_tables_have_the_same_plan(monkeypatch: pytest.MonkeyPatch,
     """No row, many rows and one row less lead to the same questions: they depend on the batch alone."""
     plans = []
     for rows in ([], ROWS, ROWS[:-1]):
-        monkeypatch.setattr(optimize, "_known", {})
+        monkeypatch.setattr(optimize, "_cache", {})
         with memory(rows) as opened:
             fill(opened.engine, "fresh", NEW)
             plans.append(opened.plan_batch(opened.structure("people", **SMALL), "fresh", way=way)[0].to_dict())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,8 +18,6 @@ GOOD: dict[str, Any] = {
     "classes": ["no", "yes"],
     "features": {"x": {"type": "numeric", "lower": 0, "upper": 1}, "c": {"type": "categorical", "values": ["a"]}},
 }
-#: Beside the project's root, where it is there at all.
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "schemas.json"
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 
 
@@ -261,11 +258,43 @@ def test_neighbours_are_told() -> None:
     assert Unit("person", 3).neighbours == 'add or remove all rows of one "person" (at most 3 are used)'
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="the shared datasets are absent")
-def test_shared_schemas_hold() -> None:
-    """All schemas of the shared datasets are accepted."""
-    declared = json.loads(SHARED.read_text())
-    assert {name for name, one in declared.items() if Schema.from_dict(one)} == set(declared)
+@pytest.mark.parametrize("key", ["ignore", "source", "nulls", "file", "class_counts", "max_rows_per_unit", "columns"])
+def test_keys_beyond_the_grammar_are_refused(key: str) -> None:
+    """A key that would do nothing is an error, and the message names the keys of the grammar alone."""
+    with pytest.raises(SchemaError, match=f'"{key}" is not known') as refused:
+        Schema.from_dict(changed(**{key: ["x"]}))
+    known = refused.value.message.rpartition("Known: ")[2].rstrip(".").split(", ")
+    assert set(known) == {
+        "label", "classes", "target", "features", "privacy_unit", "rows", "partition", "batch", "public_features",
+        "disjoint_from", "conditions", "description",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("key", ["lo", "hi", "domain_from", "mrf_cutoffs", "ordinal"])
+def test_keys_of_a_feature_beyond_the_grammar_are_refused(key: str) -> None:
+    """A feature has its type, domain and remark, and nothing else."""
+    with pytest.raises(SchemaError, match=f'"{key}" is not known'):
+        Schema.from_dict(feature(type="numeric", lower=0, upper=1, **{key: 1}))
+
+
+@pytest.mark.parametrize(("given", "meant"), [("lable", '"label"'), ("clases", '"classes"'), ("row", '"rows"')])
+def test_a_typo_is_answered_with_the_nearest_key(given: str, meant: str) -> None:
+    """The message offers the key that was meant."""
+    with pytest.raises(SchemaError, match=f"Did you mean .*{meant}"):
+        Schema.from_dict(changed(**{given: "y"}))
+
+
+def test_a_description_is_a_remark_and_nothing_else() -> None:
+    """It may stand in the schema and in a feature, and changes nothing."""
+    plain = feature(type="boolean")
+    described = {**feature(type="boolean", description="insured or not"), "description": "people"}
+    assert Schema.from_dict(described) == Schema.from_dict(plain)
+
+
+def test_a_unit_needs_its_column_and_most_rows_in_a_mapping() -> None:
+    """A bare name is refused: it would not say how many rows of a unit are used."""
+    with pytest.raises(SchemaError, match="privacy_unit must be"):
+        Schema.from_dict(changed(privacy_unit="person"))
 
 
 def test_conditions_come_back_as_they_were() -> None:

@@ -20,7 +20,7 @@ from dpsql.compile.rows import word_name
 from dpsql.compile.vocabulary import as_int, paren, whole
 from dpsql.schema import CELLS
 from dpsql.trees.forest import PASS
-from dpsql.trees.grid import AXES_PER_WORD, BITS, words
+from dpsql.trees.grid import shift, word, words
 
 ASKS = "asks"
 
@@ -77,6 +77,6 @@ def _ask_table(asks: Asks) -> dict[str, np.ndarray[Any, Any]]:
     return {
         "ask": np.arange(len(asks), dtype=np.int32),
         "node": asks.node.astype(np.int32),
-        "word": (asks.axis // AXES_PER_WORD).astype(np.int16),
-        "shift": (asks.axis % AXES_PER_WORD * BITS).astype(np.uint8),
+        "word": word(asks.axis).astype(np.int16),
+        "shift": shift(asks.axis).astype(np.uint8),
     }

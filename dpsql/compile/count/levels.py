@@ -17,7 +17,7 @@ from dpsql.compile.rows import word_name
 from dpsql.compile.vocabulary import Vocabulary, named, paren, whole
 from dpsql.schema import CELLS
 from dpsql.trees.forest import PASS, Forest
-from dpsql.trees.grid import AXES_PER_WORD, BITS, words
+from dpsql.trees.grid import shift, word, words
 
 Tables = dict[str, Mapping[str, np.ndarray[Any, Any]]]
 #: The table of several levels' nodes, numbered on from level to level, and how many it may have.
@@ -118,8 +118,8 @@ def _node_table(forest: Forest, depth: int) -> Mapping[str, np.ndarray[Any, Any]
     axis = np.where(level.axis == PASS, 0, level.axis)
     table: dict[str, np.ndarray[Any, Any]] = {
         "node": np.arange(len(axis), dtype=np.int32),
-        "word": (axis // AXES_PER_WORD).astype(np.int16),
-        "shift": (axis % AXES_PER_WORD * BITS).astype(np.uint8),
+        "word": word(axis).astype(np.int16),
+        "shift": shift(axis).astype(np.uint8),
         "child": level.child.astype(np.int32),
     }
     return table | {f"plane_{number}": plane for number, plane in enumerate(level.planes)}

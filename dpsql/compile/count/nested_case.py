@@ -23,8 +23,8 @@ from dpsql.compile.count.leaf_predicate import feature_cells_allowed, feature_co
 from dpsql.compile.rows import Source, word_name
 from dpsql.compile.vocabulary import Vocabulary, case, paren, whole
 from dpsql.schema import CELLS, Numeric
+from dpsql.trees import grid
 from dpsql.trees.forest import PASS, Forest
-from dpsql.trees.grid import AXES_PER_WORD, BITS
 
 #: The most nodes that one statement spells out.
 MOST_NODES = 2**15
@@ -67,8 +67,8 @@ def on_words(vocabulary: Vocabulary) -> Tests:
     """Return tests on packed words."""
 
     def cell(axis: int) -> exp.Expr:
-        word = exp.column(word_name(axis // AXES_PER_WORD))
-        shift = axis % AXES_PER_WORD * BITS
+        word = exp.column(word_name(grid.word(axis)))
+        shift = grid.shift(axis)
         moved = paren(exp.BitwiseRightShift(this=word, expression=whole(shift))) if shift else word
         return paren(exp.BitwiseAnd(this=moved, expression=whole(CELLS - 1)))
 

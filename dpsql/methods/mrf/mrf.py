@@ -39,7 +39,7 @@ from dpsql.methods.mrf.ensembles import MOST_CELLS, Ensemble, ensembles, joined
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.strategies.least_squares import least_squares
-from dpsql.trees.strategies.optimize import KINDS, Found, best_strategy
+from dpsql.trees.strategies.optimize import EFFORT, KINDS, BestStrategy, best_strategy
 from dpsql.trees.voting import VotingForest, largest_weight
 
 SUMMED, HARD = "summed", "hard"
@@ -62,7 +62,7 @@ class Mrf:
         "cells": Whole(MOST_CELLS, 2, 2**17, "most cells of one ensemble"),
         "votes": Choice((SUMMED, HARD), "leaves vote with their counts, or each for its largest class"),
         "strategy": Choice((BEST, *KINDS), "what is asked of the cells; best tries all of them"),
-        "seconds": Whole(30, 1, 3600, "after so long the best strategy so far is taken, for each ensemble"),
+        "effort": Whole(EFFORT, 1, 100_000, "work for each ensemble's search; then the best strategy so far is taken"),
         "seed": Whole(0, 0, 2**62, "shapes trees and ensembles; never touches noise"),
     }
 
@@ -87,15 +87,15 @@ class Mrf:
         """Return the forest whose leaves vote with what follows from the answers."""
         chosen = session.plan.parameters
         found = ensembles(session.schema, chosen)
-        return answered(session, found, [_strategy(one, chosen) for one in found], hard=chosen["votes"] == HARD)
+        return ask_strategies(session, found, [_strategy(one, chosen) for one in found], hard=chosen["votes"] == HARD)
 
 
-def _strategy(ensemble: Ensemble, chosen: Mapping[str, Any]) -> Found:
+def _strategy(ensemble: Ensemble, chosen: Mapping[str, Any]) -> BestStrategy:
     kind = "" if chosen["strategy"] == BEST else chosen["strategy"]
-    return best_strategy(ensemble.workload, kind=kind, seconds=chosen["seconds"])
+    return best_strategy(ensemble.workload, kind=kind, effort=chosen["effort"])
 
 
-def steps(strategies: Sequence[Found], nano_epsilon: int, schema: Schema) -> Composition:
+def steps(strategies: Sequence[BestStrategy], nano_epsilon: int, schema: Schema) -> Composition:
     """Return one step for each ensemble; they share epsilon evenly, and add up to it exactly."""
     count, classes = len(strategies), len(schema.classes)
     ends = [nano_epsilon * number // count for number in range(count + 1)]
@@ -120,22 +120,24 @@ def step_name(number: int) -> str:
     return f"ensemble_{number + 1}"
 
 
-def answered(session: Session, found: Sequence[Ensemble], strategies: Sequence[Found], *, hard: bool) -> VotingForest:
+def ask_strategies(
+    session: Session, found: Sequence[Ensemble], strategies: Sequence[BestStrategy], *, hard: bool
+) -> VotingForest:
     """Ask each ensemble's strategy and return the forest of all of them."""
     weights = []
     for number, (ensemble, one) in enumerate(zip(found, strategies, strict=True)):
         answers = session.linear(step_name(number), ensemble.cells, one.strategy)
         cells = least_squares(one.strategy, answers.astype(np.float64))
-        weights.append(voted(ensemble.workload.answer(cells), hard=hard))
+        weights.append(leaf_votes(ensemble.workload.answer(cells), hard=hard))
     forest = joined(list(found))
     most = largest_weight(forest.trees, len(session.schema.classes))
     return VotingForest(forest, np.clip(np.concatenate(weights), -most, most))
 
 
-def voted(leaves: NDArray[np.float64], *, hard: bool) -> NDArray[np.int64]:
+def leaf_votes(leaves: NDArray[np.float64], *, hard: bool) -> NDArray[np.int64]:
     """Return what leaves say: their counts in points, or one vote for the largest."""
     if not hard:
         return np.rint(GRAIN * leaves).astype(np.int64)
-    found = np.zeros(leaves.shape, np.int64)
-    found[np.arange(len(leaves)), leaves.argmax(axis=1)] = 1
-    return found
+    votes = np.zeros(leaves.shape, np.int64)
+    votes[np.arange(len(leaves)), leaves.argmax(axis=1)] = 1
+    return votes

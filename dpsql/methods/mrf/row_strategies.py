@@ -25,12 +25,12 @@ from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.session import Session
 from dpsql.methods.base import resolved
 from dpsql.methods.mrf.ensembles import Ensemble, ensembles, joined
-from dpsql.methods.mrf.mrf import BEST, HARD, SUMMED, Mrf, answered, steps, voted
+from dpsql.methods.mrf.mrf import BEST, HARD, SUMMED, Mrf, ask_strategies, leaf_votes, steps
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import Cells
 from dpsql.trees.strategies.least_squares import least_squares
-from dpsql.trees.strategies.optimize import Found, best_strategy
+from dpsql.trees.strategies.optimize import BestStrategy, best_strategy
 from dpsql.trees.strategies.workload import Sums, reached, votes
 from dpsql.trees.voting import VotingForest, largest_weight
 
@@ -45,18 +45,18 @@ class Prepared:
 
     plan: Plan
     ensembles: tuple[Ensemble, ...]
-    strategies: tuple[Found, ...]
+    strategies: tuple[BestStrategy, ...]
     forest: Forest
 
     def ask(self, session: Session) -> VotingForest:
         """Return the forest whose votes were asked for, from the session's noisy answers alone."""
         if self.plan.parameters["way"] == BATCH:
-            return answered(session, self.ensembles, self.strategies, hard=False)
+            return ask_strategies(session, self.ensembles, self.strategies, hard=False)
         strategy = self.strategies[0].strategy
         noisy_answers = session.linear(_STEP, self.forest, strategy)
         leaves = least_squares(strategy, noisy_answers.astype(np.float64))
         most = largest_weight(self.forest.trees, len(session.schema.classes))
-        return VotingForest(self.forest, np.clip(voted(leaves, hard=False), -most, most))
+        return VotingForest(self.forest, np.clip(leaf_votes(leaves, hard=False), -most, most))
 
 
 def prepare(schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], batch: Cells, way: str) -> Prepared:
@@ -68,7 +68,7 @@ def prepare(schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], ba
     forest = joined(list(found))
     looked = _workloads(found, forest, batch, way)
     kind = "" if chosen["strategy"] == BEST else chosen["strategy"]
-    strategies = tuple(best_strategy(one, kind=kind, seconds=chosen["seconds"]) for one in looked)
+    strategies = tuple(best_strategy(one, kind=kind, effort=chosen["effort"]) for one in looked)
     composition = steps(strategies, nano_epsilon, schema)
     if way == SUBSAMPLE:
         composition = _apart(strategies[0], nano_epsilon, schema, forest)
@@ -89,7 +89,7 @@ def _workloads(found: tuple[Ensemble, ...], forest: Forest, batch: Cells, way: s
     return [reached(forest.route(different).T, forest.leaves, place.ravel())]
 
 
-def _apart(found: Found, nano_epsilon: int, schema: Schema, forest: Forest) -> Step:
+def _apart(found: BestStrategy, nano_epsilon: int, schema: Schema, forest: Forest) -> Step:
     """Return the one step of trees that see disjoint rows."""
     return Step(
         _STEP,

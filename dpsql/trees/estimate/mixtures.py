@@ -54,7 +54,3 @@ class Mixtures:
     def leaf_part(self) -> Ints:
         """The part that each leaf belongs to."""
         return self.part[self.released.forest.leaf_tree]
-
-    def mixture(self, number: int) -> NDArray[np.int64]:
-        """Return the leaves' weights in one mixture."""
-        return self.released.weights * self.factors[number][self.leaf_part][:, None]

@@ -15,13 +15,15 @@ Step = tuple[Floats, Floats]
 #: How many earlier steps shape the next one.
 MEMORY = 12
 #: A step must go down by at least this share of what the slope promises.
-_PROMISED = 1e-4
+_LEAST_DESCENT = 1e-4
 #: Where a step gains less than this share of the value, there is no more to gain.
-_SMALL = 1e-8
+_LEAST_GAIN = 1e-8
+#: How often a step is halved before it is given up.
+_HALVINGS = 30
 
 
 def descend(slope: Slope, start: Floats, *, steps: int, go_on: Callable[[], bool] = lambda: True) -> Floats:
-    """Return a point from which no step goes further down, or the best after so many steps or when told to stop.
+    """Return a point from which no step goes further down; the lowest so far after `steps`, or when `go_on` says no.
 
     >>> descend(lambda x: (float(((x - 3) ** 2).sum()), 2 * (x - 3)), np.zeros(2), steps=50).round(6).tolist()
     [3.0, 3.0]
@@ -31,51 +33,51 @@ def descend(slope: Slope, start: Floats, *, steps: int, go_on: Callable[[], bool
     for _ in range(steps):
         if not go_on():
             break
-        found = _along(slope, here, value, gradient, _direction(gradient, past), go_on)
-        if found is None and past:
+        lower_point = _lower_point(slope, here, value, gradient, _direction(gradient, past), go_on)
+        if lower_point is None and past:
             past.clear()  # earlier steps mislead: straight down from here
             continue
-        if found is None:
+        if lower_point is None:
             break
-        there, lower, steeper = found
+        there, lower, steeper = lower_point
         if float((there - here) @ (steeper - gradient)) > 0:
             past.append((there - here, steeper - gradient))
         gained = value - lower
         here, value, gradient = there, lower, steeper
-        if gained <= _SMALL * abs(value):
+        if gained <= _LEAST_GAIN * abs(value):
             break
     return here
 
 
 def _direction(gradient: Floats, past: deque[Step]) -> Floats:
     """Return where to go: down, bent by the earlier steps."""
-    found, kept = -gradient, []
+    direction, shares = -gradient, []
     for step, change in reversed(past):
-        share = float(step @ found) / float(step @ change)
-        found = found - share * change
-        kept.append(share)
+        share = float(step @ direction) / float(step @ change)
+        direction = direction - share * change
+        shares.append(share)
     if past:
         step, change = past[-1]
-        found = found * (float(step @ change) / float(change @ change))
+        direction = direction * (float(step @ change) / float(change @ change))
     else:
-        found = found / max(float(np.abs(gradient).max()), 1e-300)
-    for (step, change), share in zip(past, reversed(kept), strict=True):
-        found = found + (share - float(change @ found) / float(step @ change)) * step
-    return found
+        direction = direction / max(float(np.abs(gradient).max()), 1e-300)
+    for (step, change), share in zip(past, reversed(shares), strict=True):
+        direction = direction + (share - float(change @ direction) / float(step @ change)) * step
+    return direction
 
 
-def _along(
+def _lower_point(
     slope: Slope, here: Floats, value: float, gradient: Floats, direction: Floats, go_on: Callable[[], bool]
 ) -> tuple[Floats, float, Floats] | None:
     """Return a lower point on the way, with its value and slope, halving the step until there is one."""
     promised = float(gradient @ direction)
     if promised >= 0:
         return None
-    for halvings in range(30):
+    for halvings in range(_HALVINGS):
         if not go_on():
             return None
         there = here + direction * 0.5**halvings
         lower, steeper = slope(there)
-        if np.isfinite(lower) and lower <= value + _PROMISED * promised * 0.5**halvings:
+        if np.isfinite(lower) and lower <= value + _LEAST_DESCENT * promised * 0.5**halvings:
             return there, lower, steeper
     return None

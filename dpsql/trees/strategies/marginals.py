@@ -13,11 +13,10 @@ starts: every cell, all marginals of k features, the subsets that the workload w
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from dpsql.trees.strategies.descent import descend
+from dpsql.trees.strategies.effort import SCATTERED, Effort
 from dpsql.trees.strategies.strategy import Floats, Ints, Partition, Strategy
 from dpsql.trees.strategies.workload import Workload
 
@@ -25,28 +24,35 @@ from dpsql.trees.strategies.workload import Workload
 PARTS = 1000
 #: The most features for which all subsets are looked at.
 MOST_FEATURES = 12
+#: The most steps of one descent.
 STEPS = 400
 
 
-def marginals(workload: Workload, go_on: Callable[[], bool] = lambda: True) -> tuple[Strategy, float] | None:
-    """Return the best strategy of marginals that was found, with its spread; None for no (or a large) product."""
-    count = len(workload.sizes)
+def marginals(workload: Workload, effort: Effort | None = None) -> tuple[Strategy, float] | None:
+    """Return the best strategy of marginals within the effort, with its spread; None for no (or a large) product."""
+    count, effort = len(workload.sizes), effort or Effort()
     if not 1 <= count <= MOST_FEATURES:
         return None
+    effort.spend(workload.moments_work)
     needed, acts = parts(workload), action(workload.sizes)
+
+    def slope(root: Floats) -> tuple[float, Floats]:
+        effort.spend(2 * SCATTERED * acts.size)
+        return _slope(root, needed, acts)
+
     best: tuple[float, Floats] | None = None
     for start in _starts(count, needed):
-        weights = descend(lambda root: _slope(root, needed, acts), np.sqrt(start), steps=STEPS, go_on=go_on) ** 2
+        weights = descend(slope, np.sqrt(start), steps=STEPS, go_on=effort.allows) ** 2
         error = weighted_error(_rounded(weights).astype(np.float64), needed, acts)
         if best is None or error < best[0]:
             best = error, weights
-        if not go_on():
+        if not effort.allows():
             break
     assert best is not None
     if not np.isfinite(best[0]):
         return None
-    found = of_weights(workload.sizes, _rounded(best[1]))
-    return found, best[0] / found.sensitivity**2
+    strategy = of_weights(workload.sizes, _rounded(best[1]))
+    return strategy, best[0] / strategy.sensitivity**2
 
 
 def of_weights(sizes: tuple[int, ...], weights: Ints) -> Strategy:

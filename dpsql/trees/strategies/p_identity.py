@@ -10,44 +10,62 @@ G = WᵀW the error is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from dpsql.trees.strategies.descent import descend
+from dpsql.trees.strategies.effort import Effort
 from dpsql.trees.strategies.strategy import DENSE, LARGEST_ENTRY, Dense, Floats, Partition, Strategy
 from dpsql.trees.strategies.workload import Sums, Workload
 
 #: Entries are rounded to whole numbers of this many parts of 1.
 PARTS = 1 << 12
-#: How many questions beside the cells: one for each so many cells, within bounds.
-CELLS_PER_QUESTION, FEWEST, MOST = 16, 1, 64
+#: Beside the cells there is one question for each so many cells,
+CELLS_PER_QUESTION = 16
+#: but at least so many,
+FEWEST_QUESTIONS = 1
+#: and at most so many.
+MOST_QUESTIONS = 64
+#: The most steps of one descent.
 STEPS = 60
+#: How many random starts are tried.
 STARTS = 2
 #: How much more than a cell a sum of the workload weighs at the start.
 HEAVY = 8.0
 
 
-def p_identity(
-    workload: Workload, go_on: Callable[[], bool] = lambda: True, *, questions: int | None = None
-) -> Strategy | None:
-    """Return the best p-identity strategy that was found; None where p × cells would be too large."""
+def p_identity(workload: Workload, effort: Effort | None = None, *, questions: int | None = None) -> Strategy | None:
+    """Return the best p-identity strategy within the effort; None where p × cells would be too large."""
+    effort = effort or Effort()
     best: tuple[float, Floats] | None = None
     for start in _starts(workload, questions):
-        if best is not None and not go_on():
+        if best is not None and not effort.allows():
             break
 
         def slope(root: Floats, shape: tuple[int, ...] = start.shape) -> tuple[float, Floats]:
+            effort.spend(slope_work(workload, shape[0]))
             error, gradient = error_and_gradient(workload, root.reshape(shape) ** 2)
             if not error > 0:  # so far out that digits are lost: no way to go
                 return np.inf, np.zeros_like(root)
             return float(np.log(error)), (gradient / error).ravel() * 2 * root
 
-        found = descend(slope, np.sqrt(start).ravel(), steps=STEPS, go_on=go_on).reshape(start.shape) ** 2
-        error, _ = error_and_gradient(workload, found)
+        theta = descend(slope, np.sqrt(start).ravel(), steps=STEPS, go_on=effort.allows).reshape(start.shape) ** 2
+        error, _ = error_and_gradient(workload, theta)
         if error > 0 and (best is None or error < best[0]):
-            best = error, found
+            best = error, theta
     return None if best is None else rounded(best[1])
+
+
+def slope_work(workload: Workload, questions: int | None = None) -> int:
+    """Return the multiplications of one error with its gradient: WᵀW for each question, four products, one inverse."""
+    count = questions or usual_questions(workload.cells)
+    return count * workload.gram_work + 4 * count**2 * workload.cells + count**3
+
+
+def usual_questions(cells: int) -> int:
+    """Return how many questions there are beside so many cells."""
+    return max(FEWEST_QUESTIONS, min(MOST_QUESTIONS, cells // CELLS_PER_QUESTION))
 
 
 def _starts(workload: Workload, questions: int | None) -> Iterator[Floats]:
@@ -56,8 +74,8 @@ def _starts(workload: Workload, questions: int | None) -> Iterator[Floats]:
     None where p × cells would be too large.
     """
     cells = workload.cells
-    count = questions or max(FEWEST, min(MOST, cells // CELLS_PER_QUESTION))
-    if isinstance(workload, Sums) and questions is None and len(workload.matrix) <= MOST:
+    count = questions or usual_questions(cells)
+    if isinstance(workload, Sums) and questions is None and len(workload.matrix) <= MOST_QUESTIONS:
         yield HEAVY * np.abs(workload.matrix) / max(float(np.abs(workload.matrix).max()), 1e-300) + 1e-6
     for seed in range(STARTS if count * cells <= DENSE else 0):
         generator = np.random.default_rng(seed)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.errors import ParameterError
+from dpsql.trees.strategies.effort import SCATTERED
 from dpsql.trees.strategies.strategy import DENSE, Floats, Ints
 
 #: The most cells for which eigenvalues are worked out.
@@ -56,6 +57,16 @@ class Workload(Protocol):
 
     def moments(self) -> Floats:
         """Return ‖W·P‖² for every subset of features; bit i of its number stands for feature i."""
+        ...
+
+    @property
+    def gram_work(self) -> int:
+        """The multiplications that `gram` does for each column."""
+        ...
+
+    @property
+    def moments_work(self) -> int:
+        """The multiplications that `moments` does."""
         ...
 
     def key(self) -> str:
@@ -111,6 +122,21 @@ class Leaves:
         for tree in self.leaf:
             found += sums[tree]
         return found
+
+    @property
+    def gram_work(self) -> int:
+        """The multiplications that `gram` does for each column: by WᵀW itself, or tree by tree, there and back."""
+        return self.cells**2 if self.cells**2 <= DENSE else 2 * SCATTERED * self.leaf.size
+
+    @property
+    def moments_work(self) -> int:
+        """The multiplications that `moments` does."""
+        return SCATTERED * self.leaves * 2 ** len(self.sizes)
+
+    @property
+    def eigenvalues_work(self) -> int:
+        """The multiplications that `eigenvalues` does; none where there are too many cells."""
+        return self.cells**3 if self.cells <= MOST_EIGENVALUES else 0
 
     @cached_property
     def _order(self) -> Ints:
@@ -203,6 +229,16 @@ class Sums:
             left_out = math.prod(self.sizes[place - 1] for place in out)
             found[subset] = left_out * float((table.mean(axis=out) ** 2).sum()) if out else self.length
         return found
+
+    @property
+    def gram_work(self) -> int:
+        """The multiplications that `gram` does for each column: W, then Wᵀ."""
+        return 2 * self.matrix.size
+
+    @property
+    def moments_work(self) -> int:
+        """The multiplications that `moments` does: the matrix is averaged for each subset."""
+        return SCATTERED * self.matrix.size * 2 ** len(self.sizes)
 
     def key(self) -> str:
         """Return a digest of the domain and the matrix."""

@@ -27,7 +27,7 @@ from dpsql.trees.grow.one_feature import one_feature_trees
 from dpsql.trees.voting import VotingForest
 from tests.kernel.helpers import held, session
 from tests.rows import any_forest, random_table
-from tests.tables import SCHEMA, some_rows
+from tests.tables import SCHEMA, mixture_weights, some_rows
 
 KINDS = ("likely", "likely", "quantile", "data")
 GRID = axes(SCHEMA)
@@ -66,7 +66,7 @@ def test_every_mixture_is_the_sum_it_says(number: int) -> None:
     one = reading()
     usual = (*STRONG, "")
     found = mixtures(one, choices(KINDS, STRONG_FROM), usual)
-    scores = VotingForest(found.released.forest, found.mixture(number)).scores(CELLS)
+    scores = VotingForest(found.released.forest, mixture_weights(found, number)).scores(CELLS)
     assert scores.tolist() == plain_scores(one, choices(KINDS, STRONG_FROM)[number]).tolist()
 
 

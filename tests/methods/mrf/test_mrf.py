@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import pytest
 from dpsql.errors import ParameterError, UnknownName, UsageError
 from dpsql.kernel.plan import Plan
 from dpsql.methods.mrf.ensembles import FEW_CELLS, SEVERAL, ensembles, usual_depth
-from dpsql.methods.mrf.mrf import GRAIN, Mrf, voted
+from dpsql.methods.mrf.mrf import GRAIN, Mrf, leaf_votes
 from dpsql.models.model import Model
 from dpsql.schema import Boolean, Categorical, Numeric, Schema
 from dpsql.trees.forest import Forest
@@ -37,7 +37,7 @@ FOUR = Schema("y", ("no", "yes"), tuple(Numeric(f"x{k}", 0, 1) for k in range(4)
 @pytest.fixture(autouse=True)
 def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start each test with no strategy in memory and none on disk."""
-    monkeypatch.setattr(optimize, "_known", {})
+    monkeypatch.setattr(optimize, "_cache", {})
     monkeypatch.delenv("DPSQL_CACHE", raising=False)
 
 
@@ -101,8 +101,8 @@ def test_hard_votes_name_the_largest_class() -> None:
 def test_votes_are_whole_numbers() -> None:
     """Counts become points of a vote, rounded; hard votes take the first of equal classes."""
     leaves = np.array([[1.0, 2.51, -0.3], [0.0, 0.0, 0.0]])
-    assert voted(leaves, hard=False).tolist() == [[16, 40, -5], [0, 0, 0]]
-    assert voted(leaves, hard=True).tolist() == [[0, 1, 0], [1, 0, 0]]
+    assert leaf_votes(leaves, hard=False).tolist() == [[16, 40, -5], [0, 0, 0]]
+    assert leaf_votes(leaves, hard=True).tolist() == [[0, 1, 0], [1, 0, 0]]
 
 
 @pytest.mark.parametrize("nano", [4, 5, 7, 999_999_999, 1_000_000_001, 123_456_789])
@@ -160,7 +160,7 @@ def test_structure_and_strategy_do_not_depend_on_rows(
     """No row, many rows and no table at all lead to the same trees, questions and plan."""
     found = []
     for rows in ([], some_rows(60)):
-        monkeypatch.setattr(optimize, "_known", {})
+        monkeypatch.setattr(optimize, "_cache", {})
         found.append(structure(rows, **parameters))
     alone = METHOD.plan(SCHEMA, NANO, {**SMALL, **parameters})
     public = METHOD.structure(SCHEMA, alone)
@@ -172,7 +172,7 @@ def test_structure_and_strategy_do_not_depend_on_rows(
 def test_the_same_parameters_give_the_same_plan(monkeypatch: pytest.MonkeyPatch, parameters: dict[str, Any]) -> None:
     """Whether strategies are in memory or looked for again, and for the same trees."""
     plans = [METHOD.plan(FOUR, NANO, {"trees": 12, **parameters}) for _ in range(2)]
-    monkeypatch.setattr(optimize, "_known", {})
+    monkeypatch.setattr(optimize, "_cache", {})
     plans.append(METHOD.plan(FOUR, NANO, {"trees": 12, **parameters}))
     assert plans[0].to_dict() == plans[1].to_dict() == plans[2].to_dict()
     assert same(METHOD.structure(FOUR, plans[0]), METHOD.structure(FOUR, plans[2]))
@@ -201,7 +201,7 @@ def test_few_features_are_one_ensemble() -> None:
 
 def test_many_features_are_several_ensembles() -> None:
     """Where they do not fit, each ensemble gets random features with few cells."""
-    plan = METHOD.plan(MANY, NANO, {"trees": 10, "seconds": 1})
+    plan = METHOD.plan(MANY, NANO, {"trees": 10, "effort": 10})
     cells = facts(plan)["cells"]
     assert len(cells) == SEVERAL
     assert max(cells) <= FEW_CELLS
@@ -271,7 +271,7 @@ ODD: dict[str, Any] = {
     "cells": 1,
     "votes": "loud",
     "strategy": "none",
-    "seconds": 0,
+    "effort": 0,
     "seed": -1,
 }
 
@@ -305,13 +305,46 @@ def test_numbers_are_refused() -> None:
         opened.train("people", method="mrf", epsilon=1)
 
 
-def test_a_time_limit_gives_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When time is over the best strategy so far is taken: at once, that is every cell."""
-    clock = iter(range(0, 10**6, 100))
-    monkeypatch.setattr(optimize, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    plan = METHOD.plan(FOUR, NANO, {"trees": 20, "depth": 1, "seconds": 1})
-    assert facts(plan)["strategies"] == ["identity"]
-    assert plan.nano_epsilon == NANO
+@pytest.fixture
+def slow_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Return what makes every clock run a thousand times as fast: as if the machine had become as slow."""
+
+    def slow_down() -> None:
+        for name in ("monotonic", "perf_counter", "process_time"):
+            real = getattr(time, name)
+            monkeypatch.setattr(time, name, lambda real=real: 1000 * real())
+        monkeypatch.setattr(optimize, "_cache", {})
+
+    return slow_down
+
+
+@pytest.mark.parametrize("effort", [1, 5, 100])
+def test_the_plan_is_the_same_on_a_slow_machine(slow_clock: Callable[[], None], effort: int) -> None:
+    """The search ends after so much work, not after so long: what a dry run shows is what a run will ask."""
+    given = {"trees": 20, "depth": 2, "ensembles": 2, "effort": effort}
+    before = METHOD.plan(MANY, NANO, given)
+    slow_clock()
+    assert METHOD.plan(MANY, NANO, given).to_dict() == before.to_dict()
+
+
+def test_a_request_stays_valid_on_a_slow_machine(slow_clock: Callable[[], None]) -> None:
+    """Sent again under its id, the request is the same one: the same model comes back, and nothing is charged."""
+    given = {"method": "mrf", "epsilon": 1, "request_id": "once", **SMALL}
+    with memory(some_rows()) as opened:
+        first = opened.train("people", **given)
+        spent = opened.budget("people").spent
+        slow_clock()
+        again = opened.train("people", **given)
+        assert opened.budget("people").spent == spent
+    assert (again.name, again.released.digest()) == (first.name, first.released.digest())
+
+
+def test_little_effort_gives_a_plan() -> None:
+    """When the effort is spent the best strategy so far is taken; more effort is never worse."""
+    plans = [METHOD.plan(MANY, NANO, {"trees": 20, "depth": 2, "effort": effort}) for effort in (1, 1000)]
+    little, much = (facts(plan)["error_to_identity"] for plan in plans)
+    assert all(more <= less for more, less in zip(much, little, strict=True))
+    assert [plan.nano_epsilon for plan in plans] == [NANO, NANO]
 
 
 def test_a_tiny_epsilon_does_not_overflow() -> None:

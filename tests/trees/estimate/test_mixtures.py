@@ -13,7 +13,7 @@ from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes, cells
 from dpsql.trees.voting import VotingForest, largest_weight
 from tests.rows import random_table
-from tests.tables import SCHEMA, small_forest, voting
+from tests.tables import SCHEMA, mixture_weights, small_forest, voting
 
 RELEASED = voting(small_forest(trees=4, depth=2), 3, seed=3, most=9)
 PART = np.array([2, 0, 2, 1])
@@ -28,7 +28,7 @@ def test_a_mixture_is_a_forest_with_other_weights() -> None:
     leaves = RELEASED.forest.route(grid)
     for number, factors in enumerate(FACTORS):
         expected = sum(factors[PART[tree]] * RELEASED.weights[leaves[:, tree]] for tree in range(4))
-        found = VotingForest(RELEASED.forest, mixtures.mixture(number)).scores(grid)
+        found = VotingForest(RELEASED.forest, mixture_weights(mixtures, number)).scores(grid)
         assert found.tolist() == np.asarray(expected).tolist()
 
 

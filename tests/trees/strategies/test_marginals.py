@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsql.trees.strategies import marginals as module
+from dpsql.trees.strategies.effort import Effort
 from dpsql.trees.strategies.marginals import (
     MOST_FEATURES,
     PARTS,
@@ -128,9 +128,9 @@ def test_groups_are_combinations_of_values(subset: int) -> None:
     assert set(found.tolist()) == set(range(len(set(seen))))
 
 
-def best(workload: Workload, go_on: Callable[[], bool] = lambda: True) -> tuple[Strategy, float]:
+def best(workload: Workload, effort: Effort | None = None) -> tuple[Strategy, float]:
     """Return the strategy of marginals that is found, and its spread."""
-    found = marginals(workload, go_on)
+    found = marginals(workload, effort)
     assert found is not None
     return found
 
@@ -191,8 +191,8 @@ def test_too_many_features_have_none_either() -> None:
     assert marginals(Leaves((2,) * count, np.zeros((1, 2**count), np.int64))) is None
 
 
-def test_without_time_the_first_start_is_taken() -> None:
+def test_without_effort_the_first_start_is_taken() -> None:
     """Told to stop at once, it still gives a strategy that determines the workload."""
     workload = grown((3, 2, 4), trees=20, depth=2)
-    found, _ = best(workload, lambda: False)
+    found, _ = best(workload, Effort(0))
     assert np.linalg.matrix_rank(dense(found)) == workload.cells

@@ -13,8 +13,9 @@ import pytest
 from dpsql.errors import ParameterError
 from dpsql.mechanisms.laplace import discrete_laplace
 from dpsql.trees.strategies import optimize
+from dpsql.trees.strategies.effort import PER_UNIT, Effort
 from dpsql.trees.strategies.least_squares import least_squares
-from dpsql.trees.strategies.optimize import CLEARLY, KINDS, Found, best_strategy
+from dpsql.trees.strategies.optimize import KINDS, MIN_IMPROVEMENT, BestStrategy, best_strategy
 from dpsql.trees.strategies.strategy import Floats, Partition
 from dpsql.trees.strategies.workload import Leaves, Sums, Workload, reached, votes
 from tests.mechanisms.oracles import seeded
@@ -48,7 +49,7 @@ EACH = pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
 @pytest.fixture(autouse=True)
 def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start each test with no strategy in memory and none on disk."""
-    monkeypatch.setattr(optimize, "_known", {})
+    monkeypatch.setattr(optimize, "_cache", {})
     monkeypatch.delenv("DPSQL_CACHE", raising=False)
 
 
@@ -58,7 +59,7 @@ def test_the_winner_is_never_worse_than_every_cell(workload: Workload) -> None:
     found = best_strategy(workload)
     assert found.identity_error == pytest.approx(np.trace(square(workload)))
     assert found.error <= found.identity_error * (1 + 1e-12)
-    assert (found.strategy.name == "identity") == (found.ratio > 1 - CLEARLY)
+    assert (found.strategy.name == "identity") == (found.ratio > 1 - MIN_IMPROVEMENT)
 
 
 @EACH
@@ -112,7 +113,7 @@ def test_the_best_is_the_best_of_all_kinds() -> None:
         found = best_strategy(workload)
         assert [one.kind for one in found.tried] == list(KINDS)
         assert [one.ratio for one in found.tried] == pytest.approx(ratios)
-        assert found.ratio * (1 - CLEARLY) <= min(ratios)
+        assert found.ratio * (1 - MIN_IMPROVEMENT) <= min(ratios)
 
 
 def test_trees_are_no_kind_for_other_sums() -> None:
@@ -129,17 +130,17 @@ def test_a_kind_that_does_not_apply_leaves_the_identity() -> None:
 
 
 @EACH
-def test_no_time_still_gives_a_strategy(workload: Workload) -> None:
-    """With a limit of 0 seconds the first kind is what is left."""
-    found = best_strategy(workload, seconds=0)
+def test_no_effort_still_gives_a_strategy(workload: Workload) -> None:
+    """With an effort of 0 the first kind is what is left."""
+    found = best_strategy(workload, effort=0)
     assert (found.strategy.name, found.ratio) == ("identity", 1.0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_time_still_gives_a_strategy_of_any_kind(kind: str) -> None:
+def test_no_effort_still_gives_a_strategy_of_any_kind(kind: str) -> None:
     """A named kind is not looked for any further than its start, but what it gives determines the workload."""
     workload = DEEP["all features"]
-    found = best_strategy(workload, kind=kind, seconds=0)
+    found = best_strategy(workload, kind=kind, effort=0)
     assert found.strategy.name == kind
     assert found.error == pytest.approx(true_error(workload, found.strategy), rel=1e-6)
 
@@ -165,13 +166,13 @@ def test_looked_for_twice_is_the_same_strategy(monkeypatch: pytest.MonkeyPatch) 
     """The search has no chance in it: without memory the same questions are found again."""
     found = []
     for _ in range(2):
-        monkeypatch.setattr(optimize, "_known", {})
+        monkeypatch.setattr(optimize, "_cache", {})
         found.append(best_strategy(SHALLOW["thresholds"]))
     assert found[0] is not found[1]
     assert alike(*found)
 
 
-def alike(one: Found, other: Found) -> bool:
+def alike(one: BestStrategy, other: BestStrategy) -> bool:
     """Whether two searches found the same questions with the same error."""
     same = one.strategy.name == other.strategy.name and one.spread == other.spread
     return same and np.array_equal(dense(one.strategy), dense(other.strategy))
@@ -184,15 +185,13 @@ def test_what_is_on_disk_comes_back(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     workload = SHALLOW["one level"]
     first = best_strategy(workload, kind=kind)
     told: list[str] = []
-    monkeypatch.setattr(optimize, "_known", {})
+    monkeypatch.setattr(optimize, "_cache", {})
     again = best_strategy(workload, kind=kind, progress=told.append)
     assert told == []
     assert again is not first
     assert alike(first, again)
     assert (again.error, again.ratio) == (first.error, first.ratio)
-    assert [(one.kind, one.ratio, one.seconds) for one in again.tried] == [
-        (one.kind, one.ratio, one.seconds) for one in first.tried
-    ]
+    assert [(one.kind, one.ratio) for one in again.tried] == [(one.kind, one.ratio) for one in first.tried]
     assert len(list((tmp_path / "new" / "folder").iterdir())) == 1
 
 
@@ -236,9 +235,9 @@ def test_a_broken_file_is_ignored(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.setenv("DPSQL_CACHE", str(tmp_path))
     first = best_strategy(SHALLOW["one level"])
     only_file(tmp_path).write_bytes(content)
-    monkeypatch.setattr(optimize, "_known", {})
+    monkeypatch.setattr(optimize, "_cache", {})
     assert alike(best_strategy(SHALLOW["one level"]), first)
-    monkeypatch.setattr(optimize, "_known", {})
+    monkeypatch.setattr(optimize, "_cache", {})
     told: list[str] = []
     best_strategy(SHALLOW["one level"], progress=told.append)
     assert told == []
@@ -253,7 +252,7 @@ def test_a_file_that_lacks_something_is_ignored(monkeypatch: pytest.MonkeyPatch,
     with np.load(file) as held:
         kept = {name: held[name] for name in held if name != missing}
     np.savez(file, **kept)
-    monkeypatch.setattr(optimize, "_known", {})
+    monkeypatch.setattr(optimize, "_cache", {})
     told: list[str] = []
     assert alike(best_strategy(SHALLOW["one level"], progress=told.append), first)
     assert told == list(KINDS)
@@ -268,7 +267,7 @@ def test_a_changed_file_still_has_a_true_sensitivity(monkeypatch: pytest.MonkeyP
         kept = dict(held)
     kept["0_weight"] = kept["0_weight"] * 50
     np.savez(file, **kept)
-    monkeypatch.setattr(optimize, "_known", {})
+    monkeypatch.setattr(optimize, "_cache", {})
     found = best_strategy(grown(), kind="identity").strategy
     assert isinstance(found.blocks[0], Partition)
     assert found.sensitivity == np.abs(dense(found)).sum(axis=0).max() == 50
@@ -278,7 +277,7 @@ def test_a_changed_file_still_has_a_true_sensitivity(monkeypatch: pytest.MonkeyP
 DRAWS = 1000
 
 
-def measured(workload: Leaves, found: Found, scale: Fraction, seed: int) -> Floats:
+def measured(workload: Leaves, found: BestStrategy, scale: Fraction, seed: int) -> Floats:
     """Return for each draw the summed squares that noise of a scale leaves on the leaves."""
     size = found.strategy.questions * DRAWS
     noise = discrete_laplace(scale, size, entropy=seeded(seed)).reshape(-1, DRAWS).astype(np.float64)
@@ -335,12 +334,37 @@ def test_whoever_watches_is_told_what_is_tried() -> None:
     assert told == list(KINDS)
 
 
-def test_more_time_looks_again() -> None:
+def test_more_effort_looks_again() -> None:
     """What a short search found is not handed out to whoever allows a longer one."""
     workload = grown((3, 3, 2), trees=9, depth=2)
-    short = best_strategy(workload, seconds=0)
+    short = best_strategy(workload, effort=0)
     told: list[str] = []
-    longer = best_strategy(workload, seconds=5, progress=told.append)
+    longer = best_strategy(workload, effort=20, progress=told.append)
     assert told == list(KINDS)
     assert longer is not short
     assert longer.error <= short.error
+
+
+def test_effort_bounds_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All kinds together spend at most the effort, but for the one evaluation that was under way."""
+    spent: list[int] = []
+    spend = Effort.spend
+
+    def count(self: Effort, multiplications: int) -> None:
+        spent.append(multiplications)
+        spend(self, multiplications)
+
+    monkeypatch.setattr(Effort, "spend", count)
+    workload = grown((4, 4, 4, 4), trees=40, depth=2)
+    for effort in (1, 3):
+        spent.clear()
+        best_strategy(workload, effort=effort)
+        assert 0 < sum(spent) <= effort * PER_UNIT + max(spent)
+
+
+def test_a_kind_that_cannot_start_is_passed_over() -> None:
+    """Where the effort does not allow its first step, a kind is not tried, unless it is the one that was asked for."""
+    workload = grown((5, 5, 5, 5), trees=40, depth=2)
+    assert workload.eigenvalues_work < PER_UNIT < 6 * workload.eigenvalues_work
+    assert [one.kind for one in best_strategy(workload, effort=0).tried] == ["identity"]
+    assert [one.kind for one in best_strategy(workload, kind="trees", effort=0).tried] == ["trees"]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpsql.trees.strategies.effort import Effort
 from dpsql.trees.strategies.p_identity import PARTS, error_and_gradient, p_identity, rounded, spread
 from dpsql.trees.strategies.strategy import DENSE, LARGEST_ENTRY, Dense, Floats, Partition
 from dpsql.trees.strategies.workload import Sums, Workload
@@ -144,8 +145,8 @@ def test_too_large_a_matrix_is_not_looked_for() -> None:
     assert p_identity(grown(), questions=DENSE // 24 + 1) is None
 
 
-def test_without_time_there_is_a_strategy_still() -> None:
+def test_without_effort_there_is_a_strategy_still() -> None:
     """Told to stop at once, it gives the first start, rounded."""
-    found = p_identity(grown(), lambda: False)
+    found = p_identity(grown(), Effort(0))
     assert found is not None
     assert np.linalg.matrix_rank(dense(found)) == 24

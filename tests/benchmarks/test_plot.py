@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.bench import plot
-from dpsql.bench.figures import Figure
 from dpsql.errors import UsageError
+from examples.benchmarks import plot
+from examples.benchmarks.figures import Figure
 
 pytest.importorskip("matplotlib")
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsql.bench.scores import auc, brier, log_loss, scores
+from examples.benchmarks.scores import auc, brier, log_loss, scores
 
 METRICS = pytest.importorskip("sklearn.metrics")
 

@@ -1,4 +1,4 @@
-"""The tables of `dpsql bench accuracy`: one for each method and epsilon, one beside the peers, and the means."""
+"""The tables that `accuracy` prints: one for each method and epsilon, one beside the peers, and the means."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 
-from dpsql.bench.figures import Figure, Mean
 from dpsql.bench.show import number
+from examples.benchmarks.figures import Figure, Mean
 
 
 def cells(title: str, figures: Sequence[Figure]) -> Table:

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from dpsql.api import census
-from dpsql.bench.splits import SETS, Table, halves, run_split, synthetic, tables
 from dpsql.errors import UsageError
 from dpsql.methods import rdt
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
+from examples.benchmarks.splits import SETS, Table, halves, run_split, synthetic, tables
 
 PEOPLE = Table("people", {**census.SCHEMA, "rows": 600}, census.rows(600, seed=1))
 QUICK = {"trees": 2, "depth": 2}

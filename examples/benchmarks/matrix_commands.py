@@ -1,4 +1,4 @@
-"""The command `dpsql bench matrix`: strategies, cost and the paper's figures of the matrix random forest."""
+"""The command `matrix`: strategies, cost and the paper's figures of the matrix random forest."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import Any
 import click
 from rich.table import Table
 
-from dpsql.bench import accuracy as measuring
-from dpsql.bench import matrix as measured
 from dpsql.bench import show
-from dpsql.bench.plot import COLOURS, LEAST_HEIGHT, MARKS, check
-from dpsql.bench.results import Results
-from dpsql.bench.splits import tables
 from dpsql.errors import UsageError
-from dpsql.trees.strategies.optimize import KINDS
+from dpsql.trees.strategies.optimize import EFFORT, KINDS
+from examples.benchmarks import accuracy as measuring
+from examples.benchmarks import matrix as measured
+from examples.benchmarks.folder import DATA_OPTION
+from examples.benchmarks.plot import COLOURS, LEAST_HEIGHT, MARKS, check
+from examples.benchmarks.results import Results
+from examples.benchmarks.splits import tables
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 WHATS = ("errors", "figures", "cost")
@@ -25,12 +26,11 @@ WHATS = ("errors", "figures", "cost")
 
 @click.command()
 @click.option("--what", type=click.Choice(WHATS), default="errors", show_default=True, help="What to measure.")
-@click.option("--data", type=click.Path(path_type=Path, file_okay=False), default=Path("../shared/data"),
-              show_default=True, help="Folder of the tables.")  # fmt: skip
+@DATA_OPTION
 @click.option("--sets", help="Tables, separated by commas [default: those of the paper].")
 @click.option("--splits", type=click.IntRange(1), default=10, show_default=True, help="Splits of each point.")
 @click.option("--draws", type=click.IntRange(1), default=1000, show_default=True, help="Draws of noise (errors).")
-@click.option("--seconds", type=click.IntRange(1), default=60, show_default=True, help="Time for each strategy.")
+@click.option("--effort", type=click.IntRange(1), default=EFFORT, show_default=True, help="Work for each strategy.")
 @click.option("--csv", "file", type=_FILE, help="Keep every split here; none is run twice (figures).")
 @click.option("--plot", type=_FILE, help="Draw the figures into this PNG, SVG or PDF file.")
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Splits to run at a time.")
@@ -41,7 +41,7 @@ def matrix(
     sets: str | None,
     splits: int,
     draws: int,
-    seconds: int,
+    effort: int,
     file: Path | None,
     plot: Path | None,
     jobs: int,
@@ -51,8 +51,8 @@ def matrix(
 
     \b
     Example:
-      dpsql bench matrix --what errors
-      dpsql bench matrix --what figures --splits 10 --csv matrix.csv --plot matrix.png --jobs 2
+      python -m examples.benchmarks matrix --what errors
+      python -m examples.benchmarks matrix --what figures --splits 10 --csv matrix.csv --plot matrix.png --jobs 2
 
     errors: each kind of strategy against asking for every cell, and the proved error against noise that is drawn.
     figures: figures 2 to 4 of Tajima et al. 2025. cost: seconds for strategy, counts and noise.
@@ -71,7 +71,7 @@ def matrix(
     if not known:
         raise UsageError("none of the tables can be had.", hint=f"--sets {','.join(list(measured.SETTINGS)[:3])}")
     if what == "errors":
-        rows = [row for one in known for row in measured.errors(one, draws=draws, seconds=seconds)]
+        rows = [row for one in known for row in measured.errors(one, draws=draws, effort=effort)]
         show.either({"errors": rows}, _errors(rows), as_json=as_json)
     elif what == "cost":
         costs = [{"set": one.name, **measured.cost(one, "1")} for one in known]

@@ -16,12 +16,12 @@ import pytest
 from click.testing import CliRunner
 
 from dpsql.api import census
-from dpsql.bench import peer_runner, peers
-from dpsql.bench.__main__ import main
-from dpsql.bench.peers import Environment, Worker, encoded, run_peer
-from dpsql.bench.splits import Table, declared, halves
 from dpsql.errors import DpsqlError, UnknownName, UsageError
 from dpsql.schema import Schema
+from examples.benchmarks import peer_runner, peers
+from examples.benchmarks.__main__ import main
+from examples.benchmarks.peers import Environment, Worker, encoded, run_peer
+from examples.benchmarks.splits import Table, declared, halves
 
 SCHEMA: dict[str, Any] = {
     "label": "y",
@@ -31,7 +31,6 @@ SCHEMA: dict[str, Any] = {
         "color": {"type": "categorical", "values": ["red", "green"]},
         "always": {"type": "categorical", "values": ["one"]},
     },
-    "nulls": {"color": 1},
 }
 FRAME = pd.DataFrame(
     {"x": [5.0, None, 20.0], "color": ["green", None, "blue"], "always": ["one"] * 3, "y": ["yes", "no", "yes"]}
@@ -44,7 +43,7 @@ installed = pytest.mark.skipif(
 
 def given(frame: pd.DataFrame = FRAME) -> dict[str, Any]:
     """Return what a peer is given about a frame."""
-    return encoded(Schema.from_dict(declared(SCHEMA, rows=None, nulls=True)), frame, frame)
+    return encoded(Schema.from_dict(declared(SCHEMA, null_columns=("color",))), frame, frame)
 
 
 def test_a_peer_gets_codes_and_public_facts() -> None:
@@ -87,7 +86,7 @@ def test_a_peer_is_asked_for_the_rows_of_the_split(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(peers, "worker", lambda _folder: Perfect())
     found = run_peer(table, 3, peer="dpebm", epsilon="1", folder=Path("unused"))
     train, test = halves(table, 3)
-    schema = Schema.from_dict(declared(census.SCHEMA, rows=None, nulls=True))
+    schema = Schema.from_dict(declared(census.SCHEMA))
     wanted = encoded(schema, train, test)
     assert (asked[0]["test"] == wanted["test"]).all()
     assert not (asked[0]["train"] == wanted["train"]).all()
@@ -105,7 +104,7 @@ def test_a_peer_gets_null_as_a_category_and_wider_ranges(monkeypatch: pytest.Mon
             return np.full((len(data["test"]), 2), 0.5), 0.1
 
     monkeypatch.setattr(peers, "worker", lambda _folder: Even())
-    table = Table("colors", SCHEMA, pd.concat([FRAME] * 10, ignore_index=True))
+    table = Table("colors", SCHEMA, pd.concat([FRAME] * 10, ignore_index=True), ("color",))
     run_peer(table, 0, peer="diffprivlib-nb", epsilon="1", folder=Path("unused"), widen=5)
     assert asked[0]["categories"].tolist() == [0, 3, 1]
     assert (asked[0]["lower"][0], asked[0]["upper"][0]) == (-20, 30)
@@ -127,7 +126,7 @@ def test_unknown_peers_are_refused() -> None:
 
 def test_a_missing_environment_is_refused(tmp_path: Path) -> None:
     """With the command that makes one."""
-    with pytest.raises(UsageError, match=f"dpsql bench peers --install {tmp_path}"):
+    with pytest.raises(UsageError, match=f"python -m examples.benchmarks peers --install {tmp_path}"):
         Worker(Environment(tmp_path))
 
 
@@ -189,7 +188,7 @@ def test_the_command_says_what_is_missing(tmp_path: Path) -> None:
     """And how to install it; as JSON too."""
     words = ["peers", "--peer-folder", str(tmp_path)]
     done = CliRunner().invoke(main, words, catch_exceptions=False)
-    assert f"dpsql bench peers --install {tmp_path}" in done.stdout
+    assert f"python -m examples.benchmarks peers --install {tmp_path}" in done.stdout
     told = json.loads(CliRunner().invoke(main, [*words, "--json"], catch_exceptions=False).stdout)
     assert (told["installed"], told["peers"]) == (None, list(peers.NAMES))
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dpsql.bench.figures import Figure
 from dpsql.errors import ParameterError, UsageError
+from examples.benchmarks.figures import Figure
 
 #: Okabe & Ito's colours, which colour-blind readers can tell apart; each with a mark of its own.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.bench.results import Results
 from dpsql.errors import ParameterError, UsageError
+from examples.benchmarks.results import Results
 
 COLUMNS = ("set", "split", "accuracy")
 IRIS = {"set": "iris", "split": 0, "accuracy": 0.9}

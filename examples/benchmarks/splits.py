@@ -1,14 +1,13 @@
 """Trains and evaluates on 90/10 splits of public tables, through the front door: a new database file for each split.
 
-The real tables are Parquet files in a folder, with `schemas.json` for their public schemas by name. The synthetic ones,
-`syn5d`, `syn10d` and `syn15d`, are made by scikit-learn's `make_classification`, where that is installed.
+The real tables are Parquet files in the data folder (`folder.py`). The synthetic ones, `syn5d`, `syn10d` and `syn15d`,
+are made by scikit-learn's `make_classification`, where that is installed.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-import json
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -22,16 +21,16 @@ from sqlglot import exp
 
 from dpsql import methods
 from dpsql.api.database import Database, connect
-from dpsql.bench.scores import Scores, scores
 from dpsql.engines.duckdb.engine import open_file
 from dpsql.engines.files.read_rows import read_rows
-from dpsql.errors import UsageError
 from dpsql.models.model import Model
 from dpsql.schema import category_text
+from examples.benchmarks.folder import read_schemas, without_notes
+from examples.benchmarks.scores import Scores, scores
 
 #: How many features each synthetic table has. A name may end with another seed of the generator, as in `syn5d:1`.
 SYNTHETIC = {"syn5d": 5, "syn10d": 10, "syn15d": 15}
-#: The tables of ACCURACY.md: all of them, those that are real, those of fewer than 1000 rows.
+#: The tables that reference figures are known for: all of them, those that are real, those of fewer than 1000 rows.
 REAL = (
     "adult", "mushroom", "nursery", "car", "pendigits", "magic04", "wall_robot", "votes", "claves", "iris", "wine",
     "balance_scale", "heart_mrf",
@@ -45,11 +44,12 @@ SYNTHETIC_RANGE = (-6, 6)
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A public table to split: its name, its schema as plain values, all its rows."""
+    """A public table to split: its name, its schema as plain values, all its rows, the columns known to have NULLs."""
 
     name: str
     schema: Mapping[str, Any]
     frame: pd.DataFrame
+    null_columns: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -79,20 +79,6 @@ def tables(folder: Path, names: Sequence[str]) -> tuple[list[Table], dict[str, s
     schemas = read_schemas(folder)
     missing = {name: why for name in names if (why := _missing(folder, schemas, name))}
     return [_load(folder, schemas, name) for name in names if name not in missing], missing
-
-
-def read_schemas(folder: Path) -> dict[str, Any]:
-    """Return the schemas of a data folder by name; none where it has no `schemas.json`."""
-    file = folder / "schemas.json"
-    if not file.is_file():
-        return {}
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise UsageError(f'"{file}" is not a JSON mapping of schemas by name.', hint="check --data")
-    return found
 
 
 def synthetic(name: str) -> Table:
@@ -136,7 +122,12 @@ def run_split(
     `mrf` the tenth is a batch that is labelled privately.
     """
     train, test = halves(table, split)
-    schema = declared(table.schema, rows=len(train) if declare_rows else None, nulls=declare_nulls, widen=widen)
+    schema = declared(
+        table.schema,
+        rows=len(train) if declare_rows else None,
+        null_columns=table.null_columns if declare_nulls else (),
+        widen=widen,
+    )
     train = with_labels(train, schema["label"], labelled, split)
     if "seed" in methods.get(method).parameters:
         parameters = {"seed": split, **parameters}
@@ -196,23 +187,24 @@ def numbered(labels: pd.Series, classes: Sequence[str]) -> Any:
     return np.array([places.get(category_text(value), -1) for value in known], dtype=np.int64)
 
 
-def declared(schema: Mapping[str, Any], *, rows: int | None, nulls: bool, widen: float = 1) -> dict[str, Any]:
-    """Return a schema with this many rows or none, NULL as a value of each category that has some, wider ranges.
+def declared(
+    schema: Mapping[str, Any], *, rows: int | None = None, null_columns: Sequence[str] = (), widen: float = 1
+) -> dict[str, Any]:
+    """Return a schema with this many rows or none, NULL as a value of categories in `null_columns`, wider ranges.
 
-    >>> color = {"features": {"color": {"type": "categorical", "values": ["red"]}}, "nulls": {"color": 3}, "rows": 9}
-    >>> declared(color, rows=None, nulls=True)["features"]
+    >>> color = {"features": {"color": {"type": "categorical", "values": ["red"]}}, "rows": 9}
+    >>> declared(color, null_columns=["color"])["features"]
     {'color': {'type': 'categorical', 'values': ['red', 'NULL'], 'null': 'NULL'}}
     """
-    found = {key: value for key, value in schema.items() if key != "rows"}
+    plain = {key: value for key, value in schema.items() if key != "rows"}
     if rows is not None:
-        found["rows"] = rows
-    found["features"] = {name: widened(feature, widen) for name, feature in schema["features"].items()}
-    if nulls:
-        for name in schema.get("nulls", ()):
-            if schema["features"][name]["type"] == "categorical":
-                feature = schema["features"][name]
-                found["features"][name] = {**feature, "values": [*feature["values"], "NULL"], "null": "NULL"}
-    return found
+        plain["rows"] = rows
+    plain["features"] = {name: widened(feature, widen) for name, feature in schema["features"].items()}
+    for name in null_columns:
+        feature = schema["features"][name]
+        if feature["type"] == "categorical":
+            plain["features"][name] = {**feature, "values": [*feature["values"], "NULL"], "null": "NULL"}
+    return plain
 
 
 def widened(feature: Mapping[str, Any], times: float) -> dict[str, Any]:
@@ -223,10 +215,9 @@ def widened(feature: Mapping[str, Any], times: float) -> dict[str, Any]:
     """
     if feature["type"] != "numeric" or times == 1:
         return dict(feature)
-    lower, upper = feature.get("lower", feature.get("lo")), feature.get("upper", feature.get("hi"))
+    lower, upper = feature["lower"], feature["upper"]
     more = (times - 1) / 2 * (upper - lower)
-    kept = {key: value for key, value in feature.items() if key not in ("lo", "hi")}
-    return {**kept, "lower": lower - more, "upper": upper + more}
+    return {**feature, "lower": lower - more, "upper": upper + more}
 
 
 def halves(table: Table, split: int) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -263,6 +254,11 @@ def create(path: Path, **frames: pd.DataFrame) -> None:
         engine.close()
 
 
+def synthetic_problem() -> str:
+    """Return why a synthetic table cannot be made; nothing where it can."""
+    return "" if importlib.util.find_spec("sklearn") else "scikit-learn is not installed"
+
+
 def _is_synthetic(name: str) -> bool:
     kind, colon, seed = name.partition(":")
     return kind in SYNTHETIC and (seed.isdecimal() or not colon)
@@ -270,7 +266,7 @@ def _is_synthetic(name: str) -> bool:
 
 def _missing(folder: Path, schemas: Mapping[str, Any], name: str) -> str:
     if _is_synthetic(name):
-        return "" if importlib.util.find_spec("sklearn") else "scikit-learn is not installed"
+        return synthetic_problem()
     there = name in schemas and (folder / str(schemas[name].get("file"))).is_file()
     return "" if there else f"it is not in {folder}"
 
@@ -278,4 +274,6 @@ def _missing(folder: Path, schemas: Mapping[str, Any], name: str) -> str:
 def _load(folder: Path, schemas: Mapping[str, Any], name: str) -> Table:
     if _is_synthetic(name):
         return synthetic(name)
-    return Table(name, schemas[name], read_rows(folder / schemas[name]["file"], ()))
+    entry = schemas[name]
+    rows = read_rows(folder / entry["file"], ())
+    return Table(name, without_notes(entry), rows, tuple(entry.get("nulls", ())))

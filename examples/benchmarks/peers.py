@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpsql.bench import peer_runner
-from dpsql.bench.splits import Outcome, Table, declared, halves, numbered, scored, with_labels
 from dpsql.errors import DpsqlError, UnknownName, UsageError
 from dpsql.schema import Feature, Numeric, Schema
+from examples.benchmarks import peer_runner
+from examples.benchmarks.splits import Outcome, Table, declared, halves, numbered, scored, with_labels
 
 #: What the environment holds. An older diffprivlib with scikit-learn 1.4 or later adds far more noise to its logistic
 #: regression than epsilon asks for (IBM/differential-privacy-library, pull request 98); scikit-learn 1.9 lacks a name
@@ -74,7 +74,8 @@ class Environment:
         done = subprocess.run([str(self.python), "-I", "-c", script], check=False, capture_output=True, text=True)
         if done.returncode:
             raise UsageError(
-                f'"{self.folder}" does not have the peers.', hint=f"dpsql bench peers --install {self.folder}"
+                f'"{self.folder}" does not have the peers.',
+                hint=f"python -m examples.benchmarks peers --install {self.folder}",
             )
         found: dict[str, str] = json.loads(done.stdout)
         return found
@@ -87,7 +88,7 @@ class Worker:
         if not environment.installed:
             raise UsageError(
                 f'there is no environment of the peers in "{environment.folder}".',
-                hint=f"dpsql bench peers --install {environment.folder}",
+                hint=f"python -m examples.benchmarks peers --install {environment.folder}",
             )
         command = [str(environment.python), "-I", str(Path(peer_runner.__file__))]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -155,7 +156,7 @@ def run_peer(
 ) -> Outcome:
     """Train a peer on nine tenths of a table and measure it on the tenth: the rows that `run_split` takes."""
     train, test = halves(table, split)
-    schema = Schema.from_dict(declared(table.schema, rows=None, nulls=True, widen=widen))
+    schema = Schema.from_dict(declared(table.schema, null_columns=table.null_columns, widen=widen))
     train = with_labels(train, schema.label, labelled, split)
     train = train.iloc[np.random.default_rng([split, len(train)]).permutation(len(train))]
     train = train[numbered(train[schema.label], schema.classes) >= 0]

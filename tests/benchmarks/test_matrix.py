@@ -1,4 +1,4 @@
-"""Tests of `dpsql bench matrix` on small tables of our own that bear the names of the paper's."""
+"""Tests of `python -m examples.benchmarks matrix` on small tables of our own that bear the names of the paper's."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 
-from dpsql.bench import matrix
-from dpsql.bench.__main__ import main
-from dpsql.bench.matrix import EPSILONS, LINES, QUERIES, SETTINGS, TREES, Panel
-from dpsql.bench.matrix_commands import draw
-from dpsql.bench.splits import Table, run_split
 from dpsql.trees.strategies.optimize import KINDS, best_strategy
 from dpsql.trees.strategies.workload import Sums
+from examples.benchmarks import matrix
+from examples.benchmarks.__main__ import main
+from examples.benchmarks.matrix import EPSILONS, LINES, QUERIES, SETTINGS, TREES, Panel
+from examples.benchmarks.matrix_commands import draw
+from examples.benchmarks.splits import Table, run_split
 
 PLOTS = pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="matplotlib is not installed")
 
@@ -68,7 +68,7 @@ def bench(folder: Path, *words: str) -> Result:
 @pytest.fixture(scope="module")
 def errors(folder: Path) -> list[dict[str, Any]]:
     """Return what `--what errors --json` says of both tables."""
-    done = bench(folder, "--what", "errors", "--sets", "iris,car", "--draws", "300", "--seconds", "5", "--json")
+    done = bench(folder, "--what", "errors", "--sets", "iris,car", "--draws", "300", "--effort", "20", "--json")
     assert done.exit_code == 0, done.stderr
     found: list[dict[str, Any]] = json.loads(done.stdout)["errors"]
     return found
@@ -115,7 +115,7 @@ def test_drawn_errors_are_the_proved_ones(asked: Sums, kind: str, draws: int) ->
 
     Of 50,000 squares of noise or more, whose relative spread is √5, the mean varies by 1 %.
     """
-    found = best_strategy(asked, kind=kind, seconds=5)
+    found = best_strategy(asked, kind=kind, effort=20)
     assert found.strategy.name == kind
     assert matrix.measured(asked, found.strategy, found.spread, draws) == pytest.approx(1, rel=0.1)
     for wrong in (0.7, 1.3):
@@ -124,13 +124,13 @@ def test_drawn_errors_are_the_proved_ones(asked: Sums, kind: str, draws: int) ->
 
 def test_drawn_errors_of_tables_are_the_proved_ones() -> None:
     """So they are for the leaves and the votes of a table, with so many draws that chance is near 1 %."""
-    for one in matrix.errors(iris(), draws=10_000, seconds=5):
+    for one in matrix.errors(iris(), draws=10_000, effort=20):
         assert one["measured_to_proved"] == pytest.approx(1, rel=0.1)
 
 
 def test_errors_are_printed_as_a_table(folder: Path) -> None:
     """Without `--json` there is a line for each table and workload, with a column for each kind."""
-    done = bench(folder, "--sets", "iris", "--draws", "10", "--seconds", "5")
+    done = bench(folder, "--sets", "iris", "--draws", "10", "--effort", "20")
     assert done.exit_code == 0
     assert "Error of each strategy" in done.stdout
     assert done.stdout.count("│ iris") == 2
@@ -142,7 +142,7 @@ def test_errors_are_printed_as_a_table(folder: Path) -> None:
 
 def test_unknown_sets_are_skipped_by_name(folder: Path) -> None:
     """A table that is not in the folder is named on stderr, and the others run."""
-    done = bench(folder, "--sets", "nowhere,iris", "--draws", "10", "--seconds", "5", "--json")
+    done = bench(folder, "--sets", "nowhere,iris", "--draws", "10", "--effort", "20", "--json")
     assert done.exit_code == 0
     assert "nowhere is skipped: it is not in" in done.stderr
     assert {one["set"] for one in json.loads(done.stdout)["errors"]} == {"iris"}
@@ -150,7 +150,7 @@ def test_unknown_sets_are_skipped_by_name(folder: Path) -> None:
 
 def test_the_tables_of_the_paper_are_the_default(folder: Path) -> None:
     """Without `--sets` each of them is run or named."""
-    done = bench(folder, "--draws", "10", "--seconds", "5", "--json")
+    done = bench(folder, "--draws", "10", "--effort", "20", "--json")
     assert {one["set"] for one in json.loads(done.stdout)["errors"]} == {"iris", "car"}
     assert [name for name in SETTINGS if f"{name} is skipped" in done.stderr] == [
         name for name in SETTINGS if name not in ("iris", "car")

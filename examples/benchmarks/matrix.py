@@ -19,8 +19,6 @@ from typing import Any
 import numpy as np
 
 from dpsql.api.database import connect
-from dpsql.bench.accuracy import Question
-from dpsql.bench.splits import Table, create, declared, halves
 from dpsql.mechanisms.laplace import discrete_laplace
 from dpsql.methods.base import resolved
 from dpsql.methods.mrf.ensembles import ensembles
@@ -31,6 +29,8 @@ from dpsql.trees.strategies.least_squares import least_squares
 from dpsql.trees.strategies.optimize import KINDS, best_strategy
 from dpsql.trees.strategies.strategy import Strategy
 from dpsql.trees.strategies.workload import Leaves, Sums, votes
+from examples.benchmarks.accuracy import Question
+from examples.benchmarks.splits import Table, create, declared, halves
 
 #: The paper's settings: trees and depth of each table, and ensembles where one cannot hold all features.
 SETTINGS: Mapping[str, Mapping[str, int]] = {
@@ -96,7 +96,7 @@ def _question(epsilon: str, parameters: Mapping[str, Any]) -> Question:
 
 def queries(table: Table, sizes: Sequence[int], *, splits: int) -> list[dict[str, float]]:
     """Return figure 3b: accuracy on batches of growing size, drawn from the rows that are asked, as in the paper."""
-    schema = declared(table.schema, rows=None, nulls=False)
+    schema = declared(table.schema)
     found = []
     for size in (size for size in sizes if size <= table.rows):
         right = []
@@ -114,20 +114,20 @@ def queries(table: Table, sizes: Sequence[int], *, splits: int) -> list[dict[str
     return found
 
 
-def errors(table: Table, *, draws: int, seconds: float) -> list[dict[str, Any]]:
+def errors(table: Table, *, draws: int, effort: int) -> list[dict[str, Any]]:
     """Return for the leaves and for the votes of a tenth what each kind of strategy costs, and a check by drawing."""
     parameters = resolved(Mrf(), SETTINGS[table.name])
     _, test = halves(table, 0)
-    schema = load(declared(table.schema, rows=None, nulls=False))
+    schema = load(declared(table.schema))
     rows = cells(schema, {feature.name: test[feature.name] for feature in schema.features})
     one = ensembles(schema, parameters)[0]
     asked: dict[str, Leaves | Sums] = {"leaves": one.workload, "votes": votes(one.workload, one.domain.numbers(rows))}
-    return [_error(table.name, what, workload, draws, seconds) for what, workload in asked.items()]
+    return [_error(table.name, what, workload, draws, effort) for what, workload in asked.items()]
 
 
-def _error(name: str, what: str, workload: Leaves | Sums, draws: int, seconds: float) -> dict[str, Any]:
+def _error(name: str, what: str, workload: Leaves | Sums, draws: int, effort: int) -> dict[str, Any]:
     started = time.process_time()
-    found = best_strategy(workload, seconds=seconds)
+    found = best_strategy(workload, effort=effort)
     spent = time.process_time() - started
     ratios = {one.kind: one.ratio for one in found.tried}
     return {
@@ -159,7 +159,7 @@ def measured(workload: Leaves | Sums, strategy: Strategy, spread: float, draws: 
 def cost(table: Table, epsilon: str) -> dict[str, float]:
     """Return the seconds of a training run: for the strategies, for counting cells, for noise, and for the rest."""
     parameters: dict[str, Any] = dict(SETTINGS[table.name])
-    schema = declared(table.schema, rows=None, nulls=False)
+    schema = declared(table.schema)
     with tempfile.TemporaryDirectory() as folder:
         create(path := Path(folder) / "one.duckdb", rows=table.frame)
         with connect(path) as db:

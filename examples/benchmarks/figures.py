@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import fmean, mean, stdev
 from typing import Any
 
-from dpsql.bench.results import Row
+from examples.benchmarks.results import Row
 
 SMALL, BAND, SMALL_BAND = 1000, 2.5, 4.0
 #: How far below the reference a figure may stay and still reach it.
@@ -139,7 +139,7 @@ def _mean(method: str, epsilon: str, cells: Sequence[Figure]) -> Mean:
 
 @cache
 def references() -> Mapping[tuple[str, float, str], float]:
-    """Return what reference implementations reached, in %, by method, epsilon and table (from ACCURACY.md)."""
+    """Return what reference implementations reached, in %, by method, epsilon and table (`reference.csv`)."""
     with (Path(__file__).parent / "reference.csv").open(newline="", encoding="utf-8") as file:
         return {
             (row["method"], float(row["epsilon"]), row["set"]): float(row["accuracy"]) for row in csv.DictReader(file)

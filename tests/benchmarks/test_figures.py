@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.bench import peers
-from dpsql.bench.figures import Figure, figure, means, read, recorded, references, write
-from dpsql.bench.splits import REAL
+from examples.benchmarks import peers
+from examples.benchmarks.figures import Figure, figure, means, read, recorded, references, write
+from examples.benchmarks.splits import REAL
 
 BINARY = ("adult", "mushroom", "magic04", "votes", "heart_mrf")
 

@@ -1,0 +1,1 @@
+"""Programs that use dpsql as anybody would; run them from the project's root."""

@@ -1,0 +1,1 @@
+"""The experiments of papers on private forests, run again: `python -m examples.papers`."""
