@@ -12,7 +12,7 @@ from dpsql.compile.check import NotAggregate, check, check_kept
 from dpsql.compile.count import histograms as splits
 from dpsql.compile.count import leaves as counts
 from dpsql.compile.count.leaves import Part, Slice
-from dpsql.engines.duckdb.engine import DuckDBVocabulary
+from dpsql.engines.duckdb.vocabulary import DuckDBVocabulary
 from dpsql.schema import Schema
 from dpsql.trees.grid import axes
 from tests.compile.running import KEYS
@@ -113,14 +113,14 @@ REFUSED = {
 def test_an_aggregate_passes(name: str) -> None:
     """A count over a public grid is let through."""
     query = sqlglot.parse_one(ALLOWED[name], dialect="duckdb")
-    assert check(query) is None
+    assert check(query, WORDS) is None
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
 def test_anything_else_is_refused(name: str) -> None:
     """A query that could show more than counts on a public grid is refused."""
     with pytest.raises(NotAggregate):
-        check(sqlglot.parse_one(REFUSED[name], dialect="duckdb"))
+        check(sqlglot.parse_one(REFUSED[name], dialect="duckdb"), WORDS)
 
 
 @settings(max_examples=12)
@@ -145,8 +145,8 @@ def test_every_built_statement_passes(schema: Schema, shared: bool, part: Part, 
         splits.histograms(*waiting, len(forest.axes), asks, by_class=True),
         counts.counted(*waiting),
     ]
-    assert [check(statement.query) for statement in built] == [None] * 6
-    assert check_kept(counts.kept_rows(source, forest, WORDS, KEYS, trees, part).query) is None
+    assert [check(statement.query, WORDS) for statement in built] == [None] * 6
+    assert check_kept(counts.kept_rows(source, forest, WORDS, KEYS, trees, part).query, WORDS) is None
 
 
 @pytest.mark.parametrize(
@@ -165,4 +165,4 @@ def test_every_built_statement_passes(schema: Schema, shared: bool, part: Part, 
 def test_only_nodes_classes_and_words_can_be_kept(query: str) -> None:
     """Rows that wait for the next statement hold what routing needs, and nothing that could be told apart by more."""
     with pytest.raises(NotAggregate):
-        check_kept(sqlglot.parse_one(query, dialect="duckdb"))
+        check_kept(sqlglot.parse_one(query, dialect="duckdb"), WORDS)

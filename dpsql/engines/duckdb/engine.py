@@ -19,7 +19,8 @@ import numpy as np
 import pandas as pd
 from sqlglot import exp
 
-from dpsql.engines.base import Arrays, Conflict, Health, TableInfo, Transaction, check_same
+from dpsql.engines.base import Conflict, Health, TableInfo, Transaction, check_same
+from dpsql.engines.duckdb import is_table_files
 from dpsql.engines.duckdb.catalog import (
     CHECKS,
     COLUMNS,
@@ -33,32 +34,63 @@ from dpsql.engines.duckdb.catalog import (
     columns_of,
 )
 from dpsql.engines.duckdb.cursor import (
-    COUNTING,
     DuckDBTransaction,
     DuckDBWorkspace,
     StandIn,
     compare_bytes,
     fetch,
-    guarded,
     in_this_database,
     load,
     no_stand_in,
     one_state,
     quiet_rollback,
+    replace_errors,
     try_set,
 )
 from dpsql.engines.duckdb.folder import FileTables, SessionFiles
 from dpsql.engines.duckdb.opening import HAND_SHAPED, HARDENING, SPILL, open_connection, secure
 from dpsql.engines.duckdb.table_identity import write_identity
-from dpsql.engines.duckdb.user_functions import replaced_functions, users_functions
+from dpsql.engines.duckdb.user_functions import is_internal, replaced_functions, users_functions
 from dpsql.engines.duckdb.vocabulary import DIALECT, DuckDBVocabulary
+from dpsql.engines.error_replacement import COUNTING
 from dpsql.engines.files import file_parts, spill_folder
-from dpsql.engines.naming import full_name, marked, pick
-from dpsql.errors import DatabaseError, DatabaseLocked, UsageError
+from dpsql.engines.files.table_files import find_tables, ledger_file
+from dpsql.engines.identity_texts import mark_in
+from dpsql.engines.spec import NotAConnection, Opening
+from dpsql.engines.table_names import find_entry, full_name
+from dpsql.errors import DatabaseError, DatabaseLocked, DatabaseReadOnly, UsageError
 
 Connection = duckdb.DuckDBPyConnection
 #: The files that a connection was opened with, for whoever wraps it again.
 _FILES: weakref.WeakKeyDictionary[Connection, FileTables] = weakref.WeakKeyDictionary()
+
+
+def open_target(target: str, opening: Opening) -> DuckDBEngine:
+    """Open a DuckDB file, or files of Parquet and CSV with a DuckDB file that holds their ledger."""
+    if is_table_files(target):
+        return open_files(Path(target), opening)
+    return open_file(target, create=opening.create, read_only=opening.read_only, wait=opening.wait)
+
+
+def open_files(target: Path, opening: Opening) -> DuckDBEngine:
+    """Open files through a DuckDB file that holds their ledger, made at the first time."""
+    tables = find_tables(target)
+    place = ledger_file(target, tables, opening.ledger_place)
+    if opening.read_only and not place.exists():
+        raise DatabaseReadOnly(f'"{target}" has no ledger yet.', hint="open it once without --read-only")
+    if not opening.read_only and not os.access(place if place.exists() else place.parent, os.W_OK):
+        raise DatabaseReadOnly(
+            f'the ledger "{place}" cannot be written.', hint="--ledger FILE, in a folder that can be written"
+        )
+    files = FileTables(tables)
+    return open_file(place, create=True, read_only=opening.read_only, wait=opening.wait, files=files)
+
+
+def adopt_connection(connection: object, opening: Opening) -> DuckDBEngine:
+    """Wrap a connection that the caller opened."""
+    if not isinstance(connection, Connection):
+        raise NotAConnection
+    return adopt(connection)
 
 
 def open_file(
@@ -127,7 +159,7 @@ class DuckDBEngine:
     """A DuckDB database behind the protocol of `engines/base.py`."""
 
     dialect = own_dialect = DIALECT
-    home = "main"
+    home = implicit_schema = "main"
 
     def __init__(
         self, connection: duckdb.DuckDBPyConnection, *, path: Path | None, owned: bool, spill: str = ""
@@ -156,13 +188,13 @@ class DuckDBEngine:
         """Return one sentence for each protection this connection lacks (none for one that dpsql opened)."""
         with self._cursor("read its settings") as cursor:
             names = [*HARDENING, "lock_configuration"]
-            found = {name: str(fetch(cursor, "SELECT system.main.current_setting(?)", [name])[0][0]) for name in names}
+            values = {name: str(fetch(cursor, "SELECT system.main.current_setting(?)", [name])[0][0]) for name in names}
             spill, logged = fetch(cursor, SPILL)[0][0], _is_logged(cursor)
-        wanted = HARDENING | {"lock_configuration": "true"}
+        safe_values = HARDENING | {"lock_configuration": "true"}
         weak = [
-            f"{name} is {found[name].lower()}, not {value}."
-            for name, value in wanted.items()
-            if found[name].lower() != value
+            f"{name} is {values[name].lower()}, not {safe}."
+            for name, safe in safe_values.items()
+            if values[name].lower() != safe
         ]
         if logged:
             weak.append(f"its log holds the text of statements: no run is charged before {NO_LOGS}.")
@@ -173,11 +205,11 @@ class DuckDBEngine:
     def transaction(self) -> Iterator[DuckDBTransaction]:
         """Open a write transaction on a cursor of its own: durable at the end of the block, undone when it raises."""
         with self._cursor("write to its own tables") as cursor:
-            guarded("begin a transaction", cursor.begin)
+            replace_errors("begin a transaction", cursor.begin)
             done = False
             try:
                 yield DuckDBTransaction(cursor)
-                guarded("commit", cursor.commit)
+                replace_errors("commit", cursor.commit)
                 done = True
             finally:
                 if not done:
@@ -190,9 +222,9 @@ class DuckDBEngine:
     def tables(self) -> list[str]:
         """Return the user's tables and views, by the names that `table` takes."""
         with self._cursor("read its catalog") as cursor:
-            found = fetch(cursor, TABLES)
+            rows = fetch(cursor, TABLES)
         files = self._files.names() if self._files else []
-        return sorted({*files, *(full_name((row[0], row[1]), self.home) for row in found)})
+        return sorted({*files, *(full_name((row[0], row[1]), self.home) for row in rows)})
 
     def table(self, name: str, *, schema: str | None = None) -> TableInfo | None:
         """Return what the catalog says of a table or view. Reads no row, not even the estimated size.
@@ -212,14 +244,14 @@ class DuckDBEngine:
         if self._files is not None and files is not None:
             return self._files.info(files, DuckDBTransaction(cursor))
         known = {(row[0], row[1]): row for row in fetch(cursor, TABLES)}
-        place = pick(known, name, schema=schema, home=self.home)  # "É" and "é" are two tables in DuckDB
-        if place is None:
+        entry = find_entry(known, name, schema=schema, home=self.home)  # "É" and "é" are two tables in DuckDB
+        if entry is None:
             return None
-        schema, table, definition, comment, number = known[place]
+        place, (schema, table, definition, comment, number) = entry
         columns = fetch(cursor, COLUMNS, [schema, table])
         checks = fetch(cursor, CHECKS, [schema, table])
         own = [(None,)] if definition else fetch(cursor, TEXT, [schema, table]) or [("",)]
-        identity = marked(comment)
+        identity = mark_in(comment)
         return TableInfo(
             name=full_name(place, self.home),
             schema=schema,
@@ -248,6 +280,11 @@ class DuckDBEngine:
         with self._cursor("read its catalog") as cursor:
             return sorted(replaced_functions(cursor))
 
+    def is_built_in(self, name: str) -> bool:
+        """Return whether a function of DuckDB's own has that name, in whatever letter case."""
+        with self._cursor("read its catalog") as cursor:
+            return is_internal(cursor, name)
+
     def ways_in(self, info: TableInfo) -> list[Health]:
         """Return nothing: there are no roles, so whoever can name a table can read it."""
         return []
@@ -255,11 +292,6 @@ class DuckDBEngine:
     def readers(self, info: TableInfo) -> list[Health]:
         """Return nothing: there are no roles."""
         return []
-
-    def aggregate(self, query: exp.Expr, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> Arrays:
-        """Run one checked aggregate over private rows, with `tables` loaded as temporary tables for it."""
-        with self.workspace() as here:
-            return here.aggregate(query, tables)
 
     @contextmanager
     def workspace(self, reads: Sequence[TableInfo] = ()) -> Iterator[DuckDBWorkspace]:
@@ -284,7 +316,7 @@ class DuckDBEngine:
             for name, columns in (tables or {}).items():
                 load(cursor, name, columns)
             text = in_this_database(cursor, query, self._stand_in)
-            return guarded("read the table", lambda: cursor.execute(text).fetchdf())
+            return replace_errors("read the table", lambda: cursor.execute(text).fetchdf())
 
     def create(self, name: str, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> None:
         """Create a table from a query over public or released tables; nothing is left when it fails."""
@@ -293,7 +325,7 @@ class DuckDBEngine:
             for table, columns in (tables or {}).items():
                 load(cursor, table, columns)
             text = in_this_database(cursor, statement, self._stand_in)
-            guarded("create the table", lambda: cursor.execute(text))
+            replace_errors("create the table", lambda: cursor.execute(text))
 
     def add_column(self, info: TableInfo, column: str, make: Callable[[int], np.ndarray[Any, Any]]) -> None:
         """Add a BIGINT column to a base table and fill it, row address by row address, in one transaction."""
@@ -332,9 +364,9 @@ class DuckDBEngine:
             if self._files is not None and _may_write(statement):
                 yield [], [], "COPY and PREPARE are off where tables are files: they could write to them."
                 return
-            yield self._one(statement)
+            yield self._answer(statement)
 
-    def _one(self, statement: duckdb.Statement) -> tuple[list[str], list[tuple[object, ...]], str | None]:
+    def _answer(self, statement: duckdb.Statement) -> tuple[list[str], list[tuple[object, ...]], str | None]:
         try:
             result = self.connection.execute(statement)
             columns = [column[0] for column in result.description or []]
@@ -372,7 +404,7 @@ class DuckDBEngine:
 
     @contextmanager
     def _cursor(self, doing: str) -> Iterator[duckdb.DuckDBPyConnection]:
-        cursor = guarded(doing, self.connection.cursor)
+        cursor = replace_errors(doing, self.connection.cursor)
         try:
             if not self.owned:
                 compare_bytes(cursor)

@@ -29,8 +29,9 @@ from sqlglot import exp
 
 from dpsql.engines.base import Column, TableInfo
 from dpsql.engines.duckdb.catalog import family
-from dpsql.engines.duckdb.cursor import COUNTING, fetch, guarded
+from dpsql.engines.duckdb.cursor import fetch, replace_errors
 from dpsql.engines.duckdb.vocabulary import DIALECT
+from dpsql.engines.error_replacement import COUNTING
 from dpsql.engines.files.csv_header import read_header
 from dpsql.engines.files.csv_rows import check_rows
 from dpsql.engines.files.file_parts import stamps_of, table_identity
@@ -130,7 +131,7 @@ class FileTable:
         query = asked.from_(exp.Table(this=self._parquet(self.files.paths))).sql(DIALECT)
         cursor = self._connection.cursor()
         try:
-            cells = guarded(COUNTING, lambda: cursor.execute(query).fetchall())[0]
+            cells = replace_errors(COUNTING, lambda: cursor.execute(query).fetchall())[0]
             problem = "have more digits than their type" if any(cells[len(looks) :]) else ""
         except DpsqlError:
             problem = "cannot be read: damaged, or not UTF-8"

@@ -15,9 +15,10 @@ import duckdb
 from sqlglot import exp
 
 from dpsql.engines.base import TableInfo, Transaction
-from dpsql.engines.duckdb.cursor import COUNTING, fetch, guarded, temporary
+from dpsql.engines.duckdb.cursor import fetch, replace_errors, temporary
 from dpsql.engines.duckdb.files import MARK, FileTable, as_pattern
 from dpsql.engines.duckdb.vocabulary import DIALECT
+from dpsql.engines.error_replacement import COUNTING
 from dpsql.engines.files import file_parts
 from dpsql.engines.files.table_files import CSV, TableFiles
 from dpsql.errors import DatabaseError
@@ -56,7 +57,7 @@ class FileTables:
     def allow(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Let a connection that is not locked yet read these files and no others, once it is closed to the outside."""
         listed = exp.Array(expressions=[exp.Literal.string(path) for path in sorted(self.paths())])
-        guarded("allow the files", lambda: connection.execute(f"SET allowed_paths = {listed.sql(DIALECT)}"))
+        replace_errors("allow the files", lambda: connection.execute(f"SET allowed_paths = {listed.sql(DIALECT)}"))
 
     def check_allowed(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Raise unless a connection that was locked before may read these files."""
@@ -142,7 +143,7 @@ class SessionFiles:
         if found.name not in self._used:
             text = temporary(loaded, found.rows()).sql(DIALECT)
             found.check(_MEANWHILE)
-            guarded(COUNTING, lambda: self._cursor.execute(text).fetchall())
+            replace_errors(COUNTING, lambda: self._cursor.execute(text).fetchall())
             found.check(_MEANWHILE)
             self._used[found.name] = found
         alias = table.args.get("alias") or exp.TableAlias(this=table.this.copy())

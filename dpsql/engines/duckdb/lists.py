@@ -1,4 +1,4 @@
-"""Lists in DuckDB's expressions (the protocol `Lists` of `compile/vocabulary.py`)."""
+"""Lists in DuckDB's expressions (the protocol `Lists` of `dpsql/spelling.py`)."""
 
 from __future__ import annotations
 

@@ -18,20 +18,19 @@ import pandas as pd
 import psycopg
 from sqlglot import exp
 
-from dpsql.engines.base import Arrays, Column, Health, TableInfo, Transaction, check_same
-from dpsql.engines.naming import full_name, pick
+from dpsql.engines.base import Column, Health, TableInfo, Transaction, check_same
+from dpsql.engines.error_replacement import COUNTING
 from dpsql.engines.postgres.catalog import CHECKS, COLUMNS, KIN, MADE_BY_USERS, STRANGERS, TABLES, UNFIT, VIEW, column
 from dpsql.engines.postgres.cursor import (
-    COUNTING,
     Connection,
     PostgresTransaction,
     PostgresWorkspace,
     arrays_of,
     execute,
     fetch,
-    guarded,
     load,
     lock,
+    replace_errors,
 )
 from dpsql.engines.postgres.health import (
     COUNTERS_OPEN,
@@ -46,6 +45,8 @@ from dpsql.engines.postgres.health import (
 )
 from dpsql.engines.postgres.vocabulary import DIALECT, PostgresVocabulary
 from dpsql.engines.postgres.wall import find_strangers, readers, ways_in
+from dpsql.engines.spec import NotAConnection, Opening
+from dpsql.engines.table_names import find_entry, full_name
 from dpsql.engines.view_text import as_view
 from dpsql.errors import DatabaseError
 
@@ -65,6 +66,18 @@ SETTINGS = {
     "application_name": "dpsql",
 }
 _HOME = "public"
+
+
+def open_target(target: str, opening: Opening) -> PostgresEngine:
+    """Connect to a server by its URL."""
+    return open_server(target, wait=opening.wait)
+
+
+def adopt_connection(connection: object, opening: Opening) -> PostgresEngine:
+    """Return an engine that connects as a connection of the caller's does."""
+    if not isinstance(connection, psycopg.BaseConnection):
+        raise NotAConnection
+    return adopt(connection)
 
 
 def open_server(target: str, *, wait: float = 2.0) -> PostgresEngine:
@@ -88,9 +101,9 @@ def open_connection(conninfo: str, *, wait: float) -> Connection:
         if connection.info.parameter_status("server_encoding") == "SQL_ASCII":
             limits["client_encoding"] = "UTF8"  # else even names come as bytes
         for name, value in {**SETTINGS, **limits}.items():
-            guarded("set its own settings", lambda n=name, v=value: execute(connection, _SET, (n, v)))  # type: ignore[misc]
+            replace_errors("set its own settings", lambda n=name, v=value: execute(connection, _SET, (n, v)))  # type: ignore[misc]
         for statement in (_UNCOUNTED, _ALONE):
-            guarded("set its own settings", lambda s=statement: execute(connection, s))  # type: ignore[misc]
+            replace_errors("set its own settings", lambda s=statement: execute(connection, s))  # type: ignore[misc]
         return connection
     raise problem
 
@@ -100,7 +113,7 @@ def _named(conninfo: str) -> str:
     return f"PostgreSQL {known.get('dbname', '')} on {known.get('host', 'this machine')}"
 
 
-def adopt(connection: psycopg.Connection[Any]) -> PostgresEngine:
+def adopt(connection: psycopg.BaseConnection[Any]) -> PostgresEngine:
     """Return an engine that connects as a connection of the caller's does; that one is left alone."""
     parameters = {**connection.info.get_parameters(), "password": connection.info.password}
     return open_server(psycopg.conninfo.make_conninfo(**{k: v for k, v in parameters.items() if v}))
@@ -111,6 +124,7 @@ class PostgresEngine:
 
     dialect = own_dialect = DIALECT
     home = _HOME
+    implicit_schema = ""
     path: Path | None = None
 
     def __init__(self, conninfo: str, *, wait: float, opener: Callable[[], Connection] | None = None) -> None:
@@ -226,10 +240,9 @@ class PostgresEngine:
         """Return nothing: the built-in functions are what the search path finds."""
         return []
 
-    def aggregate(self, query: exp.Expr, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> Arrays:
-        """Run one checked aggregate over private rows, with `tables` loaded as temporary tables for it."""
-        with self.workspace() as here:
-            return here.aggregate(query, tables)
+    def is_built_in(self, name: str) -> bool:
+        """Return False: there are no macros, and a function in schema public is found after the server's own."""
+        return False
 
     @contextmanager
     def workspace(self, reads: Sequence[TableInfo] = ()) -> Iterator[PostgresWorkspace]:
@@ -239,7 +252,7 @@ class PostgresEngine:
         tables are locked against both before the snapshot is taken, and it is checked that the locked ones were meant.
         """
         with self._connection(COUNTING) as connection, self._in(connection, "REPEATABLE READ", keep=False):
-            tables = [one for one in reads if one.kind == "table"]
+            tables = [info for info in reads if info.kind == "table"]
             for before in tables:
                 lock(connection, before)
             for before in reads:
@@ -251,7 +264,7 @@ class PostgresEngine:
         with self._connection("read the table") as connection, self._in(connection, "REPEATABLE READ", keep=False):
             for name, columns in (tables or {}).items():
                 load(connection, name, columns)
-            return pd.DataFrame(guarded("read the table", lambda: arrays_of(execute(connection, query))))
+            return pd.DataFrame(replace_errors("read the table", lambda: arrays_of(execute(connection, query))))
 
     def create(self, name: str, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> None:
         """Create a table in schema public from a query over public or released tables, or leave nothing."""
@@ -259,7 +272,7 @@ class PostgresEngine:
         with self._connection("create the table") as connection, self._in(connection, "READ COMMITTED"):
             for table, columns in (tables or {}).items():
                 load(connection, table, columns)
-            guarded("create the table", lambda: execute(connection, statement))
+            replace_errors("create the table", lambda: execute(connection, statement))
             for table in tables or {}:
                 execute(connection, exp.Drop(tables=[exp.table_(table, db="pg_temp", quoted=True)], kind="TABLE"))
 
@@ -276,7 +289,7 @@ class PostgresEngine:
                 execute(connection, _filled(table, column))
                 execute(connection, exp.Drop(tables=[exp.table_(_IDS, db="pg_temp")], kind="TABLE"))
 
-            guarded("add a column", add)
+            replace_errors("add a column", add)
 
     def close(self) -> None:
         """Close every connection."""
@@ -305,11 +318,11 @@ class PostgresEngine:
     @contextmanager
     def _in(self, connection: Connection, isolation: str, *, keep: bool = True) -> Iterator[None]:
         """Hold a transaction: committed at the end where something is to be kept, else undone."""
-        guarded("begin a transaction", lambda: execute(connection, f"BEGIN ISOLATION LEVEL {isolation}"))
+        replace_errors("begin a transaction", lambda: execute(connection, f"BEGIN ISOLATION LEVEL {isolation}"))
         done = False
         try:
             yield
-            guarded("commit", lambda: execute(connection, "COMMIT" if keep else "ROLLBACK"))
+            replace_errors("commit", lambda: execute(connection, "COMMIT" if keep else "ROLLBACK"))
             done = True
         finally:
             if not done:
@@ -353,18 +366,22 @@ def _filled(table: exp.Table, column: str) -> exp.Update:
 
 def _description(connection: Connection, name: str, schema: str | None) -> TableInfo | None:
     known = {(row[0], row[1]): row for row in fetch(connection, TABLES)}
-    place = pick(known, name, schema=schema, home=_HOME)
-    kin = fetch(connection, KIN, [known[place][3]] * 2) if place is not None else []
-    if place is None or not kin:
+    entry = find_entry(known, name, schema=schema, home=_HOME)
+    if entry is None:
         return None
-    schema, table, kind, number = known[place]
+    place, (schema, table, kind, number) = entry
+    kin = fetch(connection, KIN, [number, number])
+    if not kin:
+        return None
     columns = fetch(connection, COLUMNS, [number])
     checks = fetch(connection, CHECKS, [number])
     strangers = dict(fetch(connection, STRANGERS, [number]))
     ((unfit,),) = fetch(connection, UNFIT, [number, number])
     foreign, unsafe, remedy = find_strangers(connection, number)
-    definition = _definition(connection, kind, number, foreign=any(part and its == "f" for _, part, its in kin))
-    (identity,) = {one for one, part, _ in kin if part} & {one for one, part, _ in kin if not part}
+    definition = _definition(
+        connection, kind, number, foreign=any(part and its_kind == "f" for _, part, its_kind in kin)
+    )
+    (identity,) = {its for its, part, _ in kin if part} & {its for its, part, _ in kin if not part}
     return TableInfo(
         name=full_name(place, _HOME),
         schema=schema,
@@ -374,8 +391,8 @@ def _description(connection: Connection, name: str, schema: str | None) -> Table
         definition=definition,
         checks=tuple(text for (text,) in checks),
         identity=identity,
-        rows=frozenset(one for one, part, _ in kin if part and not definition),
-        within=frozenset(one for one, part, _ in kin if not part and one != identity),
+        rows=frozenset(its for its, part, _ in kin if part and not definition),
+        within=frozenset(its for its, part, _ in kin if not part and its != identity),
         version=str(number),
         unfit=unfit or foreign,
         unsafe=unsafe,

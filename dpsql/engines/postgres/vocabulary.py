@@ -1,4 +1,4 @@
-"""The functions that PostgreSQL spells its own way (the protocol of `compile/vocabulary.py`).
+"""The functions that PostgreSQL spells its own way (the protocol of `dpsql/spelling.py`).
 
 PostgreSQL raises an error where others give infinity: when a number leaves the doubles, in a cast or in arithmetic. So
 numbers are compared with edges, which cannot fail, and clamped before anything is computed from them.
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from dpsql.engines.vocabulary import StandardVocabulary
+from dpsql.engines.standard_vocabulary import StandardVocabulary
 
 DIALECT = "postgres"
 #: Up to so many values one comparison after the other is fastest.
@@ -28,6 +28,18 @@ class PostgresVocabulary(StandardVocabulary):
     """PostgreSQL's own spellings."""
 
     dialect = DIALECT
+    functions = frozenset(
+        {
+            "collate",
+            "hash_record_extended",
+            "hashint8extended",
+            "hashtidextended",
+            "json_extract",
+            "pg_column_size",
+            "row",
+            "width_bucket",
+        }
+    )
     star_except = False
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from dpsql.engines.files import spill_folder
 from dpsql.engines.spark import java_bridge
-from dpsql.engines.spark.cursor import guarded
+from dpsql.engines.spark.cursor import replace_errors
 from dpsql.errors import DatabaseError, ParameterError, QueryFailed
 
 PREFIX = "spark://"
@@ -87,7 +87,7 @@ def start(address: Address, *, wait: float) -> tuple[Any, bool]:
     _reach(address, wait)
     problem: DatabaseError
     try:
-        return guarded("start Spark", lambda: _started(address)), True
+        return replace_errors("start Spark", lambda: _started(address)), True
     except QueryFailed:
         problem = DatabaseError(
             f"Spark at {address.master} could not be started.", hint="check --db, Java and JAVA_HOME"
