@@ -43,7 +43,7 @@ class PostgresVocabulary(StandardVocabulary):
     star_except = False
 
     def __init__(self) -> None:
-        self.row_by_row = _RowByRow()
+        self.row_by_row = PostgresRowByRow()
 
     def is_nan(self, number: exp.Expr) -> exp.Expr:
         """Return `number = 'NaN'`: here NaN equals itself."""
@@ -117,7 +117,7 @@ class PostgresVocabulary(StandardVocabulary):
         return exp.Least(this=floored, expressions=[_double(upper)], ignore_nulls=True)
 
 
-class _RowByRow:
+class PostgresRowByRow:
     """How PostgreSQL compares a number with edges, one row at a time."""
 
     def at_least(self, number: exp.Expr, edge: float) -> exp.Expr:
