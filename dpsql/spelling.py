@@ -67,11 +67,11 @@ class Lists(Protocol):
         """Return the largest element."""
         ...
 
-    def collected(self, value: exp.Expr, by: exp.Expr, test: exp.Expr | None = None) -> exp.Expr:
+    def collect(self, value: exp.Expr, by: exp.Expr, test: exp.Expr | None = None) -> exp.Expr:
         """Return the list of all rows' values (of those that pass a test), in the order of another."""
         ...
 
-    def collected_once(self, value: exp.Expr) -> exp.Expr:
+    def collect_once(self, value: exp.Expr) -> exp.Expr:
         """Return the list of all rows' values without repetition, in their own order."""
         ...
 
@@ -131,7 +131,7 @@ class Vocabulary(Protocol):
         """Return a number as a double, whatever it holds; `decimal`: its type holds numbers that no double can."""
         ...
 
-    def clamped(self, number: exp.Expr, lower: float, upper: float) -> exp.Expr:
+    def clamp(self, number: exp.Expr, lower: float, upper: float) -> exp.Expr:
         """Return a double within bounds where arithmetic past them fails; as it is where that gives infinity."""
         ...
 

@@ -214,7 +214,7 @@ class Engine(Protocol):
         """Return the names of functions and macros that users defined in this database."""
         ...
 
-    def redefined(self) -> list[str]:
+    def redefined_functions(self) -> list[str]:
         """Return the built-in functions that a user's macro stands in for: SQL no longer means what it says."""
         ...
 

@@ -43,7 +43,7 @@ class StandardVocabulary:
         """Return the value cast to DOUBLE: every number of 38 digits fits."""
         return exp.cast(value, exp.DataType.Type.DOUBLE)
 
-    def clamped(self, number: exp.Expr, lower: float, upper: float) -> exp.Expr:
+    def clamp(self, number: exp.Expr, lower: float, upper: float) -> exp.Expr:
         """Return the number as it is: past the largest double there is infinity."""
         return number
 

@@ -182,7 +182,7 @@ def test_the_callers_settings_hide_no_function(session: Any, engine: Any) -> Non
     session.query("CREATE FUNCTION FLOOR AS (x) -> 1")
     session.query("SET limit = 1")
     try:
-        assert (engine.user_functions(), engine.redefined()) == (["aaa", "floor"], ["floor"])
+        assert (engine.user_functions(), engine.redefined_functions()) == (["aaa", "floor"], ["floor"])
     finally:
         session.query("SET limit = 0")
         session.query("DROP FUNCTION AAA")

@@ -195,7 +195,7 @@ def test_a_replaced_function_stops_a_run_before_it_is_charged(session: Any) -> N
     with dpsql.connect(session, ledger=":memory:") as db:
         db.register("t", SCHEMA, cap=2)
         assert "floor" in db.engine.user_functions()
-        assert db.engine.redefined() == ["floor"] * replaced
+        assert db.engine.redefined_functions() == ["floor"] * replaced
         if replaced:
             with pytest.raises(DatabaseError, match="floor"):
                 db.train("t", method="rdt", trees=2, depth=2)

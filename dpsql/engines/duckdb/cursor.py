@@ -151,7 +151,7 @@ def load(
     cursor: duckdb.DuckDBPyConnection, name: str, columns: pd.DataFrame | Mapping[str, np.ndarray[Any, Any]]
 ) -> None:
     """Create a temporary table of the cursor's own from whole columns."""
-    if not isinstance(columns, pd.DataFrame) and all(_listed(values) for values in columns.values()):
+    if not isinstance(columns, pd.DataFrame) and all(_is_short_list(values) for values in columns.values()):
         lists = [values.tolist() for values in columns.values()]
         text = _from_lists(name, tuple((column, str(values.dtype)) for column, values in columns.items()))
         replace_errors(_LOADING, lambda: cursor.execute(text, lists))
@@ -167,7 +167,7 @@ def load(
     replace_errors(_LOADING, create)
 
 
-def _listed(values: np.ndarray[Any, Any]) -> bool:
+def _is_short_list(values: np.ndarray[Any, Any]) -> bool:
     """Whether a column is short and of whole numbers: handed over as a list it is there in a third of the time."""
     return 0 < len(values) <= SHORT and str(values.dtype) in _LISTED
 

@@ -50,6 +50,7 @@ from dpsql.engines.duckdb.cursor import (
 from dpsql.engines.duckdb.folder import FileTables, SessionFiles
 from dpsql.engines.duckdb.opening import HAND_SHAPED, HARDENING, SPILL, open_connection, secure
 from dpsql.engines.duckdb.table_identity import write_identity
+from dpsql.engines.duckdb.typed_statements import Answer, run_typed
 from dpsql.engines.duckdb.user_functions import is_internal, replaced_functions, users_functions
 from dpsql.engines.duckdb.vocabulary import DIALECT, DuckDBVocabulary
 from dpsql.engines.error_replacement import COUNTING
@@ -275,7 +276,7 @@ class DuckDBEngine:
         with self._cursor("read its catalog") as cursor:
             return sorted(users_functions(cursor))
 
-    def redefined(self) -> list[str]:
+    def redefined_functions(self) -> list[str]:
         """Return the built-in functions that a user's macro or Python function stands in for."""
         with self._cursor("read its catalog") as cursor:
             return sorted(replaced_functions(cursor))
@@ -301,7 +302,7 @@ class DuckDBEngine:
         """
         if self._files is not None:
             file_parts.remember(self.transaction, self._files.stamps(reads))
-        with self._cursor(COUNTING) as cursor, self._tuned(cursor), one_state(cursor):
+        with self._cursor(COUNTING) as cursor, self._tune_optimizer(cursor), one_state(cursor):
             for before in reads:
                 check_same(before, self._description(cursor, before.table, before.schema))
             if self._files is None:
@@ -312,7 +313,7 @@ class DuckDBEngine:
 
     def frame(self, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> pd.DataFrame:
         """Run a query over public or released tables and return it as a DataFrame (predictions, never training)."""
-        with self._cursor("read the table") as cursor, self._tuned(cursor):
+        with self._cursor("read the table") as cursor, self._tune_optimizer(cursor):
             for name, columns in (tables or {}).items():
                 load(cursor, name, columns)
             text = in_this_database(cursor, query, self._stand_in)
@@ -321,7 +322,7 @@ class DuckDBEngine:
     def create(self, name: str, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> None:
         """Create a table from a query over public or released tables; nothing is left when it fails."""
         statement = exp.Create(this=exp.table_(name, quoted=True), kind="TABLE", expression=query)
-        with self._cursor("create the table") as cursor, self._tuned(cursor):
+        with self._cursor("create the table") as cursor, self._tune_optimizer(cursor):
             for table, columns in (tables or {}).items():
                 load(cursor, table, columns)
             text = in_this_database(cursor, statement, self._stand_in)
@@ -350,35 +351,9 @@ class DuckDBEngine:
             transaction.load(made, {"address": rows, "id": make(len(rows))})
             transaction.run(filled)
 
-    def interactive(self, text: str) -> Iterator[tuple[list[str], list[tuple[object, ...]], str | None]]:
-        """Run what the file's holder typed; yield columns, rows and error of each statement.
-
-        Errors about the statement itself keep their words; those that arise from data could quote a cell and lose them.
-        """
-        try:
-            statements = self.connection.extract_statements(text)
-        except duckdb.Error as error:
-            yield [], [], str(error)
-            return
-        for statement in statements:
-            if self._files is not None and _may_write(statement):
-                yield [], [], "COPY and PREPARE are off where tables are files: they could write to them."
-                return
-            yield self._answer(statement)
-
-    def _answer(self, statement: duckdb.Statement) -> tuple[list[str], list[tuple[object, ...]], str | None]:
-        try:
-            result = self.connection.execute(statement)
-            columns = [column[0] for column in result.description or []]
-            return columns, result.fetchall(), None
-        except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
-            return [], [], str(error)
-        except duckdb.InvalidInputException as error:
-            text = str(error)
-            ours = "Python exception occurred while executing the UDF: "
-            return [], [], text.split(ours, 1)[1] if ours in text else "the statement failed (InvalidInputException)."
-        except duckdb.Error as error:
-            return [], [], f"the statement failed ({type(error).__name__}; its message could quote a private value)."
+    def interactive(self, text: str) -> Iterator[Answer]:
+        """Run what the file's holder typed; yield columns, rows and error of each statement."""
+        return run_typed(self.connection, text, on_files=self._files is not None)
 
     def close(self) -> None:
         """Close the connection if dpsql opened it."""
@@ -392,7 +367,7 @@ class DuckDBEngine:
         return self._files.stand_in if self._files else no_stand_in
 
     @contextmanager
-    def _tuned(self, cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    def _tune_optimizer(self, cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
         """Hold the caller's optimizer setting, which is global, for one statement; ours is set when it is opened."""
         before = None if self.owned else fetch(cursor, OPTIMIZERS)[0][0]
         tuned = before is not None and try_set(cursor, HAND_SHAPED)
@@ -417,10 +392,3 @@ def _is_logged(cursor: Connection) -> bool:
     """Whether statements of this cursor are written down."""
     log, file = fetch(cursor, LOGS)[0]
     return str(log).lower() in ("true", "1") or bool(file)
-
-
-def _may_write(statement: duckdb.Statement) -> bool:
-    """Whether a statement could write to a file that the connection may read: DuckDB allows both or neither."""
-    if statement.type == duckdb.StatementType.EXPLAIN:
-        return "copy" in statement.query.lower()
-    return statement.type in (duckdb.StatementType.COPY, duckdb.StatementType.PREPARE)

@@ -111,7 +111,7 @@ class PostgresVocabulary(StandardVocabulary):
         ]
         return exp.Case(ifs=[exp.If(this=test, true=found) for test, found in branches], default=cast)
 
-    def clamped(self, number: exp.Expr, lower: float, upper: float) -> exp.Expr:
+    def clamp(self, number: exp.Expr, lower: float, upper: float) -> exp.Expr:
         """Return `LEAST(GREATEST(number, lower), upper)`, in doubles."""
         floored = exp.Greatest(this=number, expressions=[_double(lower)], ignore_nulls=True)
         return exp.Least(this=floored, expressions=[_double(upper)], ignore_nulls=True)

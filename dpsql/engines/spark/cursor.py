@@ -53,7 +53,7 @@ class _Withheld(logging.Filter):
         return not getattr(self._own, "calls", 0)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def hold_back(self) -> Iterator[None]:
         """Hold back what this thread logs meanwhile."""
         self._own.calls = getattr(self._own, "calls", 0) + 1
         try:
@@ -80,7 +80,7 @@ _replacement = ErrorReplacement(_ERRORS, _reword, _HINT)
 
 def replace_errors(doing: str, act: Callable[[], _Result]) -> _Result:
     """Do something in Spark; replace its errors, whose texts can quote cells, by our own, and log nothing meanwhile."""
-    with _WITHHELD.held():
+    with _WITHHELD.hold_back():
         return _replacement(doing, act)
 
 
@@ -140,7 +140,7 @@ class SparkWorkspace:
         frame = self._frame(place)
         facts = replace_errors("read its catalog", lambda: java_bridge.file_facts(frame))
         if facts is None:
-            frame = replace_errors(COUNTING, lambda: java_bridge.fixed(frame))
+            frame = replace_errors(COUNTING, lambda: java_bridge.copy_rows(frame))
             self._fixed.append(frame)
         else:
             self._facts.append((table, frame, facts))
@@ -149,7 +149,7 @@ class SparkWorkspace:
     def keep(self, name: str, query: exp.Expr, tables: Tables) -> None:
         """Keep the rows of a checked query; rows of a lost worker are worked out again, and are the same again."""
         self._check()
-        held = self.run(COUNTING, query, tables, java_bridge.stored, nested=True)
+        held = self.run(COUNTING, query, tables, java_bridge.store, nested=True)
         self._check()
         self._show(name, held)
         before, self._kept[name] = self._kept.get(name), held
@@ -248,7 +248,7 @@ class SparkWorkspace:
     def _store_part(self, doing: str, query: exp.Select, once: list[Any]) -> exp.Select:
         """Work a query out now, and return the one that reads its rows."""
         text = _render(query)
-        frame = replace_errors(doing, lambda: java_bridge.fixed(self._session.sql(text)))
+        frame = replace_errors(doing, lambda: java_bridge.copy_rows(self._session.sql(text)))
         once.append(frame)
         self._show("once", frame)
         return exp.select("*").from_(exp.to_table(self._views["once"]))

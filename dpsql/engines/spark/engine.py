@@ -147,9 +147,9 @@ class SparkEngine(LedgerElsewhere):
     def user_functions(self) -> list[str]:
         """Return the names of functions that users defined, and of built-in ones that they replaced."""
         shown = replace_errors("read its catalog", lambda: self.session.sql("SHOW USER FUNCTIONS").collect())
-        return sorted({row[0].split(".")[-1].lower() for row in shown} | set(self.redefined()))
+        return sorted({row[0].split(".")[-1].lower() for row in shown} | set(self.redefined_functions()))
 
-    def redefined(self) -> list[str]:
+    def redefined_functions(self) -> list[str]:
         """Return the built-in functions that a user's temporary function stands in for."""
         get = self.session.catalog.getFunction
         classes = replace_errors("read its catalog", lambda: {name: get(name).className for name in _CALLED})
