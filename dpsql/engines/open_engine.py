@@ -50,8 +50,8 @@ def show_target(target: str) -> str:
 def url_forms(specs: Sequence[EngineSpec] = SPECS) -> str:
     """Return the URLs of engines in words: the first prefix of each.
 
-    >>> url_forms()
-    'postgresql://, spark:// or chdb://'
+    >>> url_forms([postgres.SPEC, spark.SPEC])
+    'postgresql:// or spark://'
     """
     return _list_words([spec.prefixes[0] for spec in specs if spec.prefixes])
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import tomllib
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,19 +11,12 @@ from typing import Any
 import pytest
 
 from dpsql.engines.base import Engine, Transaction, Workspace
-from dpsql.engines.open_engine import SPECS, open_engine
+from dpsql.engines.open_engine import SPECS
 from dpsql.engines.spec import EngineModule, EngineSpec
 from dpsql.spelling import Lists, RowByRow, Vocabulary
-from tests.servers import chdb, fresh_database, spark
+from tests.servers import OPEN_EMPTY
 
 ROOT = Path(__file__).resolve().parents[2]
-#: How to open an empty database of each engine.
-OPEN: dict[str, Callable[[], Engine]] = {
-    "chdb": lambda: open_engine(chdb(), ledger=":memory:"),
-    "duckdb": lambda: open_engine(":memory:"),
-    "postgres": lambda: open_engine(fresh_database()),
-    "spark": lambda: open_engine(spark().newSession(), ledger=":memory:"),
-}
 
 
 def members(protocol: type) -> dict[str, Any]:
@@ -56,7 +48,7 @@ def test_mypy_reads_the_typed_half() -> None:
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 def test_an_open_engine_has_what_the_protocols_ask(spec: EngineSpec) -> None:
     """The engine, its words, its workspace and its transaction."""
-    engine = OPEN[spec.name]()
+    engine = OPEN_EMPTY[spec.name]()
     try:
         check_members(engine, Engine)
         check_members(engine.vocabulary, Vocabulary)
