@@ -195,7 +195,7 @@ def test_a_ledger_is_asked_for_where_an_engine_keeps_none(spec: Any) -> None:
     with pytest.raises(UsageError, match=f"{spec.title} has no transactions"):
         open_engine(f"{spec.prefixes[0]}none")
     for other in [other for other in SPECS if other.ledger_elsewhere]:
-        with pytest.raises(ParameterError, match="ledger must be a DuckDB file or a postgresql:// URL"):
+        with pytest.raises(ParameterError, match="ledger must be a DuckDB file or a postgresql://"):
             open_engine(f"{spec.prefixes[0]}none", ledger=f"{other.prefixes[0]}elsewhere")
 
 
