@@ -13,7 +13,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +23,8 @@ from typing import Any
 
 import pytest
 
+from dpsql.engines.base import Engine
+from dpsql.engines.open_engine import open_engine
 from dpsql.owner.postgres_roles import packages
 
 _NUMBERS = count()
@@ -233,3 +235,12 @@ def has_plpython() -> bool:
         except psycopg.Error:
             return False
     return True
+
+
+#: How to open an empty database of each engine: the suites that run on all of them read this.
+OPEN_EMPTY: dict[str, Callable[[], Engine]] = {
+    "chdb": lambda: open_engine(chdb(), ledger=":memory:"),
+    "duckdb": lambda: open_engine(":memory:"),
+    "postgres": lambda: open_engine(fresh_database()),
+    "spark": lambda: open_engine(spark().newSession(), ledger=":memory:"),  # temporary views of its own
+}

@@ -201,7 +201,7 @@ def test_generated_sql_creates_what_it_names(db: Database, tmp_path: Path) -> No
         assert run([*words, "--create", f"--form={form}", f"--name={name}"]) in (0, 2)
     with connect(tmp_path / "data.duckdb") as opened:
         assert set(HOSTILE[::51]) <= set(opened.engine.tables())
-        assert opened.engine.redefined() == []
+        assert opened.engine.redefined_functions() == []
         assert intact(opened)
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ast
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
+
+from dpsql.engines.open_engine import SPECS
 
 ROOT = Path(__file__).resolve().parent.parent / "dpsql"
 
 #: Lowest first. What stands on one line does not know each other.
 LAYERS: list[set[str]] = [
-    {"errors", "sqlfiles", "jsontext"},
+    {"errors", "sqlfiles", "jsontext", "spelling"},
     {"schema"},
     {"trees"},
     {"compile", "engines", "mechanisms"},
@@ -28,7 +32,14 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 METHODS_MAY_USE = {"errors", "schema", "trees", "kernel", "methods"}
 #: What a method may know of the kernel: how to plan, what to ask for, and of what sizes.
 OF_THE_KERNEL = {f"dpsql.kernel.{name}" for name in ("candidates", "plan", "session", "statement_size", "utility")}
-DRIVERS = {"duckdb", "psycopg", "pyspark"}
+#: What engines recognise connections by, and what their extras install (`psycopg[binary]>=3.2` is `psycopg`). An
+#: export to ONNX is the one other thing that is optional and reads a released model alone.
+EXTRAS = tomllib.loads((ROOT.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+DRIVERS = {driver for spec in SPECS for driver in spec.drivers} | {
+    re.split(r"[^A-Za-z0-9_-]", needed, maxsplit=1)[0] for spec in SPECS for needed in EXTRAS.get(spec.name, [])
+}
+#: Modules of other extras, each with the one room that may import it.
+OPTIONAL = {"onnx": "models"}
 
 
 def modules() -> list[Path]:
@@ -103,9 +114,49 @@ def test_nothing_but_the_audit_listens_to_the_kernel() -> None:
 
 def test_drivers_are_used_by_engines_alone() -> None:
     """A database driver is imported in `engines/` and nowhere else."""
+    assert {"chdb", "duckdb", "psycopg", "pyarrow", "pyspark"} <= DRIVERS
     for path in modules():
         if room(path) != "engines":
             assert not {name.split(".")[0] for name in imported(path)} & DRIVERS, path
+
+
+def test_a_driver_is_used_by_its_own_engine_alone() -> None:
+    """A package of `engines/` imports no other engine's driver; what engines share imports none but Arrow."""
+    for spec in SPECS:
+        for path in modules():
+            if room(path) == "engines" and path.relative_to(ROOT).parts[1] not in (spec.name, "files"):
+                assert not {name.split(".")[0] for name in imported(path)} & set(spec.drivers), path
+
+
+def test_a_spec_is_read_without_any_driver() -> None:
+    """The package of an engine says what it is without importing what it needs."""
+    for spec in SPECS:
+        package = ROOT / "engines" / spec.name / "__init__.py"
+        assert not {name.split(".")[0] for name in imported(package)} & DRIVERS, package
+
+
+def test_other_optional_modules_are_used_in_one_room() -> None:
+    """Each has a room of its own."""
+    for path in modules():
+        for name in {name.split(".")[0] for name in imported(path)} & OPTIONAL.keys():
+            assert room(path) == OPTIONAL[name], path
+
+
+#: Names of one database's own, or of a catalog that databases fill differently: only its engine may say them.
+OF_ONE_DATABASE = re.compile(
+    r"duckdb_(functions|tables|columns|views|settings)|information_schema|\"main\"|'main'|pg_class|system\.tables"
+)
+#: Where such a name is no question to a database: names that views may not read, and PostgreSQL's own roles.
+ALSO_NAMED_IN = {"compile/views/tables_read.py", "owner/postgres_roles.py"}
+
+
+def test_sql_of_one_database_stands_in_its_engine() -> None:
+    """Nothing outside `engines/` and `sql/` asks a catalog of one database, or knows the name of its first schema."""
+    for path in modules():
+        name = str(path.relative_to(ROOT))
+        if room(path) != "engines" and name not in ALSO_NAMED_IN:
+            match = OF_ONE_DATABASE.search(path.read_text(encoding="utf-8"))
+            assert match is None, (name, match)
 
 
 def test_private_modules_of_dependencies_are_left_alone() -> None:

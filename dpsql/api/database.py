@@ -52,11 +52,11 @@ def connect(
 ) -> Database:
     """Open a DuckDB file, files of Parquet and CSV, a server by its URL, or what a connection of yours is connected to.
 
-    `target` is a path, `postgresql://…`, `spark://…`, a connection of DuckDB, psycopg or Ibis, or a SparkSession (also
-    of Spark Connect). What dpsql opens is hardened and locked down; a DuckDB connection of your own cannot be:
-    `Database.weaknesses()` says what it leaves open. Files have their ledger beside them, in `dpsql_ledger.duckdb`, or
-    in the file that `ledger` names; Spark's is where `ledger` says. `who` is the name that ledger entries carry; by
-    default the login name, or the environment variable DPSQL_WHO.
+    `target` is a path, `postgresql://…`, `spark://…`, `chdb://…`, a connection of DuckDB, psycopg or Ibis, a Session of
+    chDB, or a SparkSession (also of Spark Connect). What dpsql opens is hardened and locked down; a DuckDB connection
+    of your own cannot be: `Database.weaknesses()` says what it leaves open. Files have their ledger beside them, in
+    `dpsql_ledger.duckdb`, or in the file that `ledger` names; that of Spark and chDB is where `ledger` says. `who` is
+    the name that ledger entries carry; by default the login name, or the environment variable DPSQL_WHO.
     """
     if isinstance(wait, bool) or not isinstance(wait, int | float) or not 0 <= wait < math.inf:
         raise ParameterError("wait", allowed="a number of seconds from 0", given=wait)

@@ -92,11 +92,10 @@ def _make_room(connection: Connection, database: Database) -> None:
         for name in _CALLS:
             connection.remove_function(name)
         return
-    with database.engine.transaction() as transaction:
-        if transaction.rows("SELECT 1 FROM system.main.duckdb_functions() WHERE function_name = ?", (_CALLS[0],)):
-            raise UsageError(
-                "dpsql is already attached to another connection to this database.", hint="use that connection"
-            )
+    if _CALLS[0] in database.engine.user_functions():
+        raise UsageError(
+            "dpsql is already attached to another connection to this database.", hint="use that connection"
+        )
 
 
 class _Calls:

@@ -19,8 +19,6 @@ from dpsql.ledger import Ledger
 
 #: Columns, and keys of stored JSON, that hold a time, or a table's identity in its own database.
 _OF_THE_MOMENT = ("installed_at", "recorded_at", "created_at", "base")
-#: Schemas of the database's own catalog.
-_CATALOGS = ("information_schema", "pg_catalog", "pg_toast")
 _HOME = "dpsql"
 #: The entry under which the columns of all tables stand.
 COLUMNS = "the columns of tables"
@@ -30,8 +28,7 @@ Place = tuple[str, str]
 
 def places(transaction: Transaction) -> set[Place]:
     """Return the schema and name of every table and view of a database."""
-    rows = transaction.rows(_catalog("tables", "table_schema", "table_name"))
-    return {(row["table_schema"], row["table_name"]) for row in rows}
+    return {(row["table_schema"], row["table_name"]) for row in transaction.catalog_columns()}
 
 
 def database_text(transaction: Transaction, book: Ledger, *, before: Collection[Place]) -> dict[str, str]:
@@ -39,15 +36,8 @@ def database_text(transaction: Transaction, book: Ledger, *, before: Collection[
     compared = sorted(place for place in places(transaction) if place[0] == _HOME or place not in before)
     names = _names(transaction, book)
     found = {".".join(place): _table_text(transaction, place, names) for place in compared}
-    columns = transaction.rows(
-        _catalog("columns", "table_schema", "table_name", "column_name", "data_type", "column_default")
-    )
+    columns = transaction.catalog_columns()
     return found | {COLUMNS: "\n".join(sorted(str(sorted(row.items())) for row in columns))}
-
-
-def _catalog(view: str, *columns: str) -> exp.Select:
-    asked = exp.select(*columns).from_(exp.table_(view, db="information_schema"))
-    return asked.where(exp.column("table_schema").isin(*_CATALOGS).not_())
 
 
 def _table_text(transaction: Transaction, place: Place, names: Mapping[str, str]) -> str:

@@ -173,11 +173,6 @@ class Watched:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
 
-    def aggregate(self, query: Any, tables: Any) -> Arrays:
-        """Run a statement and write it down."""
-        self.note("aggregate", query, tables)
-        return self._engine.aggregate(query, tables)
-
     @contextmanager
     def workspace(self, *given: Any, **named: Any) -> Iterator[WatchedWorkspace]:
         """Open a workspace whose statements are written down too."""

@@ -21,7 +21,7 @@ from dpsql.compile.check import check
 from dpsql.compile.count import leaves as counts
 from dpsql.compile.count.leaves import Slice, Statement
 from dpsql.compile.rows import Source, Tickets
-from dpsql.engines.base import Engine
+from dpsql.engines.base import Engine, Tables
 from dpsql.engines.duckdb.engine import open_file
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
@@ -98,7 +98,7 @@ def measure_case(engine: Engine, source: Source, case: Case, unit: float, *, rep
     )
     forest = grow()
     statement = counts.leaf_counts(source, forest, engine.vocabulary, TICKETS, Slice(case.shared, 0, case.trees))
-    check(statement.query)
+    check(statement.query, engine.vocabulary)
     keep_tables(engine, statement)
     try:
         planning = least({"plan": partial(run_plan, engine, statement)}, repeat=repeat)["plan"]
@@ -112,6 +112,12 @@ def run_scan(engine: Engine) -> None:
     """Run the scan that is S."""
     with engine.transaction() as transaction:
         transaction.rows(table.scan())
+
+
+def run_aggregate(engine: Engine, query: exp.Expr, tables: Tables) -> None:
+    """Run one aggregate in a workspace of its own, with `tables` loaded for it."""
+    with engine.workspace() as here:
+        here.aggregate(query, tables)
 
 
 def run_plan(engine: Engine, statement: Statement) -> None:
@@ -136,9 +142,9 @@ def drop_tables(engine: Engine, statement: Statement) -> None:
 def _acts(engine: Engine, statement: Statement) -> dict[str, Act]:
     return {
         "scan": partial(run_scan, engine),
-        "statement": partial(engine.aggregate, statement.query, {}),
-        "loading": partial(engine.aggregate, NOTHING, statement.tables),
-        "total": partial(engine.aggregate, statement.query, statement.tables),
+        "statement": partial(run_aggregate, engine, statement.query, {}),
+        "loading": partial(run_aggregate, engine, NOTHING, statement.tables),
+        "total": partial(run_aggregate, engine, statement.query, statement.tables),
     }
 
 

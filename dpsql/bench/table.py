@@ -41,7 +41,7 @@ def create(engine: Engine, rows: int) -> Source:
     """Create the table with that many rows and return it as a source."""
     with engine.transaction() as transaction:
         transaction.run(CREATE, (rows,))
-    return Source(schema(), table(NAME, "main"), {})
+    return Source(schema(), table(NAME, engine.home), {})
 
 
 @cache

@@ -245,13 +245,10 @@ def _create(db: Database, model: Model, text: str, form: str, *, table: str, nam
         taken = db.engine.table(name)
         if taken is not None and taken.kind == "table":
             raise ParameterError("name", allowed="new; a table of that name exists", given=name)
+    elif db.engine.is_built_in(name):
+        raise ParameterError("name", allowed="new; a built-in function has that name", given=name)
     with db.engine.transaction() as transaction:
-        if form != "view" and db.engine.vocabulary.macros and transaction.rows(_BUILT_IN, (name,)):
-            raise ParameterError("name", allowed="new; a built-in function has that name", given=name)
         transaction.run(text)
-
-
-_BUILT_IN = "SELECT 1 FROM duckdb_functions() WHERE internal AND lower(function_name) = lower(?)"
 
 
 def _print_predictions(scored: pd.DataFrame, *, as_json: bool) -> None:

@@ -6,15 +6,16 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import click
 
 from dpsql.api.database import Database, connect
+from dpsql.engines.open_engine import show_target, url_forms
 from dpsql.errors import UsageError
 from dpsql.methods import DEFAULT, METHODS, REGRESSION
 
 _METHOD = f"One of: {', '.join(METHODS)}. For a number auto is {REGRESSION}."
+_URLS = url_forms().replace("://", "://…")
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -44,16 +45,7 @@ class Target:
         "--db 'spark://local[2]/lake' --ledger books.duckdb"
         """
         named = (("--db", self.db), ("--ledger", self.ledger))
-        return " ".join(f"{option} {shlex.quote(_without_password(value))}" for option, value in named if value)
-
-
-def _without_password(place: str) -> str:
-    """Return a URL of PostgreSQL without what follows the user's name and without its settings, all else as it is."""
-    if not place.startswith(("postgresql://", "postgres://")):
-        return place
-    found = urlsplit(place)
-    user, at, hosts = found.netloc.rpartition("@")
-    return f"{found.scheme}://{user.partition(':')[0]}{at}{hosts}{found.path}"
+        return " ".join(f"{option} {shlex.quote(show_target(value))}" for option, value in named if value)
 
 
 def database(command: _Command) -> _Command:
@@ -82,7 +74,7 @@ def _with_target(command: _Command, *, required: bool) -> _Command:
         click.option("--ledger", metavar="FILE", envvar="DPSQL_LEDGER",
                      help="Where the ledger is, if not in the database: a file, or postgresql://…"),
         click.option("--db", required=required, metavar="PATH", envvar="DPSQL_DB",
-                     help="A DuckDB, Parquet or CSV file, a folder of those, postgresql://…, spark://… or chdb://…"),
+                     help=f"A DuckDB, Parquet or CSV file, a folder of those, {_URLS}"),
     ):  # fmt: skip
         wrapped = decorate(wrapped)
     # Options declared on the command itself come first in its help.

@@ -3,8 +3,9 @@
 This is a second lock, not the proof: the kernel only ever runs statements built in `compile/`. What is checked on the
 syntax tree: the outermost SELECT gives nothing but counts (or sums of zeros and ones, or of whole numbers clamped to
 literal bounds) and the keys they are grouped by; every key is one of the public grid's names, and no group is left out
-by a condition on its rows; every function is on a short list of total ones; nothing is ordered, limited, sampled or
-made distinct; one table with a schema is read, once.
+by a condition on its rows; every function is on a short list of total ones, common to all databases or declared by the
+vocabulary of the one that is asked; nothing is ordered, limited, sampled or made distinct; one table with a schema is
+read, once.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import re
 from sqlglot import exp
 
 from dpsql.compile.predict.probabilities import LEAST_LOG
-from dpsql.compile.vocabulary import double
+from dpsql.compile.vocabulary import Vocabulary, double
 from dpsql.schema.features import MAX_STEPS
 
 #: What the names of kept rows begin with.
@@ -37,33 +38,9 @@ _FORBIDDEN = (
     exp.Distinct,
     exp.Pivot,
 )
-_FUNCTIONS = frozenset(
+#: The total functions that statements on every database call; its own stand in its vocabulary.
+COMMON_FUNCTIONS = frozenset(
     [
-        "hash",
-        "xor",
-        "list_position",
-        # PostgreSQL's own words for these.
-        "hash_record_extended",
-        "hashint8extended",
-        "hashtidextended",
-        "row",
-        "width_bucket",
-        "json_extract",
-        "octet_length",
-        "pg_column_size",
-        "collate",
-        # Spark's.
-        "xxhash64",
-        "crc32",
-        "get",
-        "try_element_at",
-        "monotonically_increasing_id",
-        "nanvl",
-        # ClickHouse's.
-        "siphash64keyed",
-        "indexof",
-        "transform",
-        "is_nan",
         "greatest",
         "least",
         "floor",
@@ -87,39 +64,35 @@ _FUNCTIONS = frozenset(
         "try_cast",
     ]
 )
+#: A map of constants alone cannot fail; one of a row's own values could have a key twice, or NULL for one.
+_MAP = "map"
 
 
 class NotAggregate(Exception):
     """A query over private rows would return something that is not an aggregate: a programming error."""
 
 
-def check(query: exp.Expr) -> None:
+def check(query: exp.Expr, vocabulary: Vocabulary) -> None:
     """Raise NotAggregate unless the query is an aggregate over a public grid.
 
-    >>> import sqlglot
-    >>> check(sqlglot.parse_one("SELECT node AS leaf, COUNT(*) AS rows FROM t GROUP BY node"))
-    >>> check(sqlglot.parse_one("SELECT age, COUNT(*) FROM t GROUP BY age"))
-    Traceback (most recent call last):
-    ...
-    dpsql.compile.check.NotAggregate: "age" is not a key of a public grid
+    `vocabulary` is that of the database which is asked: it declares which functions of its own a statement may call.
     """
     if not isinstance(query, exp.Select):
         raise NotAggregate("only a SELECT can be an aggregate")
-    _check_parts(query)
+    _check_parts(query, vocabulary)
     keys = _keys(query.args.get("group"))
     for projection in query.selects:
         _check_projection(projection, keys)
 
 
-def check_kept(query: exp.Expr) -> None:
+def check_kept(query: exp.Expr, vocabulary: Vocabulary) -> None:
     """Raise NotAggregate unless the query gives rows that may wait in a workspace: node, class, ticket, words.
 
-    >>> import sqlglot
-    >>> check_kept(sqlglot.parse_one("SELECT node, class, word_0 FROM depth_1"))
+    The database keeps `SELECT node, class, word_0 FROM depth_1`, for example.
     """
     if not isinstance(query, exp.Select) or query.args.get("group"):
         raise NotAggregate("only rows as they are can be kept")
-    _check_parts(query)
+    _check_parts(query, vocabulary)
     for projection in query.selects:
         if not isinstance(projection, exp.Column) or not _KEPT.fullmatch(projection.name):
             raise NotAggregate("a kept row has a node, a class, a ticket and words of cells, and nothing else")
@@ -150,14 +123,16 @@ def _inner(query: exp.Select) -> list[exp.Expr]:
     return [node for node in query.walk() if not isinstance(node, exp.Select)]
 
 
-def _check_parts(query: exp.Select) -> None:
+def _check_parts(query: exp.Select, vocabulary: Vocabulary) -> None:
+    allowed = (COMMON_FUNCTIONS | vocabulary.functions) - {_MAP}
+    maps = _MAP in vocabulary.functions
     private = 0
     for node in query.walk():
         if isinstance(node, (exp.Identifier, exp.Literal, exp.Column)):
             continue  # most of a large statement
         if isinstance(node, _FORBIDDEN):
             raise NotAggregate(f"{type(node).__name__} has no place in a count")
-        if isinstance(node, exp.Func) and _name(node) not in _FUNCTIONS and not _guarded(node):
+        if isinstance(node, exp.Func) and _name(node) not in allowed and not _cannot_fail(node, maps=maps):
             raise NotAggregate(f"the function {_name(node)} is not on the list")
         if isinstance(node, exp.Table):
             private += bool(node.db) or node.name.startswith(KEPT)
@@ -201,17 +176,18 @@ def _bounded(value: exp.Expr) -> bool:
     return _literals(inner.expressions, 0) and _literals(upper, MAX_STEPS)
 
 
-def _guarded(function: exp.Func) -> bool:
-    """Tell whether a function cannot fail: EXP(LEAST(GREATEST(…, -300), 0)), LN(GREATEST(…, above 0)), or a public MAP.
+def _cannot_fail(function: exp.Func, *, maps: bool) -> bool:
+    """Tell whether a function's arguments keep it from failing.
 
-    A map of a row's own values could have a key twice, or NULL for one, and fail.
+    These are EXP(LEAST(GREATEST(…, -300), 0)), LN(GREATEST(…, above 0)) and, in a database that has maps (`maps`), a
+    map of constants.
     """
-    if _name(function) == "map":
-        return function.find(exp.Column) is None
+    if _name(function) == _MAP:
+        return maps and function.find(exp.Column) is None
     inner = function.this
     guards = {exp.Exp: exp.Least, exp.Ln: exp.Greatest}
-    wanted = guards.get(type(function))
-    if wanted is None or not isinstance(inner, wanted) or len(inner.expressions) != 1:
+    guard = guards.get(type(function))
+    if guard is None or not isinstance(inner, guard) or len(inner.expressions) != 1:
         return False
     bound = inner.expressions[0]
     if not isinstance(bound, exp.Literal) or bound.is_string:
@@ -224,7 +200,7 @@ def _guarded(function: exp.Func) -> bool:
 
 def _literals(values: list[exp.Expr], most: int) -> bool:
     """Tell whether all expressions are whole number literals from 0 to `most`."""
-    return all(isinstance(one, exp.Literal) and one.is_int and 0 <= int(one.this) <= most for one in values)
+    return all(isinstance(value, exp.Literal) and value.is_int and 0 <= int(value.this) <= most for value in values)
 
 
 def _zero_or_one(value: exp.Expr) -> bool:

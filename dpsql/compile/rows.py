@@ -243,7 +243,7 @@ def target_steps(target: Target, number: exp.Expr, vocabulary: Vocabulary) -> ex
     A row with NULL or NaN is left out by `known_label`, or counted as `lower` by `_class`; here it would be one of the
     bounds.
     """
-    bounded = vocabulary.clamped(number, target.lower, target.upper)
+    bounded = vocabulary.clamp(number, target.lower, target.upper)
     above = paren(exp.Sub(this=bounded, expression=double(target.lower)))
     scaled = exp.Mul(this=above.copy(), expression=double(target.scale))
     branches = [

@@ -2,7 +2,7 @@
 
 An engine runs SQL and nothing else. It knows no trees and no noise. Three rules hold for each of them:
 errors are replaced by our own (an engine's text can quote a cell), private rows are only ever
-read by `aggregate`, and whatever differs between databases lives in that engine's file.
+read by a `Workspace`, and whatever differs between databases lives in that engine's package.
 """
 
 from __future__ import annotations
@@ -18,9 +18,14 @@ import pandas as pd
 from sqlglot import exp
 
 from dpsql.errors import TableChanged
+from dpsql.spelling import Vocabulary
 
 Row = dict[str, Any]
 Arrays = dict[str, np.ndarray[Any, Any]]
+#: Small tables that a statement joins: whole columns by their names, by the tables' names.
+Tables = Mapping[str, Mapping[str, np.ndarray[Any, Any]]]
+#: The schema of dpsql's own tables.
+OWN_SCHEMA = "dpsql"
 
 
 @dataclass(frozen=True)
@@ -119,6 +124,20 @@ class Transaction(Protocol):
         """Append whole columns to a table of schema `dpsql` (bulk; one array per column, equal lengths)."""
         ...
 
+    def has_table(self, name: str) -> bool:
+        """Return whether schema `dpsql` of this database, and of no other that is attached to it, has such a table.
+
+        No function or view of a user's may stand in for the catalog that is asked.
+        """
+        ...
+
+    def catalog_columns(self) -> list[Row]:
+        """Return a row for each column of each table and view, those of the database's own catalog left out.
+
+        A row has table_schema, table_name, column_name, data_type and column_default.
+        """
+        ...
+
 
 class Workspace(Protocol):
     """A place inside the database for one session: rows brought to their nodes wait there for the next statement.
@@ -126,11 +145,11 @@ class Workspace(Protocol):
     Nobody else can read it, and it is gone when the session is.
     """
 
-    def keep(self, name: str, query: exp.Expr, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> None:
+    def keep(self, name: str, query: exp.Expr, tables: Tables) -> None:
         """Keep the rows of a checked query under a name, in place of what was kept there before."""
         ...
 
-    def aggregate(self, query: exp.Expr, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> Arrays:
+    def aggregate(self, query: exp.Expr, tables: Tables) -> Arrays:
         """Run one checked aggregate over private or kept rows, with `tables` loaded as temporary tables for it."""
         ...
 
@@ -141,12 +160,17 @@ class Engine(Protocol):
     dialect: str
     #: The dialect of the place where dpsql's own tables are: another database's where this one can keep no ledger.
     own_dialect: str
-    #: The schema whose tables need not be named with it.
+    #: The schema whose tables people call by their names alone.
     home: str
-    #: How this database spells what has no common spelling: an object with `compile.vocabulary.Vocabulary`'s methods.
-    vocabulary: Any
+    #: The schema that SQL which people keep need not name either; "" where every name needs its schema.
+    implicit_schema: str
     #: The file behind the database, or None where there is none (memory, server).
     path: Path | None
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """How this database spells what has no common spelling."""
+        ...
 
     def health(self) -> list[Health]:
         """Return what can be told of driver, server, rights and clock, for `dpsql doctor`. Reads no private row."""
@@ -190,8 +214,12 @@ class Engine(Protocol):
         """Return the names of functions and macros that users defined in this database."""
         ...
 
-    def redefined(self) -> list[str]:
+    def redefined_functions(self) -> list[str]:
         """Return the built-in functions that a user's macro stands in for: SQL no longer means what it says."""
+        ...
+
+    def is_built_in(self, name: str) -> bool:
+        """Return whether a macro of that name would stand in for a function of SQL's own; False without macros."""
         ...
 
     def ways_in(self, info: TableInfo) -> list[Health]:
@@ -200,10 +228,6 @@ class Engine(Protocol):
 
     def readers(self, info: TableInfo) -> list[Health]:
         """Return which analysts may read the rows of a table themselves, each with what closes the way."""
-        ...
-
-    def aggregate(self, query: exp.Expr, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> Arrays:
-        """Run one checked aggregate over private rows, with `tables` loaded as temporary tables for it."""
         ...
 
     def workspace(self, reads: Sequence[TableInfo] = ()) -> AbstractContextManager[Workspace]:

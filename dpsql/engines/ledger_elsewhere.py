@@ -16,9 +16,11 @@ from dpsql.errors import DatabaseError
 class LedgerElsewhere:
     """A database of private rows beside the one with the ledger: a charge is durable there before a row is read."""
 
-    #: What the database is called, and its function that makes a random id.
-    called: str
+    #: What people call the database.
+    title: str
+    #: The call of its function that makes a random id.
     random_id: str
+    implicit_schema = ""
 
     def __init__(self, ledger: Engine) -> None:
         self.ledger = ledger
@@ -35,11 +37,23 @@ class LedgerElsewhere:
 
     def ledger_health(self) -> list[Health]:
         """Return how the ledger's database is."""
-        return [replace(one, what=f"ledger's {one.what}") for one in self.ledger.health()]
+        return [replace(finding, what=f"ledger's {finding.what}") for finding in self.ledger.health()]
+
+    def is_built_in(self, name: str) -> bool:
+        """Return False: there are no macros."""
+        return False
+
+    def ways_in(self, info: TableInfo) -> list[Health]:
+        """Return nothing: there are no roles, so whoever can name a table can read it."""
+        return []
+
+    def readers(self, info: TableInfo) -> list[Health]:
+        """Return nothing: there are no roles."""
+        return []
 
     def add_column(self, info: TableInfo, column: str, make: Callable[[int], np.ndarray[Any, Any]]) -> None:
         """Refuse: rows here have no address to give an id to."""
         raise DatabaseError(
-            f'{self.called} cannot add a column of ids to "{info.name}": its rows have no address.',
+            f'{self.title} cannot add a column of ids to "{info.name}": its rows have no address.',
             hint=f"make a table of its rows, once, with {self.random_id} as {column}, and register that one",
         )

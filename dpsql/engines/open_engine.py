@@ -1,28 +1,29 @@
-"""Which engine a target means: a DuckDB file, files, a server, or Spark or chDB with a ledger elsewhere."""
+"""Finds the engine that a target means, and opens it: a loop over what engines declare of themselves.
+
+The engines of dpsql come first. Engines of other packages join by the entry point group `dpsql.engines`; they are
+looked for only when none of dpsql's own knows a URL or a connection, so that they can take nothing over.
+"""
 
 from __future__ import annotations
 
-import os
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from importlib import import_module
+from dataclasses import replace
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
+from dpsql.engines import chdb, duckdb, postgres, spark
 from dpsql.engines.base import Engine
-from dpsql.engines.duckdb import engine
-from dpsql.engines.duckdb.folder import FileTables
-from dpsql.engines.files.table_files import find_tables, is_files, ledger_file
-from dpsql.errors import DatabaseError, DatabaseReadOnly, ParameterError, UsageError
+from dpsql.engines.spec import EngineSpec, NotAConnection, Opening
+from dpsql.errors import DatabaseError, ParameterError, UsageError
 
-_SERVERS = ("postgresql://", "postgres://")
-_CLUSTER = "spark://"
-_FOLDER = "chdb://"
-_ALLOWED = "a path, a postgresql://, spark:// or chdb:// URL, or a connection of DuckDB, psycopg, Ibis, Spark or chDB"
-_EXTRAS = {
-    "postgres": ("PostgreSQL", "psycopg"),
-    "spark": ("Spark", "pyspark and pyarrow"),
-    "chdb": ("chDB", "chdb and pyarrow"),
-}
+#: dpsql's own engines; a new one is one more entry.
+SPECS: tuple[EngineSpec, ...] = (duckdb.SPEC, postgres.SPEC, spark.SPEC, chdb.SPEC)
+GROUP = "dpsql.engines"
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://")
+_IBIS = "ibis"
 
 
 def open_engine(
@@ -33,113 +34,172 @@ def open_engine(
     wait: float = 2.0,
     ledger: str | Path | None = None,
 ) -> Engine:
-    """Open what a target names, or wrap a connection. `ledger` says where the ledger of files, Spark or chDB lies."""
-    driver = str(type(target).__module__).split(".")[0]
-    if driver == "ibis":
-        target, driver = _behind(target)
-    if driver == "pyspark" or (isinstance(target, str) and target.startswith(_CLUSTER)):
-        return _open_spark(target, read_only=read_only, wait=wait, ledger=ledger)
-    if driver == "chdb" or (isinstance(target, str) and target.startswith(_FOLDER)):
-        return _open_chdb(target, read_only=read_only, wait=wait, ledger=ledger)
-    if driver == "psycopg":
-        return _own_ledger(ledger) or _extra("postgres").adopt(target)
-    if isinstance(target, engine.Connection):
-        return _own_ledger(ledger) or engine.adopt(target)
-    if not isinstance(target, str | Path) or "\x00" in str(target) or not str(target):
-        raise ParameterError("db", allowed=_ALLOWED, given=target if isinstance(target, str) else type(target))
-    if str(target).startswith(_SERVERS):
-        return _own_ledger(ledger) or _extra("postgres").open_server(str(target), wait=wait)
-    if not _nameable(target):
-        raise ParameterError("db", allowed=_ALLOWED, given=str(target))
-    if str(target) != ":memory:" and is_files(Path(target)):
-        return _open_files(Path(target), read_only=read_only, wait=wait, ledger=ledger)
-    return _own_ledger(ledger) or engine.open_file(target, create=create, read_only=read_only, wait=wait)
+    """Open what a target names, or wrap a connection. `ledger` is where the ledger of files, Spark or chDB lies."""
+    opening = Opening(create, read_only, wait, ledger)
+    if isinstance(target, str | Path):
+        return _open_target(str(target), opening)
+    return _adopt(target, opening)
 
 
-def _behind(backend: Any) -> tuple[Any, str]:
-    """Return the connection of an Ibis backend, and its driver; Ibis shows those of DuckDB and PostgreSQL as `con`."""
-    found = getattr(backend, "con", None)
-    driver = str(type(found).__module__).split(".")[0]
-    if driver != "psycopg" and not isinstance(found, engine.Connection):
+def show_target(target: str) -> str:
+    """Return a target as it may be shown, without passwords."""
+    spec = _spec_of_url(target)
+    return target if spec is None else spec.hide_secrets(target)
+
+
+def url_forms(specs: Sequence[EngineSpec] = SPECS) -> str:
+    """Return the URLs of engines in words: the first prefix of each.
+
+    >>> url_forms([postgres.SPEC, spark.SPEC])
+    'postgresql:// or spark://'
+    """
+    return _list_words([spec.prefixes[0] for spec in specs if spec.prefixes])
+
+
+def _open_target(target: str, opening: Opening) -> Engine:
+    known = _spec_of_url(target) or next((spec for spec in SPECS if spec.opens_path(target)), None)
+    spec = None if "\x00" in target else known
+    if spec is None:
+        raise _unknown_target(target)
+    opening, undo = _with_ledger(spec, opening, takes_ledger=not spec.opens_url(target) and spec.takes_ledger(target))
+    with undo:
+        engine = spec.load().open_target(target, opening)
+        undo.pop_all()
+    return engine
+
+
+def _adopt(connection: object, opening: Opening) -> Engine:
+    if _driver_of(connection) == _IBIS:
+        connection = _behind_ibis(connection)
+    spec = _spec_of_connection(connection)
+    if spec is None:
+        raise _unknown_target(type(connection))
+    opening, undo = _with_ledger(spec, opening, takes_ledger=False)
+    with undo:
+        try:
+            engine = spec.load().adopt_connection(connection, opening)
+        except NotAConnection:
+            raise _unknown_target(type(connection)) from None
+        undo.pop_all()
+    return engine
+
+
+def _with_ledger(spec: EngineSpec, opening: Opening, *, takes_ledger: bool) -> tuple[Opening, ExitStack]:
+    """Return how to open an engine whose ledger is open, and what closes the ledger again if the engine cannot be.
+
+    The ledger comes first: where it cannot be reached, the engine is not started.
+    """
+    undo = ExitStack()
+    if not spec.ledger_elsewhere:
+        if opening.ledger_place is not None and not takes_ledger:
+            raise _ledger_refused(opening.ledger_place)
+        return opening, undo
+    place = _ledger_place(spec, opening.ledger_place)
+    spec.load()
+    ledger = open_engine(place, create=not opening.read_only, read_only=opening.read_only, wait=opening.wait)
+    undo.callback(ledger.close)
+    return replace(opening, ledger=ledger), undo
+
+
+def _ledger_place(spec: EngineSpec, place: str | Path | None) -> str | Path:
+    """Return where the ledger of an engine without transactions is to be, or refuse."""
+    keeping = [known for known in SPECS if not known.ledger_elsewhere]
+    if place is None:
+        raise UsageError(
+            f"{spec.title} has no transactions, so its ledger and models must be kept elsewhere.",
+            hint=f"--ledger FILE.duckdb, or --ledger {url_forms(keeping)}… (ledger=… in Python)",
+        )
+    holder = _spec_of_url(str(place))
+    if holder is not None and holder.ledger_elsewhere:
+        allowed = f"a DuckDB file or a {url_forms(keeping)} URL"
+        raise ParameterError("ledger", allowed=allowed, given=str(place))
+    return place
+
+
+def _behind_ibis(backend: object) -> object:
+    """Return the driver's own connection of an Ibis backend, which shows it as `con`."""
+    connection = getattr(backend, "con", None)
+    if _spec_of_connection(connection) is None:
+        titles = [known.title for known in SPECS if known.behind_ibis]
         raise ParameterError(
             "db",
-            allowed="an Ibis connection to DuckDB or PostgreSQL",
+            allowed=f"an Ibis connection to {_list_words(titles)}",
             given=getattr(backend, "name", type(backend)),
-            hint="for Spark pass the SparkSession itself, and ledger=…",
+            hint="for another database pass the driver's own connection or session, and ledger=… where it needs one",
         )
-    return found, driver
+    return connection
 
 
-def _own_ledger(ledger: str | Path | None) -> Any:
-    """Refuse another ledger for a database that keeps its own."""
-    if ledger is not None:
-        raise ParameterError(
-            "ledger",
-            allowed="given only for files, Spark and chDB, which cannot keep one themselves",
-            given=str(ledger),
-            hint="leave it out: a database has its own ledger",
+def _spec_of_url(target: str) -> EngineSpec | None:
+    """Return the engine whose prefix a URL has; None for what is no URL, and for one that nobody knows."""
+    own = next((spec for spec in SPECS if spec.opens_url(target)), None)
+    scheme = _SCHEME.match(target)
+    if own is not None or scheme is None:
+        return own
+    joined = [_load_entry_point(entry) for entry in entry_points(group=GROUP, name=scheme[1])]
+    if len(joined) > 1:
+        raise DatabaseError(
+            f"{len(joined)} installed packages open {scheme[0]} URLs.", hint="uninstall all of them but one"
         )
+    return joined[0] if joined else None
 
 
-def _open_files(target: Path, *, read_only: bool, wait: float, ledger: str | Path | None) -> Engine:
-    """Open files through a DuckDB file that holds their ledger, made at the first time."""
-    tables = find_tables(target)
-    place = ledger_file(target, tables, ledger)
-    if read_only and not place.exists():
-        raise DatabaseReadOnly(f'"{target}" has no ledger yet.', hint="open it once without --read-only")
-    if not read_only and not os.access(place if place.exists() else place.parent, os.W_OK):
-        raise DatabaseReadOnly(
-            f'the ledger "{place}" cannot be written.', hint="--ledger FILE, in a folder that can be written"
-        )
-    return engine.open_file(place, create=True, read_only=read_only, wait=wait, files=FileTables(tables))
+def _spec_of_connection(connection: object) -> EngineSpec | None:
+    """Return the engine that an open connection belongs to, by the module that its class comes from."""
+    driver = _driver_of(connection)
+    return next((spec for spec in _all_specs() if driver in spec.drivers), None)
 
 
-def _open_spark(target: Any, *, read_only: bool, wait: float, ledger: str | Path | None) -> Engine:
-    """Open the ledger first: where it cannot be reached, Spark is not started."""
-    book, spark = _book("Spark", "spark", read_only=read_only, wait=wait, ledger=ledger)
-    with ExitStack() as undo:
-        undo.callback(book.close)
-        opened = spark.open_cluster(target, book, wait=wait) if isinstance(target, str) else spark.adopt(target, book)
-        undo.pop_all()
-    return opened
+def _all_specs() -> Iterator[EngineSpec]:
+    """Yield dpsql's own engines, then those of other packages, which are imported only when they are reached."""
+    yield from SPECS
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+        yield _load_entry_point(entry)
 
 
-def _open_chdb(target: Any, *, read_only: bool, wait: float, ledger: str | Path | None) -> Engine:
-    """Open the ledger first: where it cannot be reached, chDB is not started."""
-    book, chdb = _book("chDB", "chdb", read_only=read_only, wait=wait, ledger=ledger)
-    with ExitStack() as undo:
-        undo.callback(book.close)
-        opened = chdb.open_folder(target, book) if isinstance(target, str) else chdb.adopt(target, book)
-        undo.pop_all()
-    return opened
+def _load_entry_point(entry: EntryPoint) -> EngineSpec:
+    """Return an engine of another package. Its entry point has the name of the scheme of its URLs.
 
-
-def _book(what: str, extra: str, *, read_only: bool, wait: float, ledger: str | Path | None) -> tuple[Engine, Any]:
-    """Return the database that keeps the ledger of one without transactions, and the module of that one."""
-    if ledger is None:
-        raise UsageError(
-            f"{what} has no transactions, so its ledger and models must be kept elsewhere.",
-            hint="--ledger FILE.duckdb, or --ledger postgresql://… (ledger=… in Python)",
-        )
-    if str(ledger).startswith((_CLUSTER, _FOLDER)):
-        raise ParameterError("ledger", allowed="a DuckDB file or a postgresql:// URL", given=str(ledger))
-    module = _extra(extra)
-    return open_engine(ledger, create=not read_only, read_only=read_only, wait=wait), module
-
-
-def _extra(name: str) -> Any:
-    """Return an engine whose driver is not installed with dpsql."""
+    What is imported here is code that whoever installed the package chose to run in this process.
+    """
+    package = entry.dist.name if entry.dist is not None else entry.value
     try:
-        return import_module(f"dpsql.engines.{name}.engine")
-    except ImportError:
-        what, needed = _EXTRAS[name]
-        missing = DatabaseError(f"{what} needs {needed}, which is not installed.", hint=f"pip install 'dpsql[{name}]'")
-    raise missing
+        spec = entry.load()
+    except (ImportError, AttributeError):
+        raise DatabaseError(
+            f'the engine "{entry.name}" of package {package} cannot be imported.', hint="reinstall or uninstall it"
+        ) from None
+    if not isinstance(spec, EngineSpec) or f"{entry.name}://" not in spec.prefixes:
+        raise DatabaseError(
+            f'the entry point "{entry.name}" of package {package} is no EngineSpec with the prefix {entry.name}://.',
+            hint="ask its authors, or uninstall it",
+        )
+    return spec
 
 
-def _nameable(path: str | Path) -> bool:
-    """Whether the system takes a path as a file's name at all."""
-    try:
-        return Path(path).exists() in (True, False)
-    except (OSError, ValueError):
-        return False
+def _driver_of(connection: object) -> str:
+    return type(connection).__module__.split(".")[0]
+
+
+def _ledger_refused(place: str | Path) -> ParameterError:
+    titles = ["files", *(spec.title for spec in SPECS if spec.ledger_elsewhere)]
+    return ParameterError(
+        "ledger",
+        allowed=f"given only for {_list_words(titles, 'and')}, which cannot keep one themselves",
+        given=str(place),
+        hint="leave it out: a database has its own ledger",
+    )
+
+
+def _unknown_target(given: object) -> ParameterError:
+    connections = _list_words([*(spec.title for spec in SPECS), "Ibis"])
+    return ParameterError("db", allowed=f"a path, a {url_forms()} URL, or a connection of {connections}", given=given)
+
+
+def _list_words(words: Sequence[str], last: str = "or") -> str:
+    """Return words as a list in a sentence.
+
+    >>> _list_words(["a", "b", "c"]), _list_words(["a"])
+    ('a, b or c', 'a')
+    """
+    return f" {last} ".join(filter(None, [", ".join(words[:-1]), words[-1]])) if words else ""

@@ -191,7 +191,7 @@ def source_to_register(engine: Engine, dataset: Dataset) -> Source:
 
 
 def _all_rows(engine: Engine, dataset: Dataset, info: TableInfo, base: TableInfo, view: RowView | None) -> Source:
-    redefined = engine.redefined()
+    redefined = engine.redefined_functions()
     if redefined:
         raise DatabaseError(
             f"the database redefines the built-in function {redefined[0]}, which training relies on.",

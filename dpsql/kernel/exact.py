@@ -80,7 +80,7 @@ class Rows:
         names = ["class", "ticket", *(word_name(number) for number in range(words(len(axes(source.schema)))))]
         query = exp.Select().with_(PACKED, packed(source, self._engine.vocabulary, self._tickets), copy=False)
         query = query.select(*(exp.column(name) for name in names), copy=False).from_(PACKED, copy=False)
-        check_kept(query)
+        check_kept(query, self._engine.vocabulary)
         self._here.keep(HELD, query, {})
         self._source = replace(source, held=HELD)
 
@@ -230,7 +230,7 @@ class Rows:
         return counts.further(kept.name, forest, forest.depth, self._engine.vocabulary)
 
     def _keep(self, kept: _Kept, statement: Statement) -> None:
-        check_kept(statement.query)
+        check_kept(statement.query, self._engine.vocabulary)
         self._here.keep(kept.name, statement.query, statement.tables)
         self._kept = kept
 
@@ -245,7 +245,7 @@ class Rows:
         return self._workspace
 
     def _run(self, statement: Statement) -> Arrays:
-        check(statement.query)
+        check(statement.query, self._engine.vocabulary)
         return self._here.aggregate(statement.query, statement.tables)
 
 

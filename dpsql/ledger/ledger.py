@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 from dpsql import sqlfiles
 from dpsql.engines.base import Engine, Transaction
-from dpsql.engines.own_tables import has_table
 from dpsql.errors import DatabaseLocked, LedgerBroken, NotRegistered, ParameterError, TableChanged
 from dpsql.ledger import budget as budgets
 from dpsql.ledger import chain, owner_acts, receipt
@@ -316,7 +315,7 @@ def _close(into: Block, entry: Entry, event: str, *, digest: str = "", details: 
 
 
 def _installed(transaction: Transaction) -> bool:
-    return has_table(transaction, "chain")
+    return transaction.has_table("chain")
 
 
 def _statements(text: str) -> list[str]:

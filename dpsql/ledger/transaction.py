@@ -67,6 +67,14 @@ class Block:
         """Append whole columns to a table of schema `dpsql`."""
         self._inner.insert(table, columns)
 
+    def has_table(self, name: str) -> bool:
+        """Return whether schema `dpsql` has a table of that name."""
+        return self._inner.has_table(name)
+
+    def catalog_columns(self) -> list[Row]:
+        """Return a row for each column of each table and view."""
+        return self._inner.catalog_columns()
+
     @property
     def ledger_id(self) -> str:
         """Return the ledger's own name."""

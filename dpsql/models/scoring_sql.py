@@ -199,10 +199,10 @@ def _columns(model: Model, table: str, vocabulary: Vocabulary) -> list[str] | No
 def _existing(model: Model, table: str) -> Source:
     """Return a table by its name; one that exists is read by its own types, and in its own schema."""
     info = model.database.engine.table(table) if model.database is not None else None
-    if info is None:
+    if model.database is None or info is None:
         return Source(model.schema, table_reference(table), {})
     taken = [name for name in OWN_COLUMNS if info.column(name) is not None]
     if taken:
         raise ParameterError("table", allowed=f'without a column named "{taken[0]}"', given=info.name)
-    schema = None if info.schema == "main" else info.schema
+    schema = None if info.schema == model.database.engine.implicit_schema else info.schema
     return Source(model.schema, table_reference(info.table, schema), readings(info, model.schema))

@@ -154,7 +154,7 @@ def _close_counters(server: PostgresEngine) -> list[str]:
         _run(transaction, "counters.sql", {})
     failed = [
         f'the server\'s counters may be open in database "{name}", which nobody can enter; its owner can let people in.'
-        for name in server.shut()
+        for name in server.shut_databases()
     ]
     for name in server.siblings():
         try:

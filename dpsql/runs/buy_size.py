@@ -12,7 +12,6 @@ from typing import Any
 
 from dpsql import sqlfiles
 from dpsql.engines.base import Engine, Transaction
-from dpsql.engines.own_tables import has_table
 from dpsql.errors import DpsqlError
 from dpsql.kernel.dataset import Dataset
 from dpsql.kernel.plan import Plan, Step
@@ -98,7 +97,7 @@ def _digest(noisy_rows: int) -> str:
 
 def _installed(engine: Engine) -> bool:
     with engine.transaction() as transaction:
-        return has_table(transaction, "size")
+        return transaction.has_table("size")
 
 
 def _install(engine: Engine, ledger: Ledger) -> None:

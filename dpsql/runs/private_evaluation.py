@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from dpsql import sqlfiles
 from dpsql.engines.base import Engine, Transaction
-from dpsql.engines.own_tables import has_table
 from dpsql.errors import DpsqlError, ParameterError, SchemaError, UsageError
 from dpsql.kernel.dataset import Dataset, exposed, find
 from dpsql.kernel.plan import Plan, Step
@@ -170,7 +169,7 @@ def _stored(engine: Engine, asked: Asked, entry: Entry) -> Evaluation:
 def _install(engine: Engine, ledger: Ledger) -> None:
     """Create the table of evaluations, unless it is there."""
     with engine.transaction() as transaction:
-        if has_table(transaction, "evaluation"):
+        if transaction.has_table("evaluation"):
             return
     statements = sqlfiles.statements("evaluation.sql")
     ledger.write(lambda into: [into.run(statement) for statement in statements])

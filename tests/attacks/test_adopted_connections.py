@@ -46,7 +46,7 @@ def test_a_python_function_never_gets_private_cells(name: str, takes: str) -> No
         connection.create_function(name, listen, [takes], "UBIGINT")  # type: ignore[list-item, arg-type]
         db = connect(connection, who="ann")
         db.register("people", replace(SCHEMA, unit=Unit("who", 2)), cap=1)
-        assert db.engine.redefined() == [name]
+        assert db.engine.redefined_functions() == [name]
         assert name in db.engine.user_functions()
         with pytest.raises(DatabaseError, match=f"redefines the built-in function {name}"):
             db.train("people", **(TINY | {"method": "spe", "trees": 2}))
@@ -72,7 +72,7 @@ def test_an_untouched_connection_has_no_functions_of_users() -> None:
         connection.execute("LOAD json")
         connection.execute("LOAD icu")
         engine = adopt(connection)
-        assert (engine.user_functions(), engine.redefined()) == ([], [])
+        assert (engine.user_functions(), engine.redefined_functions()) == ([], [])
 
 
 def test_an_attached_dpsql_stays_usable() -> None:
@@ -80,7 +80,7 @@ def test_an_attached_dpsql_stays_usable() -> None:
     with caller() as connection:
         db = dpsql.attach(connection, who="ann")
         db.register("people", SCHEMA, cap=1)
-        assert db.engine.redefined() == []
+        assert db.engine.redefined_functions() == []
         connection.execute("FROM dpsql_train('people', epsilon := 0.5, method := 'rdt', trees := 1, depth := 1)")
         assert db.budget("people").spent_text == "0.5"
 

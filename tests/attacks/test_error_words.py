@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from dpsql.engines.duckdb.cursor import COUNTING, guarded
+from dpsql.engines.duckdb.cursor import COUNTING, replace_errors
 from dpsql.errors import DpsqlError, QueryFailed
 from dpsql.kernel.dataset import find
 from dpsql.kernel.plan import Plan, Step
@@ -27,7 +27,7 @@ def fail_in_the_engine(kind: type[duckdb.Error]) -> Callable[[Session], Any]:
     def fail() -> None:
         raise kind("a cell of 4711")
 
-    return lambda _: guarded(COUNTING, fail)
+    return lambda _: replace_errors(COUNTING, fail)
 
 
 def fail_in_python(kind: type[Exception]) -> Callable[[Session], Any]:
@@ -84,7 +84,7 @@ def test_a_count_that_fails_on_a_server_says_one_thing() -> None:
             raise psycopg.errors.lookup(state)("a cell of 4711")
 
         with pytest.raises(QueryFailed) as caught:
-            postgres.guarded(postgres.COUNTING, fail)
+            postgres.replace_errors(postgres.COUNTING, fail)
         told.add(f"{type(caught.value)} {caught.value} {caught.value.hint} {vars(caught.value)}")
     assert len(told) == 1
 
@@ -100,6 +100,6 @@ def test_a_count_that_fails_on_spark_says_one_thing() -> None:
             raise kind("a cell of 4711")
 
         with pytest.raises(QueryFailed) as caught:
-            spark.guarded(spark.COUNTING, fail)
+            spark.replace_errors(spark.COUNTING, fail)
         told.add(f"{caught.value} {caught.value.hint}")
     assert len(told) == 1

@@ -13,14 +13,15 @@ from dpsql.compile.count.leaves import WHOLE, Part, Slice, Statement
 from dpsql.compile.rows import Source, Tickets, packed
 from dpsql.engines.base import Engine
 from dpsql.trees.forest import Forest
+from tests.engines.aggregate import aggregate
 
 KEYS = Tickets((0x1234567890ABCDEF, 0x0FEDCBA987654321, 0x5555AAAA5555AAAA))
 
 
 def run(engine: Engine, statement: Statement, *keys: str) -> Counter[tuple[int, ...]]:
     """Check and run a statement; return the number of rows of each key."""
-    check(statement.query)
-    found = engine.aggregate(statement.query, statement.tables)
+    check(statement.query, engine.vocabulary)
+    found = aggregate(engine, statement.query, statement.tables)
     groups = list(zip(*(found[key].tolist() for key in keys), strict=True)) if keys else [()]
     assert len(set(groups)) == len(groups)
     return Counter(dict(zip(groups, found["rows"].tolist(), strict=True)))

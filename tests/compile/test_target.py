@@ -22,6 +22,7 @@ from dpsql.engines.duckdb.engine import DuckDBVocabulary, open_file
 from dpsql.schema import Target
 from dpsql.trees.grid import axes
 from tests.compile.running import KEYS
+from tests.engines.aggregate import aggregate
 from tests.rows import any_forest, class_of, source_of, walk
 from tests.tables import TARGET, TARGET_UNITS, fill, rows_of, some_targets, types_of
 
@@ -87,8 +88,8 @@ def test_the_statement_adds_up_what_plain_python_does(engine: Engine, schema: An
     forest = any_forest(axes(schema), trees=3, depth=3, seed=seed)
     fill(engine, "people", [row for row in some_targets() if row[0] is not None], types_of(schema))
     statement = counts.leaf_sums(source_of(schema), forest, WORDS, KEYS, Slice(True, 0, 3))
-    check(statement.query)
-    found = engine.aggregate(statement.query, statement.tables)
+    check(statement.query, engine.vocabulary)
+    found = aggregate(engine, statement.query, statement.tables)
     expected: dict[int, list[int]] = {}
     for row in rows_of(engine, "FROM people"):
         steps = class_of(schema, row)
@@ -106,7 +107,7 @@ def test_the_readable_query_of_a_leaf_agrees(engine: Engine) -> None:
     fill(engine, "people", some_targets(), types_of(TARGET))
     where = source_of(TARGET)
     statement = counts.leaf_sums(where, forest, WORDS, KEYS, Slice(True, 0, 2))
-    found = engine.aggregate(statement.query, statement.tables)
+    found = aggregate(engine, statement.query, statement.tables)
     whole = {int(leaf): (int(rows), int(steps)) for leaf, rows, steps in zip(*found.values(), strict=True)}
     for leaf in range(forest.leaves):
         row = rows_of(engine, leaf_query(where, forest, leaf, WORDS).sql("duckdb"))[0]
@@ -119,7 +120,7 @@ SUM = "SELECT node AS leaf, CAST(SUM({}) AS BIGINT) AS steps FROM t GROUP BY nod
 @pytest.mark.parametrize("bounded", ["LEAST(GREATEST(class, 0), 100)", "LEAST(GREATEST(class, 0), 1048576)"])
 def test_a_clamped_sum_passes(bounded: str) -> None:
     """A sum whose terms are clamped to literal bounds is an aggregate like a count."""
-    assert check(sqlglot.parse_one(SUM.format(bounded), dialect="duckdb")) is None
+    assert check(sqlglot.parse_one(SUM.format(bounded), dialect="duckdb"), WORDS) is None
 
 
 @pytest.mark.parametrize(
@@ -145,7 +146,7 @@ def test_a_clamped_sum_passes(bounded: str) -> None:
 def test_a_loose_sum_is_refused(loose: str) -> None:
     """A sum whose terms have no literal bounds is refused."""
     with pytest.raises(NotAggregate):
-        check(sqlglot.parse_one(SUM.format(loose), dialect="duckdb"))
+        check(sqlglot.parse_one(SUM.format(loose), dialect="duckdb"), WORDS)
 
 
 def test_a_row_without_a_target_is_not_counted(engine: Engine) -> None:
@@ -153,4 +154,4 @@ def test_a_row_without_a_target_is_not_counted(engine: Engine) -> None:
     targets = [None, float("nan"), 5.0, float("inf"), float("-inf")]
     fill(engine, "people", [(1, None, None, target) for target in targets], types_of(TARGET))
     statement = counts.row_count(source_of(TARGET), WORDS, KEYS)
-    assert engine.aggregate(statement.query, statement.tables)["rows"].tolist() == [3]
+    assert aggregate(engine, statement.query, statement.tables)["rows"].tolist() == [3]

@@ -8,22 +8,13 @@ import pytest
 
 from dpsql.engines.base import Engine
 from dpsql.engines.duckdb.engine import open_file
-from dpsql.engines.open_engine import open_engine
-from tests.servers import chdb, fresh_database, spark
-
-#: How to open an empty database of each engine.
-OPEN: dict[str, Callable[[], Engine]] = {
-    "chdb": lambda: open_engine(chdb(), ledger=":memory:"),
-    "duckdb": lambda: open_file(":memory:"),
-    "postgres": lambda: open_engine(fresh_database()),
-    "spark": lambda: open_engine(spark().newSession(), ledger=":memory:"),  # temporary views of its own
-}
+from tests.servers import OPEN_EMPTY
 
 
-@pytest.fixture(params=sorted(OPEN))
+@pytest.fixture(params=sorted(OPEN_EMPTY))
 def make_engine(request: pytest.FixtureRequest) -> Callable[[], Engine]:
     """Return how to open an empty database of one engine."""
-    return OPEN[request.param]
+    return OPEN_EMPTY[request.param]
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ def extremes(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine
     for block in [rows] if engine.dialect == "spark" else [[row] for row in rows]:
         inserted = ", ".join("(" + ", ".join(["0.5", "'no'", *row]) + ")" for row in block)
         run_in(engine, f"INSERT INTO {full} VALUES {inserted}")
-    for asked in ("table", "redefined"):  # the catalog stays as it is, and is asked a hundred times
+    for asked in ("table", "redefined_functions"):  # the catalog stays as it is, and is asked a hundred times
         monkeypatch.setattr(engine, asked, cache(getattr(engine, asked)))
     yield engine
     run_in(engine, f"DROP TABLE {full}")

@@ -10,6 +10,7 @@ import sqlglot
 
 from dpsql.engines.base import Engine
 from dpsql.engines.open_engine import open_engine
+from tests.engines.aggregate import aggregate
 
 TWO = "SELECT range AS n, 'x' || range AS s FROM range(2)"
 
@@ -43,5 +44,5 @@ def opened(target: Path, **options: Any) -> Engine:
 
 def counted(engine: Engine, query: str) -> dict[str, Any]:
     """Return the first row of a query that is run as counting is."""
-    found = engine.aggregate(sqlglot.parse_one(query, dialect="duckdb"), {})
+    found = aggregate(engine, sqlglot.parse_one(query, dialect="duckdb"), {})
     return {name: values[0] for name, values in found.items()}

@@ -26,6 +26,7 @@ from dpsql.kernel.exact import Rows
 from dpsql.schema import Numeric, Schema, Unit
 from dpsql.trees.grid import axes
 from dpsql.trees.grow.random_trees import random_forest
+from tests.engines.aggregate import aggregate
 from tests.servers import chdb, fresh_database
 from tests.tables import SCHEMA
 
@@ -181,7 +182,7 @@ def test_the_callers_settings_hide_no_function(session: Any, engine: Any) -> Non
     session.query("CREATE FUNCTION FLOOR AS (x) -> 1")
     session.query("SET limit = 1")
     try:
-        assert (engine.user_functions(), engine.redefined()) == (["aaa", "floor"], ["floor"])
+        assert (engine.user_functions(), engine.redefined_functions()) == (["aaa", "floor"], ["floor"])
     finally:
         session.query("SET limit = 0")
         session.query("DROP FUNCTION AAA")
@@ -191,7 +192,7 @@ def test_the_callers_settings_hide_no_function(session: Any, engine: Any) -> Non
 def test_an_error_of_clickhouse_is_not_quoted(engine: Any) -> None:
     """Neither in the message nor in what is behind it; of private rows not even its kind."""
     failing = sqlglot.parse_one("SELECT throwIf(1, 'a secret') AS n", dialect="clickhouse")
-    for act in (lambda: engine.frame(failing), lambda: engine.aggregate(failing, {})):
+    for act in (lambda: engine.frame(failing), lambda: aggregate(engine, failing, {})):
         with pytest.raises(QueryFailed) as caught:
             act()
         assert "secret" not in str(caught.value)
@@ -248,7 +249,7 @@ def dealt(engine: Any, name: str) -> dict[tuple[int, int], int]:
     forest = random_forest(axes(SCHEMA), trees=5, depth=2, seed=3, branches=2)
     source = Source(SCHEMA, table(info.table, info.schema), {})
     made = leaves.leaf_counts(source, forest, engine.vocabulary, Tickets((1, 2, 3)), Slice(False, 0, 5))
-    found = engine.aggregate(made.query, made.tables)
+    found = aggregate(engine, made.query, made.tables)
     return {(leaf, label): n for leaf, label, n in zip(found["leaf"], found["class"], found["rows"], strict=True)}
 
 
@@ -354,7 +355,7 @@ def test_a_failed_run_keeps_its_charge_and_leaves_nothing(session: Any, monkeypa
     fill(session, "people")
     before = left(session)
     with dpsql.connect(session, ledger=":memory:") as db:
-        runs.fail(db, monkeypatch, "dpsql.engines.chdb.engine.ChdbWorkspace")
+        runs.fail(db, monkeypatch, "dpsql.engines.chdb.workspace.ChdbWorkspace")
         assert left(session) == before
 
 

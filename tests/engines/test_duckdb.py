@@ -16,6 +16,7 @@ import sqlglot
 from dpsql.engines.base import Conflict
 from dpsql.engines.duckdb.engine import DuckDBEngine, open_file
 from dpsql.errors import DatabaseError, DatabaseLocked, DatabaseReadOnly, QueryFailed
+from tests.engines.aggregate import aggregate
 from tests.hostile import HOSTILE
 
 SECRET = "a-secret-cell"
@@ -122,7 +123,7 @@ def test_a_read_only_database_can_be_counted(opened: DuckDBEngine, path: Path) -
     opened.close()
     engine = open_file(path, read_only=True)
     query = sqlglot.parse_one("SELECT COUNT(*) AS n FROM main.people CROSS JOIN roots")
-    assert engine.aggregate(query, {"roots": {"node": np.arange(5)}})["n"].tolist() == [5]
+    assert aggregate(engine, query, {"roots": {"node": np.arange(5)}})["n"].tolist() == [5]
     engine.close()
 
 
@@ -214,8 +215,8 @@ def test_insert_appends_whole_columns(opened: DuckDBEngine) -> None:
 
 
 FAILURES: dict[str, Callable[[DuckDBEngine], object]] = {
-    "cast": lambda engine: engine.aggregate(
-        sqlglot.parse_one("SELECT SUM(CAST(name AS INTEGER)) AS n FROM main.people"), {}
+    "cast": lambda engine: aggregate(
+        engine, sqlglot.parse_one("SELECT SUM(CAST(name AS INTEGER)) AS n FROM main.people"), {}
     ),
     "cast in frame": lambda engine: engine.frame(sqlglot.parse_one("SELECT CAST(name AS DATE) AS n FROM people")),
     "error function": lambda engine: engine.frame(sqlglot.parse_one("SELECT error(name) AS n FROM people")),
@@ -273,7 +274,7 @@ def test_a_failed_count_does_not_even_name_the_kind(opened: DuckDBEngine) -> Non
     shown = set()
     for query in queries:
         with pytest.raises(QueryFailed) as caught:
-            opened.aggregate(sqlglot.parse_one(query), {})
+            aggregate(opened, sqlglot.parse_one(query), {})
         shown.add((str(caught.value), caught.value.kind))
     assert len(shown) == 1
 

@@ -17,7 +17,7 @@ def test_a_macro_in_place_of_a_built_in_is_found() -> None:
     connection.execute("CREATE MACRO hash(a) AS 1")
     connection.execute("CREATE MACRO mine(a) AS a")
     engine = adopt(connection)
-    assert engine.redefined() == ["hash"]
+    assert engine.redefined_functions() == ["hash"]
     assert sorted(engine.user_functions()) == ["hash", "mine"]
     connection.close()
 
@@ -25,7 +25,7 @@ def test_a_macro_in_place_of_a_built_in_is_found() -> None:
 def test_a_plain_database_redefines_nothing() -> None:
     """A new database has no functions of users."""
     engine = open_file(":memory:")
-    assert (engine.redefined(), engine.user_functions()) == ([], [])
+    assert (engine.redefined_functions(), engine.user_functions()) == ([], [])
     engine.close()
 
 

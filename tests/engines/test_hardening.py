@@ -12,6 +12,7 @@ import sqlglot
 
 from dpsql.engines.duckdb.engine import DuckDBEngine, adopt, open_file
 from dpsql.errors import QueryFailed
+from tests.engines.aggregate import aggregate
 
 COUNT = sqlglot.parse_one("SELECT COUNT(*) AS n FROM main.people")
 
@@ -130,7 +131,7 @@ def test_adopt_leaves_a_result_of_the_caller_alone() -> None:
     connection = duckdb.connect()
     connection.execute("CREATE TABLE people AS SELECT range AS n FROM range(3)")
     connection.execute("SELECT n FROM people ORDER BY n")
-    adopt(connection).aggregate(COUNT, {})
+    aggregate(adopt(connection), COUNT, {})
     assert connection.fetchall() == [(0,), (1,), (2,)]
     connection.close()
 
@@ -140,7 +141,7 @@ def test_adopt_leaves_the_callers_settings_alone() -> None:
     connection = duckdb.connect(config={"disabled_optimizers": "filter_pullup"})
     connection.execute("CREATE TABLE people(n INTEGER)")
     engine = adopt(connection)
-    engine.aggregate(COUNT, {})
+    aggregate(engine, COUNT, {})
     setting = connection.execute("SELECT current_setting('disabled_optimizers')").fetchall()
     assert setting == [("filter_pullup",)]
     connection.close()
@@ -151,7 +152,7 @@ def test_adopt_works_on_a_locked_configuration() -> None:
     connection = duckdb.connect()
     connection.execute("CREATE TABLE people AS SELECT range AS n FROM range(3)")
     connection.execute("SET lock_configuration = true")
-    assert adopt(connection).aggregate(COUNT, {})["n"].tolist() == [3]
+    assert aggregate(adopt(connection), COUNT, {})["n"].tolist() == [3]
     connection.close()
 
 
@@ -168,9 +169,9 @@ def test_temporary_tables_do_not_outlive_a_call() -> None:
     """A table loaded for one aggregate is gone for the next one and never listed."""
     engine = opened(":memory:")
     query = sqlglot.parse_one("SELECT COUNT(*) AS n FROM level_0")
-    assert engine.aggregate(query, {"level_0": {"node": np.arange(4)}})["n"].tolist() == [4]
+    assert aggregate(engine, query, {"level_0": {"node": np.arange(4)}})["n"].tolist() == [4]
     with pytest.raises(QueryFailed):
-        engine.aggregate(query, {})
+        aggregate(engine, query, {})
     assert engine.tables() == ["people"]
     engine.close()
 
@@ -178,7 +179,7 @@ def test_temporary_tables_do_not_outlive_a_call() -> None:
 def test_temporary_tables_never_reach_the_file(tmp_path: Path) -> None:
     """After counting, the file holds the user's table and nothing else."""
     engine = opened(tmp_path / "data.duckdb")
-    engine.aggregate(COUNT, {"level_0": {"node": np.arange(4)}})
+    aggregate(engine, COUNT, {"level_0": {"node": np.arange(4)}})
     engine.close()
     connection = duckdb.connect(str(tmp_path / "data.duckdb"))
     assert connection.execute("SELECT table_name FROM duckdb_tables()").fetchall() == [("people",)]
@@ -189,7 +190,7 @@ def test_temporary_tables_do_not_reach_an_adopted_connection() -> None:
     """The caller's connection sees none of the tables loaded for a count, nor a registered frame."""
     connection = duckdb.connect()
     connection.execute("CREATE TABLE people(n INTEGER)")
-    adopt(connection).aggregate(COUNT, {"level_0": {"node": np.arange(4)}})
+    aggregate(adopt(connection), COUNT, {"level_0": {"node": np.arange(4)}})
     listed = connection.execute(
         "SELECT table_name FROM duckdb_tables() UNION ALL SELECT view_name FROM duckdb_views() WHERE NOT internal"
     ).fetchall()
@@ -204,7 +205,7 @@ def test_a_temporary_table_never_stands_in_for_the_users(name: str) -> None:
     with engine.transaction() as transaction:
         transaction.run(f"CREATE TABLE {name} AS SELECT range AS n FROM range(3)")
     query = sqlglot.parse_one(f"SELECT COUNT(*) AS n FROM main.{name}")
-    assert engine.aggregate(query, {name: {"node": np.arange(40)}})["n"].tolist() == [3]
+    assert aggregate(engine, query, {name: {"node": np.arange(40)}})["n"].tolist() == [3]
     engine.close()
 
 
@@ -214,5 +215,5 @@ def test_a_users_table_may_have_the_name_of_a_registered_frame() -> None:
     with engine.transaction() as transaction:
         transaction.run("CREATE TABLE dpsql_batch AS SELECT range AS n FROM range(3)")
     query = sqlglot.parse_one("SELECT COUNT(*) AS n FROM main.dpsql_batch CROSS JOIN roots")
-    assert engine.aggregate(query, {"roots": {"node": np.arange(40)}})["n"].tolist() == [120]
+    assert aggregate(engine, query, {"roots": {"node": np.arange(40)}})["n"].tolist() == [120]
     engine.close()

@@ -27,6 +27,7 @@ from dpsql.engines.spark.vocabulary import SparkVocabulary
 from dpsql.errors import DatabaseError, ParameterError, QueryFailed, SchemaError, UsageError
 from dpsql.trees.grid import axes
 from dpsql.trees.grow.random_trees import random_forest
+from tests.engines.aggregate import aggregate
 from tests.servers import fresh_database, spark
 from tests.tables import SCHEMA
 
@@ -124,7 +125,7 @@ def test_a_database_may_be_called_parquet(session: Any, engine: Any) -> None:
         assert info.column("x").family == "real"
         source = Source(SCHEMA, table(info.table, info.schema), {})
         made = leaves.row_count(source, engine.vocabulary, Tickets((1, 2, 3)))
-        assert engine.aggregate(made.query, made.tables)["rows"].tolist() == [1]
+        assert aggregate(engine, made.query, made.tables)["rows"].tolist() == [1]
     finally:
         session.sql("DROP DATABASE parquet CASCADE")
 
@@ -194,7 +195,7 @@ def test_a_replaced_function_stops_a_run_before_it_is_charged(session: Any) -> N
     with dpsql.connect(session, ledger=":memory:") as db:
         db.register("t", SCHEMA, cap=2)
         assert "floor" in db.engine.user_functions()
-        assert db.engine.redefined() == ["floor"] * replaced
+        assert db.engine.redefined_functions() == ["floor"] * replaced
         if replaced:
             with pytest.raises(DatabaseError, match="floor"):
                 db.train("t", method="rdt", trees=2, depth=2)
@@ -255,7 +256,7 @@ def dealt(engine: Any, name: str) -> dict[tuple[int, int], int]:
     forest = random_forest(axes(SCHEMA), trees=5, depth=2, seed=3, branches=2)
     source = Source(SCHEMA, table(info.table, info.schema), {})
     made = leaves.leaf_counts(source, forest, engine.vocabulary, Tickets((1, 2, 3)), Slice(False, 0, 5))
-    found = engine.aggregate(made.query, made.tables)
+    found = aggregate(engine, made.query, made.tables)
     return {(leaf, label): n for leaf, label, n in zip(found["leaf"], found["class"], found["rows"], strict=True)}
 
 
@@ -300,7 +301,7 @@ def test_large_forests_are_counted_as_in_duckdb(session: Any, engine: Any, branc
     for one, schema in ((engine, "(session)"), (other, "main")):
         source = Source(SCHEMA, table("people", schema), {})
         made = leaves.leaf_counts(source, forest, one.vocabulary, Tickets((1, 2, 3)), Slice(True, 0, 150))
-        groups = one.aggregate(made.query, made.tables)
+        groups = aggregate(one, made.query, made.tables)
         found.append(sorted(zip(*(groups[name].tolist() for name in ("leaf", "class", "rows")), strict=True)))
         assert (TOP in made.tables) == (one is engine)
         assert level_name(5) in made.tables

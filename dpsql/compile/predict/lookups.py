@@ -194,10 +194,10 @@ class Lookups:
         found: dict[str, exp.Expr] = {}
         for number, level in enumerate(self.forest.levels):
             here = exp.EQ(this=exp.column("level"), expression=whole(number))
-            found[_level(number)] = self.lists.collected(exp.column(SPLIT), exp.column("node"), here)
+            found[_level(number)] = self.lists.collect(exp.column(SPLIT), exp.column("node"), here)
             for plane in range(len(level.planes) if self._own_ways else 0):
                 bits = exp.column(f"plane_{plane}")
-                found[_plane(number, plane)] = self.lists.collected(bits, exp.column("node"), here.copy())
+                found[_plane(number, plane)] = self.lists.collect(bits, exp.column("node"), here.copy())
         return found if self._own_ways else found | {_WAYS: self._ways()}
 
     def _ways(self) -> exp.Expr:
@@ -206,7 +206,7 @@ class Lookups:
         cell = _name(NUMBER)
         bits = [_bit(self.lists.at(_name(SPLIT), whole(plane + 1)), cell, plane) for plane in range(planes)]
         offsets = self.lists.each(self.lists.numbers(CELLS), NUMBER, _sum(bits))
-        return self.lists.flat(self.lists.each(self.lists.collected_once(exp.column(_PLANES)), SPLIT, offsets))
+        return self.lists.flat(self.lists.each(self.lists.collect_once(exp.column(_PLANES)), SPLIT, offsets))
 
     def _voices(self) -> exp.Select:
         """One row: what the leaves say, as one list."""
@@ -215,11 +215,11 @@ class Lookups:
             ahead = case([(exp.column("class").eq(whole(1)), weight)], exp.Neg(this=weight.copy()))
             total = exp.cast(exp.Sum(this=ahead), exp.DataType.Type.BIGINT)
             sums = exp.select("leaf", named(total, VOTE)).from_(self.leaves.copy()).group_by("leaf")
-            made = self.lists.collected(exp.column(VOTE), exp.column("leaf"))
+            made = self.lists.collect(exp.column(VOTE), exp.column("leaf"))
             return exp.select(named(made, _VOTES)).from_(sums.subquery(_VOICES))
         place = exp.Add(this=exp.Mul(this=_big(exp.column("leaf")), expression=count), expression=exp.column("class"))
         vote = exp.Add(this=exp.Mul(this=weight, expression=count.copy()), expression=exp.column("class"))
-        made = self.lists.collected(weight.copy() if self.complete else vote, place)
+        made = self.lists.collect(weight.copy() if self.complete else vote, place)
         return exp.select(named(made, _VOTES)).from_(self.leaves.copy())
 
 

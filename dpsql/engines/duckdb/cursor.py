@@ -5,27 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 import duckdb
 import numpy as np
 import pandas as pd
 from sqlglot import exp
 
-from dpsql.engines.base import Arrays, Conflict, Row
+from dpsql.engines.base import Arrays, Conflict, Row, Tables
 from dpsql.engines.duckdb.vocabulary import DIALECT
-from dpsql.errors import DatabaseError, DatabaseReadOnly, DiskFull, QueryFailed
+from dpsql.engines.error_replacement import COUNTING, ErrorReplacement
+from dpsql.errors import DatabaseError, DatabaseReadOnly, DiskFull, DpsqlError, QueryFailed
 
-_Result = TypeVar("_Result")
 StandIn = Callable[[exp.Table], exp.Expr | None]
-#: The one thing done on private rows: not even the kind of its failure is told.
-COUNTING = "count the rows"
 #: A question to the catalog of the present database.
 _LOOK = "SELECT COUNT(*) FROM system.main.duckdb_tables() WHERE database_name = system.main.current_database()"
 #: Whether dpsql's own schema has a table. Attached databases are listed, too; their tables are not this one's.
-_OWN = """
+_HAS_TABLE = """
 SELECT 1 FROM system.main.duckdb_tables()
 WHERE database_name = system.main.current_database() AND schema_name = 'dpsql' AND table_name = ?
+"""
+_CATALOG_COLUMNS = """
+SELECT table_schema, table_name, column_name, data_type, column_default FROM information_schema.columns
+WHERE table_schema NOT IN ('information_schema', 'pg_catalog')
 """
 _LOADING = "load a temporary table"
 READ_ONLY = "the database was opened read-only, and this needs to write to its ledger."
@@ -46,34 +48,31 @@ def is_full(error: duckdb.Error) -> bool:
     return any(words in text for words in _FULL)
 
 
-def guarded(doing: str, act: Callable[[], _Result]) -> _Result:
-    """Do something in the engine; replace its errors, whose texts can quote cells, by our own.
+def _reword(doing: str, error: Exception) -> Exception:
+    """Return our own error for one of DuckDB's."""
+    assert isinstance(error, duckdb.Error)
+    lost = isinstance(error, duckdb.TransactionException) and not is_full(error)
+    if lost or isinstance(error, duckdb.ConstraintException):
+        # Nobody competes for a temporary table: there it is an earlier failure that ended the transaction.
+        return replace_errors.failed_count() if doing == _LOADING else Conflict()
+    return _reword_failure(doing, error)
 
-    The new error is raised outside the except block, so that not even its context holds the old text.
-    """
-    problem: Exception
-    try:
-        return act()
-    except duckdb.TransactionException as error:
-        problem = DiskFull(DISK_FULL, hint="make room, then try again") if is_full(error) else Conflict()
-    except duckdb.ConstraintException:
-        problem = Conflict()
-    except duckdb.InvalidInputException as error:
-        read_only = "read-only" in str(error).lower()
-        problem = DatabaseReadOnly(READ_ONLY) if read_only else QueryFailed(doing, type(error).__name__)
-    except duckdb.OutOfMemoryException as error:
-        problem = QueryFailed(doing, type(error).__name__, hint="fewer trees, less depth, or more memory")
-    except duckdb.Error as error:
-        full = is_full(error)
-        problem = DiskFull(DISK_FULL, hint="make room") if full else QueryFailed(doing, type(error).__name__)
-    if doing == COUNTING or (doing == _LOADING and isinstance(problem, Conflict)):  # no conflict: an earlier failure
-        problem = QueryFailed(COUNTING, "why is withheld too")
-    raise problem
+
+def _reword_failure(doing: str, error: duckdb.Error) -> DpsqlError:
+    kind = type(error).__name__
+    if isinstance(error, duckdb.InvalidInputException):
+        return DatabaseReadOnly(READ_ONLY) if "read-only" in str(error).lower() else QueryFailed(doing, kind)
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return QueryFailed(doing, kind, hint="fewer trees, less depth, or more memory")
+    return DiskFull(DISK_FULL, hint="make room, then try again") if is_full(error) else QueryFailed(doing, kind)
+
+
+replace_errors = ErrorReplacement((duckdb.Error,), _reword)
 
 
 def fetch(cursor: duckdb.DuckDBPyConnection, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
     """Run a query on the catalog or the settings and return its rows."""
-    return guarded("read its catalog", lambda: cursor.execute(query, list(parameters)).fetchall())
+    return replace_errors("read its catalog", lambda: cursor.execute(query, list(parameters)).fetchall())
 
 
 @contextmanager
@@ -83,7 +82,7 @@ def one_state(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
     BEGIN alone fixes nothing: DuckDB takes the state of a database when a transaction first looks at it, so the catalog
     is looked at right away. Others may write, alter, drop and check-point meanwhile; rows and their addresses stay.
     """
-    guarded("begin a transaction", cursor.begin)
+    replace_errors("begin a transaction", cursor.begin)
     try:
         fetch(cursor, _LOOK)
         yield
@@ -152,10 +151,10 @@ def load(
     cursor: duckdb.DuckDBPyConnection, name: str, columns: pd.DataFrame | Mapping[str, np.ndarray[Any, Any]]
 ) -> None:
     """Create a temporary table of the cursor's own from whole columns."""
-    if not isinstance(columns, pd.DataFrame) and all(_listed(values) for values in columns.values()):
+    if not isinstance(columns, pd.DataFrame) and all(_is_short_list(values) for values in columns.values()):
         lists = [values.tolist() for values in columns.values()]
         text = _from_lists(name, tuple((column, str(values.dtype)) for column, values in columns.items()))
-        guarded(_LOADING, lambda: cursor.execute(text, lists))
+        replace_errors(_LOADING, lambda: cursor.execute(text, lists))
         return
     frame = columns if isinstance(columns, pd.DataFrame) else pd.DataFrame(dict(columns))
     statement = temporary(name, exp.select("*").from_("dpsql_batch"))
@@ -165,10 +164,10 @@ def load(
         cursor.execute(statement.sql(DIALECT))
         cursor.unregister("dpsql_batch")
 
-    guarded(_LOADING, create)
+    replace_errors(_LOADING, create)
 
 
-def _listed(values: np.ndarray[Any, Any]) -> bool:
+def _is_short_list(values: np.ndarray[Any, Any]) -> bool:
     """Whether a column is short and of whole numbers: handed over as a list it is there in a third of the time."""
     return 0 < len(values) <= SHORT and str(values.dtype) in _LISTED
 
@@ -207,20 +206,20 @@ class DuckDBWorkspace:
         self._stand_in = stand_in
         self._check = check
 
-    def keep(self, name: str, query: exp.Expr, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> None:
+    def keep(self, name: str, query: exp.Expr, tables: Tables) -> None:
         """Keep the rows of a checked query in a temporary table of the cursor's own."""
         text = self._ready(temporary(name, query), tables)
-        guarded(COUNTING, lambda: self._cursor.execute(text).fetchall())
+        replace_errors(COUNTING, lambda: self._cursor.execute(text).fetchall())
         self._check()
 
-    def aggregate(self, query: exp.Expr, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> Arrays:
+    def aggregate(self, query: exp.Expr, tables: Tables) -> Arrays:
         """Run one checked aggregate over private or kept rows."""
         text = self._ready(query, tables)
-        result = guarded(COUNTING, lambda: self._cursor.execute(text).fetchnumpy())
+        result = replace_errors(COUNTING, lambda: self._cursor.execute(text).fetchnumpy())
         self._check()
         return {name: np.ma.getdata(values) for name, values in result.items()}
 
-    def _ready(self, query: exp.Expr, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> str:
+    def _ready(self, query: exp.Expr, tables: Tables) -> str:
         for name, columns in tables.items():
             load(self._cursor, name, columns)
         text = in_this_database(self._cursor, query, self._stand_in)
@@ -236,7 +235,7 @@ class DuckDBTransaction:
 
     def run(self, statement: str | exp.Expr, parameters: Sequence[object] = ()) -> int:
         """Run a statement and return the number of rows it changed."""
-        result = guarded("write to its own tables", lambda: self._execute(statement, parameters).fetchall())
+        result = replace_errors("write to its own tables", lambda: self._execute(statement, parameters).fetchall())
         return int(result[0][0]) if result and len(result[0]) == 1 and isinstance(result[0][0], int) else 0
 
     def rows(self, statement: str | exp.Expr, parameters: Sequence[object] = ()) -> list[Row]:
@@ -247,12 +246,12 @@ class DuckDBTransaction:
             names = [column[0] for column in result.description or []]
             return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
-        return guarded("read its own tables", read)
+        return replace_errors("read its own tables", read)
 
     def arrays(self, statement: str | exp.Expr, parameters: Sequence[object] = ()) -> Arrays:
         """Run a query and return its columns as arrays."""
-        found = guarded("read its own tables", lambda: self._execute(statement, parameters).fetchnumpy())
-        return {name: np.ma.getdata(values) for name, values in found.items()}
+        columns = replace_errors("read its own tables", lambda: self._execute(statement, parameters).fetchnumpy())
+        return {name: np.ma.getdata(values) for name, values in columns.items()}
 
     def load(self, name: str, columns: Mapping[str, np.ndarray[Any, Any]]) -> None:
         """Create a temporary table from whole columns."""
@@ -260,7 +259,11 @@ class DuckDBTransaction:
 
     def has_table(self, name: str) -> bool:
         """Return whether schema `dpsql` of this database has a table of that name."""
-        return bool(self.rows(_OWN, (name,)))
+        return bool(self.rows(_HAS_TABLE, (name,)))
+
+    def catalog_columns(self) -> list[Row]:
+        """Return a row for each column of each table and view, those of the database's own catalog left out."""
+        return self.rows(_CATALOG_COLUMNS)
 
     def insert(self, table: str, columns: Mapping[str, np.ndarray[Any, Any]]) -> None:
         """Append whole columns to a table of schema `dpsql`."""
@@ -275,7 +278,7 @@ class DuckDBTransaction:
             self._cursor.execute(statement.sql(DIALECT))
             self._cursor.unregister("dpsql_batch")
 
-        guarded("write to its own tables", append)
+        replace_errors("write to its own tables", append)
 
     def _execute(self, statement: str | exp.Expr, parameters: Sequence[object]) -> duckdb.DuckDBPyConnection:
         text = statement if isinstance(statement, str) else statement.sql(DIALECT)

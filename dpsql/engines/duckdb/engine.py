@@ -19,7 +19,8 @@ import numpy as np
 import pandas as pd
 from sqlglot import exp
 
-from dpsql.engines.base import Arrays, Conflict, Health, TableInfo, Transaction, check_same
+from dpsql.engines.base import Conflict, Health, TableInfo, Transaction, check_same
+from dpsql.engines.duckdb import is_table_files
 from dpsql.engines.duckdb.catalog import (
     CHECKS,
     COLUMNS,
@@ -33,32 +34,64 @@ from dpsql.engines.duckdb.catalog import (
     columns_of,
 )
 from dpsql.engines.duckdb.cursor import (
-    COUNTING,
     DuckDBTransaction,
     DuckDBWorkspace,
     StandIn,
     compare_bytes,
     fetch,
-    guarded,
     in_this_database,
     load,
     no_stand_in,
     one_state,
     quiet_rollback,
+    replace_errors,
     try_set,
 )
 from dpsql.engines.duckdb.folder import FileTables, SessionFiles
 from dpsql.engines.duckdb.opening import HAND_SHAPED, HARDENING, SPILL, open_connection, secure
 from dpsql.engines.duckdb.table_identity import write_identity
-from dpsql.engines.duckdb.user_functions import replaced_functions, users_functions
+from dpsql.engines.duckdb.typed_statements import Answer, run_typed
+from dpsql.engines.duckdb.user_functions import is_internal, replaced_functions, users_functions
 from dpsql.engines.duckdb.vocabulary import DIALECT, DuckDBVocabulary
+from dpsql.engines.error_replacement import COUNTING
 from dpsql.engines.files import file_parts, spill_folder
-from dpsql.engines.naming import full_name, marked, pick
-from dpsql.errors import DatabaseError, DatabaseLocked, UsageError
+from dpsql.engines.files.table_files import find_tables, ledger_file
+from dpsql.engines.identity_texts import mark_in
+from dpsql.engines.spec import NotAConnection, Opening
+from dpsql.engines.table_names import find_entry, full_name
+from dpsql.errors import DatabaseError, DatabaseLocked, DatabaseReadOnly, UsageError
 
 Connection = duckdb.DuckDBPyConnection
 #: The files that a connection was opened with, for whoever wraps it again.
 _FILES: weakref.WeakKeyDictionary[Connection, FileTables] = weakref.WeakKeyDictionary()
+
+
+def open_target(target: str, opening: Opening) -> DuckDBEngine:
+    """Open a DuckDB file, or files of Parquet and CSV with a DuckDB file that holds their ledger."""
+    if is_table_files(target):
+        return open_files(Path(target), opening)
+    return open_file(target, create=opening.create, read_only=opening.read_only, wait=opening.wait)
+
+
+def open_files(target: Path, opening: Opening) -> DuckDBEngine:
+    """Open files through a DuckDB file that holds their ledger, made at the first time."""
+    tables = find_tables(target)
+    place = ledger_file(target, tables, opening.ledger_place)
+    if opening.read_only and not place.exists():
+        raise DatabaseReadOnly(f'"{target}" has no ledger yet.', hint="open it once without --read-only")
+    if not opening.read_only and not os.access(place if place.exists() else place.parent, os.W_OK):
+        raise DatabaseReadOnly(
+            f'the ledger "{place}" cannot be written.', hint="--ledger FILE, in a folder that can be written"
+        )
+    files = FileTables(tables)
+    return open_file(place, create=True, read_only=opening.read_only, wait=opening.wait, files=files)
+
+
+def adopt_connection(connection: object, opening: Opening) -> DuckDBEngine:
+    """Wrap a connection that the caller opened."""
+    if not isinstance(connection, Connection):
+        raise NotAConnection
+    return adopt(connection)
 
 
 def open_file(
@@ -127,7 +160,7 @@ class DuckDBEngine:
     """A DuckDB database behind the protocol of `engines/base.py`."""
 
     dialect = own_dialect = DIALECT
-    home = "main"
+    home = implicit_schema = "main"
 
     def __init__(
         self, connection: duckdb.DuckDBPyConnection, *, path: Path | None, owned: bool, spill: str = ""
@@ -156,13 +189,13 @@ class DuckDBEngine:
         """Return one sentence for each protection this connection lacks (none for one that dpsql opened)."""
         with self._cursor("read its settings") as cursor:
             names = [*HARDENING, "lock_configuration"]
-            found = {name: str(fetch(cursor, "SELECT system.main.current_setting(?)", [name])[0][0]) for name in names}
+            values = {name: str(fetch(cursor, "SELECT system.main.current_setting(?)", [name])[0][0]) for name in names}
             spill, logged = fetch(cursor, SPILL)[0][0], _is_logged(cursor)
-        wanted = HARDENING | {"lock_configuration": "true"}
+        safe_values = HARDENING | {"lock_configuration": "true"}
         weak = [
-            f"{name} is {found[name].lower()}, not {value}."
-            for name, value in wanted.items()
-            if found[name].lower() != value
+            f"{name} is {values[name].lower()}, not {safe}."
+            for name, safe in safe_values.items()
+            if values[name].lower() != safe
         ]
         if logged:
             weak.append(f"its log holds the text of statements: no run is charged before {NO_LOGS}.")
@@ -173,11 +206,11 @@ class DuckDBEngine:
     def transaction(self) -> Iterator[DuckDBTransaction]:
         """Open a write transaction on a cursor of its own: durable at the end of the block, undone when it raises."""
         with self._cursor("write to its own tables") as cursor:
-            guarded("begin a transaction", cursor.begin)
+            replace_errors("begin a transaction", cursor.begin)
             done = False
             try:
                 yield DuckDBTransaction(cursor)
-                guarded("commit", cursor.commit)
+                replace_errors("commit", cursor.commit)
                 done = True
             finally:
                 if not done:
@@ -190,9 +223,9 @@ class DuckDBEngine:
     def tables(self) -> list[str]:
         """Return the user's tables and views, by the names that `table` takes."""
         with self._cursor("read its catalog") as cursor:
-            found = fetch(cursor, TABLES)
+            rows = fetch(cursor, TABLES)
         files = self._files.names() if self._files else []
-        return sorted({*files, *(full_name((row[0], row[1]), self.home) for row in found)})
+        return sorted({*files, *(full_name((row[0], row[1]), self.home) for row in rows)})
 
     def table(self, name: str, *, schema: str | None = None) -> TableInfo | None:
         """Return what the catalog says of a table or view. Reads no row, not even the estimated size.
@@ -212,14 +245,14 @@ class DuckDBEngine:
         if self._files is not None and files is not None:
             return self._files.info(files, DuckDBTransaction(cursor))
         known = {(row[0], row[1]): row for row in fetch(cursor, TABLES)}
-        place = pick(known, name, schema=schema, home=self.home)  # "É" and "é" are two tables in DuckDB
-        if place is None:
+        entry = find_entry(known, name, schema=schema, home=self.home)  # "É" and "é" are two tables in DuckDB
+        if entry is None:
             return None
-        schema, table, definition, comment, number = known[place]
+        place, (schema, table, definition, comment, number) = entry
         columns = fetch(cursor, COLUMNS, [schema, table])
         checks = fetch(cursor, CHECKS, [schema, table])
         own = [(None,)] if definition else fetch(cursor, TEXT, [schema, table]) or [("",)]
-        identity = marked(comment)
+        identity = mark_in(comment)
         return TableInfo(
             name=full_name(place, self.home),
             schema=schema,
@@ -243,10 +276,15 @@ class DuckDBEngine:
         with self._cursor("read its catalog") as cursor:
             return sorted(users_functions(cursor))
 
-    def redefined(self) -> list[str]:
+    def redefined_functions(self) -> list[str]:
         """Return the built-in functions that a user's macro or Python function stands in for."""
         with self._cursor("read its catalog") as cursor:
             return sorted(replaced_functions(cursor))
+
+    def is_built_in(self, name: str) -> bool:
+        """Return whether a function of DuckDB's own has that name, in whatever letter case."""
+        with self._cursor("read its catalog") as cursor:
+            return is_internal(cursor, name)
 
     def ways_in(self, info: TableInfo) -> list[Health]:
         """Return nothing: there are no roles, so whoever can name a table can read it."""
@@ -256,11 +294,6 @@ class DuckDBEngine:
         """Return nothing: there are no roles."""
         return []
 
-    def aggregate(self, query: exp.Expr, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> Arrays:
-        """Run one checked aggregate over private rows, with `tables` loaded as temporary tables for it."""
-        with self.workspace() as here:
-            return here.aggregate(query, tables)
-
     @contextmanager
     def workspace(self, reads: Sequence[TableInfo] = ()) -> Iterator[DuckDBWorkspace]:
         """Open a workspace: one transaction on a cursor of its own, whose temporary tables nobody else sees.
@@ -269,7 +302,7 @@ class DuckDBEngine:
         """
         if self._files is not None:
             file_parts.remember(self.transaction, self._files.stamps(reads))
-        with self._cursor(COUNTING) as cursor, self._tuned(cursor), one_state(cursor):
+        with self._cursor(COUNTING) as cursor, self._tune_optimizer(cursor), one_state(cursor):
             for before in reads:
                 check_same(before, self._description(cursor, before.table, before.schema))
             if self._files is None:
@@ -280,20 +313,20 @@ class DuckDBEngine:
 
     def frame(self, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> pd.DataFrame:
         """Run a query over public or released tables and return it as a DataFrame (predictions, never training)."""
-        with self._cursor("read the table") as cursor, self._tuned(cursor):
+        with self._cursor("read the table") as cursor, self._tune_optimizer(cursor):
             for name, columns in (tables or {}).items():
                 load(cursor, name, columns)
             text = in_this_database(cursor, query, self._stand_in)
-            return guarded("read the table", lambda: cursor.execute(text).fetchdf())
+            return replace_errors("read the table", lambda: cursor.execute(text).fetchdf())
 
     def create(self, name: str, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> None:
         """Create a table from a query over public or released tables; nothing is left when it fails."""
         statement = exp.Create(this=exp.table_(name, quoted=True), kind="TABLE", expression=query)
-        with self._cursor("create the table") as cursor, self._tuned(cursor):
+        with self._cursor("create the table") as cursor, self._tune_optimizer(cursor):
             for table, columns in (tables or {}).items():
                 load(cursor, table, columns)
             text = in_this_database(cursor, statement, self._stand_in)
-            guarded("create the table", lambda: cursor.execute(text))
+            replace_errors("create the table", lambda: cursor.execute(text))
 
     def add_column(self, info: TableInfo, column: str, make: Callable[[int], np.ndarray[Any, Any]]) -> None:
         """Add a BIGINT column to a base table and fill it, row address by row address, in one transaction."""
@@ -318,35 +351,9 @@ class DuckDBEngine:
             transaction.load(made, {"address": rows, "id": make(len(rows))})
             transaction.run(filled)
 
-    def interactive(self, text: str) -> Iterator[tuple[list[str], list[tuple[object, ...]], str | None]]:
-        """Run what the file's holder typed; yield columns, rows and error of each statement.
-
-        Errors about the statement itself keep their words; those that arise from data could quote a cell and lose them.
-        """
-        try:
-            statements = self.connection.extract_statements(text)
-        except duckdb.Error as error:
-            yield [], [], str(error)
-            return
-        for statement in statements:
-            if self._files is not None and _may_write(statement):
-                yield [], [], "COPY and PREPARE are off where tables are files: they could write to them."
-                return
-            yield self._one(statement)
-
-    def _one(self, statement: duckdb.Statement) -> tuple[list[str], list[tuple[object, ...]], str | None]:
-        try:
-            result = self.connection.execute(statement)
-            columns = [column[0] for column in result.description or []]
-            return columns, result.fetchall(), None
-        except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
-            return [], [], str(error)
-        except duckdb.InvalidInputException as error:
-            text = str(error)
-            ours = "Python exception occurred while executing the UDF: "
-            return [], [], text.split(ours, 1)[1] if ours in text else "the statement failed (InvalidInputException)."
-        except duckdb.Error as error:
-            return [], [], f"the statement failed ({type(error).__name__}; its message could quote a private value)."
+    def interactive(self, text: str) -> Iterator[Answer]:
+        """Run what the file's holder typed; yield columns, rows and error of each statement."""
+        return run_typed(self.connection, text, on_files=self._files is not None)
 
     def close(self) -> None:
         """Close the connection if dpsql opened it."""
@@ -360,7 +367,7 @@ class DuckDBEngine:
         return self._files.stand_in if self._files else no_stand_in
 
     @contextmanager
-    def _tuned(self, cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    def _tune_optimizer(self, cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
         """Hold the caller's optimizer setting, which is global, for one statement; ours is set when it is opened."""
         before = None if self.owned else fetch(cursor, OPTIMIZERS)[0][0]
         tuned = before is not None and try_set(cursor, HAND_SHAPED)
@@ -372,7 +379,7 @@ class DuckDBEngine:
 
     @contextmanager
     def _cursor(self, doing: str) -> Iterator[duckdb.DuckDBPyConnection]:
-        cursor = guarded(doing, self.connection.cursor)
+        cursor = replace_errors(doing, self.connection.cursor)
         try:
             if not self.owned:
                 compare_bytes(cursor)
@@ -385,10 +392,3 @@ def _is_logged(cursor: Connection) -> bool:
     """Whether statements of this cursor are written down."""
     log, file = fetch(cursor, LOGS)[0]
     return str(log).lower() in ("true", "1") or bool(file)
-
-
-def _may_write(statement: duckdb.Statement) -> bool:
-    """Whether a statement could write to a file that the connection may read: DuckDB allows both or neither."""
-    if statement.type == duckdb.StatementType.EXPLAIN:
-        return "copy" in statement.query.lower()
-    return statement.type in (duckdb.StatementType.COPY, duckdb.StatementType.PREPARE)

@@ -29,8 +29,9 @@ from sqlglot import exp
 
 from dpsql.engines.base import Column, TableInfo
 from dpsql.engines.duckdb.catalog import family
-from dpsql.engines.duckdb.cursor import COUNTING, fetch, guarded
+from dpsql.engines.duckdb.cursor import fetch, replace_errors
 from dpsql.engines.duckdb.vocabulary import DIALECT
+from dpsql.engines.error_replacement import COUNTING
 from dpsql.engines.files.csv_header import read_header
 from dpsql.engines.files.csv_rows import check_rows
 from dpsql.engines.files.file_parts import stamps_of, table_identity
@@ -130,7 +131,7 @@ class FileTable:
         query = asked.from_(exp.Table(this=self._parquet(self.files.paths))).sql(DIALECT)
         cursor = self._connection.cursor()
         try:
-            cells = guarded(COUNTING, lambda: cursor.execute(query).fetchall())[0]
+            cells = replace_errors(COUNTING, lambda: cursor.execute(query).fetchall())[0]
             problem = "have more digits than their type" if any(cells[len(looks) :]) else ""
         except DpsqlError:
             problem = "cannot be read: damaged, or not UTF-8"
@@ -157,7 +158,7 @@ class FileTable:
         text = self.view().sql(DIALECT) + repr(self._columns)
         return MARK + hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def commented(self) -> exp.Comment:
+    def comment_statement(self) -> exp.Comment:
         """Return the statement that gives the view its comment."""
         return exp.Comment(this=self._reference(), kind="VIEW", expression=exp.Literal.string(self.comment()))
 
@@ -166,12 +167,12 @@ class FileTable:
 
     def _footer(self, cursor: duckdb.DuckDBPyConnection) -> tuple[Column, ...]:
         parts = exp.Array(expressions=[exp.Literal.string(as_pattern(path)) for path in self.files.paths])
-        shapes = self._told(cursor, SHAPES.format(parts=parts.sql(DIALECT)))
+        shapes = self._facts_of_footer(cursor, SHAPES.format(parts=parts.sql(DIALECT)))
         if shapes != [(1,)] or len(self.files.keys) > 1:
             raise DatabaseError(
                 f"the files of {self.files.words} differ in their columns or types.", hint="write them with one schema"
             )
-        columns = [(row[0], row[1]) for row in self._told(cursor, f"DESCRIBE {self.rows().sql(DIALECT)}")]
+        columns = [(row[0], row[1]) for row in self._facts_of_footer(cursor, f"DESCRIBE {self.rows().sql(DIALECT)}")]
         names = {name.lower() for name, _ in columns}
         taken = sorted(names & {FILE, PLACE})
         if taken and ADDRESS not in names:
@@ -183,7 +184,7 @@ class FileTable:
             Column(name, kind, "untyped") if name.lower() in folders else _column(name, kind) for name, kind in columns
         )
 
-    def _told(self, cursor: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
+    def _facts_of_footer(self, cursor: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
         """Return what footers say, or that they cannot be read."""
         try:
             return fetch(cursor, query)

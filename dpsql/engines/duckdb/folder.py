@@ -15,9 +15,10 @@ import duckdb
 from sqlglot import exp
 
 from dpsql.engines.base import TableInfo, Transaction
-from dpsql.engines.duckdb.cursor import COUNTING, fetch, guarded, temporary
+from dpsql.engines.duckdb.cursor import fetch, replace_errors, temporary
 from dpsql.engines.duckdb.files import MARK, FileTable, as_pattern
 from dpsql.engines.duckdb.vocabulary import DIALECT
+from dpsql.engines.error_replacement import COUNTING
 from dpsql.engines.files import file_parts
 from dpsql.engines.files.table_files import CSV, TableFiles
 from dpsql.errors import DatabaseError
@@ -56,7 +57,7 @@ class FileTables:
     def allow(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Let a connection that is not locked yet read these files and no others, once it is closed to the outside."""
         listed = exp.Array(expressions=[exp.Literal.string(path) for path in sorted(self.paths())])
-        guarded("allow the files", lambda: connection.execute(f"SET allowed_paths = {listed.sql(DIALECT)}"))
+        replace_errors("allow the files", lambda: connection.execute(f"SET allowed_paths = {listed.sql(DIALECT)}"))
 
     def check_allowed(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Raise unless a connection that was locked before may read these files."""
@@ -80,7 +81,7 @@ class FileTables:
         for name in () if read_only else sorted(wanted):
             if there.get(name) != wanted[name]:
                 transaction.run(self._tables[name].view())
-                transaction.run(self._tables[name].commented())
+                transaction.run(self._tables[name].comment_statement())
 
     def names(self) -> list[str]:
         """Return the tables' names."""
@@ -103,21 +104,21 @@ class FileTables:
         named = [info.table for info in reads if info.kind == "table" and info.schema == "main"]
         return {file.name: file.stamps() for name in named if (file := self.find(name)) is not None}
 
-    def meant(self, table: exp.Table) -> FileTable | None:
+    def file_of(self, table: exp.Table) -> FileTable | None:
         """Return the files that a table in a query means."""
         return self._tables.get(table.name) if table.db == "main" and not table.catalog else None
 
     def stand_in(self, table: exp.Table) -> exp.Expr | None:
         """Return what to read in place of a public table: its files; None when it is not one of them."""
-        found = self.meant(table)
-        return None if found is None else _named(found.rows(), table)
+        file = self.file_of(table)
+        return None if file is None else _under_name_of(file.rows(), table)
 
     def _check_free(self, transaction: Transaction) -> None:
         taken = {row["table_name"].lower() for row in transaction.rows(TAKEN, [MARK])}
-        for one in self._found:
-            if one.name.lower() in taken:
+        for files in self._found:
+            if files.name.lower() in taken:
                 raise DatabaseError(
-                    f'{one.words} would be table "{one.name}", but the ledger\'s database has a table of that name.',
+                    f'{files.words} would be table "{files.name}", but the ledger\'s database has one of that name.',
                     hint="rename the file",
                 )
 
@@ -132,29 +133,29 @@ class SessionFiles:
 
     def stand_in(self, table: exp.Table) -> exp.Expr | None:
         """Return what to read in place of a private table, with an address for each row."""
-        found = self._files.meant(table)
-        if found is None:
+        file = self._files.file_of(table)
+        if file is None:
             return None
-        if found.files.kind != CSV:
-            self._used[found.name] = found
-            return _named(found.rows(addressed=True), table)
-        loaded = f"dpsql_rows_of_{found.name}"
-        if found.name not in self._used:
-            text = temporary(loaded, found.rows()).sql(DIALECT)
-            found.check(_MEANWHILE)
-            guarded(COUNTING, lambda: self._cursor.execute(text).fetchall())
-            found.check(_MEANWHILE)
-            self._used[found.name] = found
+        if file.files.kind != CSV:
+            self._used[file.name] = file
+            return _under_name_of(file.rows(addressed=True), table)
+        loaded = f"dpsql_rows_of_{file.name}"
+        if file.name not in self._used:
+            text = temporary(loaded, file.rows()).sql(DIALECT)
+            file.check(_MEANWHILE)
+            replace_errors(COUNTING, lambda: self._cursor.execute(text).fetchall())
+            file.check(_MEANWHILE)
+            self._used[file.name] = file
         alias = table.args.get("alias") or exp.TableAlias(this=table.this.copy())
         return exp.table_(loaded, db="main", catalog="temp", quoted=True, alias=alias.this)
 
     def check(self) -> None:
         """Raise TableChanged unless the Parquet files that were read are still the same."""
-        for one in self._used.values():
-            if one.files.kind != CSV:
-                one.check(_MEANWHILE)
+        for file in self._used.values():
+            if file.files.kind != CSV:
+                file.check(_MEANWHILE)
 
 
-def _named(query: exp.Select, table: exp.Table) -> exp.Subquery:
+def _under_name_of(query: exp.Select, table: exp.Table) -> exp.Subquery:
     """Return a query in place of a table, under the table's own name."""
     return query.subquery(table.args["alias"].this if table.args.get("alias") else table.this.copy())

@@ -1,4 +1,4 @@
-"""Lists in DuckDB's expressions (the protocol `Lists` of `compile/vocabulary.py`)."""
+"""Lists in DuckDB's expressions (the protocol `Lists` of `dpsql/spelling.py`)."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class DuckDBLists:
         """Return `LIST_MAX(values)`."""
         return _call("LIST_MAX", values)
 
-    def collected(self, value: exp.Expr, by: exp.Expr, test: exp.Expr | None = None) -> exp.Expr:
+    def collect(self, value: exp.Expr, by: exp.Expr, test: exp.Expr | None = None) -> exp.Expr:
         """Return `LIST(value ORDER BY by) FILTER(WHERE test)`."""
         found = _call("LIST", exp.Order(this=value, expressions=[exp.Ordered(this=by, nulls_first=False)]))
         return found if test is None else exp.Filter(this=found, expression=exp.Where(this=test))
 
-    def collected_once(self, value: exp.Expr) -> exp.Expr:
+    def collect_once(self, value: exp.Expr) -> exp.Expr:
         """Return `LIST(DISTINCT value ORDER BY value)`."""
         by = [exp.Ordered(this=value.copy(), nulls_first=False)]
         return _call("LIST", exp.Order(this=exp.Distinct(expressions=[value]), expressions=by))

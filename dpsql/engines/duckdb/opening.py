@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 from sqlglot import exp
 
-from dpsql.engines.duckdb.cursor import fetch, guarded
+from dpsql.engines.duckdb.cursor import fetch, replace_errors
 from dpsql.engines.duckdb.folder import FileTables
 from dpsql.engines.duckdb.vocabulary import DIALECT
 from dpsql.engines.files import spill_folder
@@ -68,11 +68,11 @@ def _secure(
         _remove_left_rows(file)
     spill = str(spill_folder.make(file, near=files.place if files is not None else None))
     place = exp.Literal.string(spill).sql(DIALECT)
-    guarded("set where it spills", lambda: connection.execute(f"SET temp_directory = {place}"))
+    replace_errors("set where it spills", lambda: connection.execute(f"SET temp_directory = {place}"))
     connection.execute(HAND_SHAPED)
     if files is not None:
         files.allow(connection)
-    guarded("close itself", lambda: connection.execute("SET enable_external_access = false"))
+    replace_errors("close itself", lambda: connection.execute("SET enable_external_access = false"))
     connection.execute("SET lock_configuration = true")
     return spill
 

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from dpsql.engines.base import TableInfo, Transaction
 from dpsql.engines.duckdb.catalog import COMMENT
-from dpsql.engines.naming import with_mark
+from dpsql.engines.identity_texts import with_mark
 
 
 def write_identity(transaction: Transaction, info: TableInfo) -> TableInfo:

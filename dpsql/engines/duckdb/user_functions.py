@@ -18,6 +18,10 @@ SELECT function_name, function_type, CAST(parameter_types AS VARCHAR), varargs, 
   extension_name IS NOT NULL
 FROM system.main.duckdb_functions()
 """
+_INTERNAL = """
+SELECT 1 FROM system.main.duckdb_functions()
+WHERE internal AND system.main.lower(function_name) = system.main.lower(?)
+"""
 _Signature = tuple[object, ...]
 
 
@@ -34,6 +38,11 @@ def users_functions(cursor: duckdb.DuckDBPyConnection) -> set[str]:
 def replaced_functions(cursor: duckdb.DuckDBPyConnection) -> set[str]:
     """Return the names of DuckDB's own functions in whose place something of a user's may be called."""
     return users_functions(cursor) & {str(name).lower() for name, *_ in _own_functions()}
+
+
+def is_internal(cursor: duckdb.DuckDBPyConnection, name: str) -> bool:
+    """Return whether DuckDB lists a function of that name as one of its own."""
+    return bool(fetch(cursor, _INTERNAL, [name]))
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The functions that DuckDB spells its own way (the protocol of `compile/vocabulary.py`)."""
+"""The functions that DuckDB spells its own way (the protocol of `dpsql/spelling.py`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from dpsql.engines.duckdb.lists import DuckDBLists
-from dpsql.engines.vocabulary import StandardVocabulary, lowest_bit
+from dpsql.engines.standard_vocabulary import StandardVocabulary, lowest_bit
+from dpsql.spelling import Lists
 
 DIALECT = "duckdb"
 
@@ -16,7 +17,8 @@ class DuckDBVocabulary(StandardVocabulary):
     """DuckDB's own spellings."""
 
     dialect = DIALECT
-    lists = DuckDBLists()
+    functions = StandardVocabulary.functions | {"hash", "list_position", "xor"}
+    lists: Lists | None = DuckDBLists()
     macros = True
 
     def position(self, values: Sequence[str], text: exp.Expr) -> exp.Expr:

@@ -17,7 +17,6 @@ import numpy as np
 from dpsql import sqlfiles
 from dpsql.engines.base import Conflict, Transaction
 from dpsql.engines.files.table_files import FILE
-from dpsql.engines.own_tables import has_table
 
 #: Seconds to wait for others who write at the same moment.
 _PATIENCE = 10.0
@@ -60,7 +59,7 @@ def remember(begin: _Begin, reads: Mapping[str, Collection[str]]) -> None:
 
 
 def _write(transaction: Transaction, wanted: set[tuple[str, str]]) -> None:
-    if not has_table(transaction, "part"):
+    if not transaction.has_table("part"):
         for statement in sqlfiles.statements("part.sql"):
             transaction.run(statement)
     new = sorted(wanted - {(row["part"], row["read_as"]) for row in transaction.rows(_KNOWN)})
@@ -71,6 +70,6 @@ def _write(transaction: Transaction, wanted: set[tuple[str, str]]) -> None:
 
 def read_as(transaction: Transaction, stamps: Collection[str]) -> frozenset[str]:
     """Return the identities of all tables that some of these files were read as."""
-    if not has_table(transaction, "part"):
+    if not transaction.has_table("part"):
         return frozenset()
     return frozenset(row["read_as"] for row in transaction.rows(_KNOWN) if row["part"] in stamps)

@@ -60,7 +60,7 @@ class CallerConnection:
         text = statement.decode() if isinstance(statement, bytes) else statement
         if text.split(None, 1)[0] in _NO_STATEMENTS:
             return CallerCursor([], [], [])
-        found = self._ask({"statement": _numbered(text, len(parameters)), "parameters": list(parameters)})
+        found = self._ask({"statement": _number_parameters(text, len(parameters)), "parameters": list(parameters)})
         if "failed" in found:
             raise _error(found["failed"])
         return CallerCursor(found["names"], found["types"], found["rows"])
@@ -69,10 +69,10 @@ class CallerConnection:
         """Do nothing: the session is the caller's."""
 
 
-def _numbered(text: str, count: int) -> str:
+def _number_parameters(text: str, count: int) -> str:
     """Return a statement with its parameters as PostgreSQL itself marks them.
 
-    >>> _numbered("SELECT 7 %% 2 WHERE a = %s AND b = %s", 2)
+    >>> _number_parameters("SELECT 7 %% 2 WHERE a = %s AND b = %s", 2)
     'SELECT 7 % 2 WHERE a = $1 AND b = $2'
     """
     if not count:

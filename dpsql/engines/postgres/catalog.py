@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from dpsql.engines.base import Column
+from dpsql.engines.base import Column, TableInfo
+from dpsql.engines.postgres.cursor import Connection, fetch
+from dpsql.engines.postgres.vocabulary import DIALECT
+from dpsql.engines.postgres.wall import find_strangers
+from dpsql.engines.table_names import find_entry, full_name
+from dpsql.engines.view_text import as_view
 
+#: The schema whose tables people call by their names alone.
+HOME = "public"
 TABLES = """
 SELECT n.nspname, c.relname, c.relkind, c.oid
 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
@@ -101,6 +108,12 @@ SELECT CASE
   END
 """
 
+#: What mends each reason of `UNFIT`, by its first words.
+_REMEDIES = {
+    "has row-level": "connect as the table's owner, or as a role with BYPASSRLS",
+    "has a foreign": "detach the foreign table, or copy its rows into a plain one",
+    "is in a database": "restore a dump of it into a database of encoding UTF8",
+}
 _FAMILIES = {
     **dict.fromkeys(("smallint", "integer", "bigint"), "integer"),
     **dict.fromkeys(("real", "double precision", "numeric"), "real"),
@@ -139,3 +152,59 @@ def family(base: str, typtype: str) -> str:
     ('integer', 'real', 'text', 'other', 'opaque')
     """
     return "text" if typtype == "e" else _FAMILIES.get(base, "opaque")
+
+
+def describe(connection: Connection, name: str, schema: str | None) -> TableInfo | None:
+    """Return what the catalog says of a table or view, or None where there is none."""
+    known = {(row[0], row[1]): row for row in fetch(connection, TABLES)}
+    entry = find_entry(known, name, schema=schema, home=HOME)
+    if entry is None:
+        return None
+    place, (schema, table, kind, number) = entry
+    kin = fetch(connection, KIN, [number, number])
+    if not kin:
+        return None
+    columns = fetch(connection, COLUMNS, [number])
+    checks = fetch(connection, CHECKS, [number])
+    strangers = dict(fetch(connection, STRANGERS, [number]))
+    ((unfit,),) = fetch(connection, UNFIT, [number, number])
+    foreign, unsafe, remedy = find_strangers(connection, number)
+    definition = _definition(
+        connection, kind, number, foreign=any(part and its_kind == "f" for _, part, its_kind in kin)
+    )
+    (identity,) = {its for its, part, _ in kin if part} & {its for its, part, _ in kin if not part}
+    return TableInfo(
+        name=full_name(place, HOME),
+        schema=schema,
+        table=table,
+        columns=tuple(_opaque_if_strange(column(*row), strangers) for row in columns),
+        kind="view" if definition else "table",
+        definition=definition,
+        checks=tuple(text for (text,) in checks),
+        identity=identity,
+        rows=frozenset(its for its, part, _ in kin if part and not definition),
+        within=frozenset(its for its, part, _ in kin if not part and its != identity),
+        version=str(number),
+        unfit=unfit or foreign,
+        unsafe=unsafe,
+        remedy=next((fix for start, fix in _REMEDIES.items() if unfit.startswith(start)), remedy),
+    )
+
+
+def _opaque_if_strange(described: Column, strangers: Mapping[str, str]) -> Column:
+    """Return a column, or one that can have no role at all where its type belongs to somebody else than the owner."""
+    if described.name not in strangers:
+        return described
+    return Column(described.name, f'{described.type}, a type of role "{strangers[described.name]}"', "opaque")
+
+
+def _definition(connection: Connection, kind: str, number: int, *, foreign: bool) -> str:
+    """Return a view's text as CREATE VIEW; for what is neither a plain table nor a view a text that proves nothing."""
+    if kind == "v":
+        if fetch(connection, MADE_BY_USERS, [number]):
+            return "a view that calls what users made"
+        (text,) = fetch(connection, VIEW, [number])[0]
+        return as_view(text, DIALECT)
+    if kind == "m":
+        return "a materialized view"
+    return "a foreign table, or one with foreign parts" if foreign else ""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,14 +11,22 @@ import psycopg
 from psycopg import errors as server
 from sqlglot import exp
 
-from dpsql.engines.base import Arrays, Conflict, Row, TableInfo, check_same
+from dpsql.engines.base import Arrays, Conflict, Row, TableInfo, Tables, check_same
+from dpsql.engines.error_replacement import COUNTING, ErrorReplacement
 from dpsql.engines.postgres.vocabulary import DIALECT
 from dpsql.errors import DatabaseError, DatabaseLocked, DatabaseReadOnly, DiskFull, DpsqlError, QueryFailed
 
-_Result = TypeVar("_Result")
 Connection = psycopg.Connection[Any]
-#: The one thing done on private rows: not even the kind of its failure is told.
-COUNTING = "count the rows"
+#: Whether dpsql's own schema has a table. `pg_catalog` is the server's own: no function of a user's stands in for what
+#: is called by its full name.
+_HAS_TABLE = """
+SELECT 1 FROM information_schema.tables
+WHERE table_catalog = pg_catalog.current_database() AND table_schema = 'dpsql' AND table_name = ?
+"""
+_CATALOG_COLUMNS = """
+SELECT table_schema, table_name, column_name, data_type, column_default FROM information_schema.columns
+WHERE table_schema NOT IN ('information_schema', 'pg_catalog', 'pg_toast')
+"""
 #: Which table a name means at this moment, whatever the snapshot.
 _MEANT = "SELECT CAST(to_regclass(?) AS OID)"
 _CONFLICTS = (
@@ -36,24 +44,11 @@ _KINDS = {
 _WHOLE, _REAL = (20, 21, 23, 26), (700, 701, 1700)  # type numbers of int8, int2, int4, oid; float4, float8, numeric
 
 
-def guarded(doing: str, act: Callable[[], _Result]) -> _Result:
-    """Do something on the server; replace its errors, whose texts can quote cells, by our own.
-
-    The new error is raised outside the except block, so that not even its context holds the old text. A count that
-    fails says one thing, whatever the reason: files that grow too large, time and memory that run out follow from rows.
-    """
-    problem: Exception
-    try:
-        return act()
-    except psycopg.Error as error:
-        if doing == COUNTING:
-            problem = QueryFailed(COUNTING, "why is withheld too")
-        else:
-            problem = Conflict() if isinstance(error, _CONFLICTS) else _in_our_words(doing, error)
-    raise problem
+def _reword(doing: str, error: Exception) -> Exception:
+    return Conflict() if isinstance(error, _CONFLICTS) else _reword_failure(doing, error)
 
 
-def _in_our_words(doing: str, error: psycopg.Error) -> DpsqlError:
+def _reword_failure(doing: str, error: Exception) -> DpsqlError:
     if isinstance(error, server.LockNotAvailable):
         return DatabaseLocked("another session holds a lock that this needs.", hint="try again, or --wait SECONDS")
     if isinstance(error, server.QueryCanceled):
@@ -76,6 +71,9 @@ def _in_our_words(doing: str, error: psycopg.Error) -> DpsqlError:
     return QueryFailed(doing, type(error).__name__)
 
 
+replace_errors = ErrorReplacement((psycopg.Error,), _reword)
+
+
 def render(query: str | exp.Expr) -> str:
     """Return the text of a statement."""
     return query if isinstance(query, str) else query.sql(DIALECT, copy=False)
@@ -93,7 +91,7 @@ def execute(
 
 def fetch(connection: Connection, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
     """Run a query on the catalog or the settings and return its rows."""
-    return guarded("read its catalog", lambda: execute(connection, query, parameters).fetchall())
+    return replace_errors("read its catalog", lambda: execute(connection, query, parameters).fetchall())
 
 
 def load(connection: Connection, name: str, columns: pd.DataFrame | Mapping[str, np.ndarray[Any, Any]]) -> None:
@@ -111,7 +109,7 @@ def load(connection: Connection, name: str, columns: pd.DataFrame | Mapping[str,
         replace_temporary(connection, name, table, None)
         copy_in(connection, exp.table_(name, quoted=True), given)
 
-    guarded("load a temporary table", create)
+    replace_errors("load a temporary table", create)
 
 
 def replace_temporary(connection: Connection, name: str, table: exp.Expr, query: exp.Expr | None) -> None:
@@ -153,7 +151,7 @@ def arrays_of(cursor: psycopg.Cursor[Any]) -> Arrays:
     """Return a result as one array for each column."""
     described = cursor.description or []
     columns = list(zip(*cursor.fetchall(), strict=True)) or [()] * len(described)
-    return {one.name: _array(one.type_code, values) for one, values in zip(described, columns, strict=True)}
+    return {column.name: _array(column.type_code, values) for column, values in zip(described, columns, strict=True)}
 
 
 def _array(kind: int, values: Sequence[Any]) -> np.ndarray[Any, Any]:
@@ -168,7 +166,7 @@ def lock(connection: Connection, table: TableInfo) -> None:
     """Keep others from altering, emptying or dropping a table until the transaction ends; they may write rows."""
     place = exp.table_(table.table, db=table.schema, quoted=True).sql(DIALECT)
     try:
-        guarded("lock the table", lambda: execute(connection, f"LOCK TABLE {place} IN ACCESS SHARE MODE"))
+        replace_errors("lock the table", lambda: execute(connection, f"LOCK TABLE {place} IN ACCESS SHARE MODE"))
         return
     except QueryFailed:
         pass  # there is no such table any more
@@ -185,19 +183,19 @@ class PostgresWorkspace:
         self._connection = connection
         self._tables = tables
 
-    def keep(self, name: str, query: exp.Expr, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> None:
+    def keep(self, name: str, query: exp.Expr, tables: Tables) -> None:
         """Keep the rows of a checked query in a temporary table of the session's own."""
         self._load(tables)
         table = exp.table_(name, quoted=True)
-        guarded(COUNTING, lambda: replace_temporary(self._connection, name, table, query))
+        replace_errors(COUNTING, lambda: replace_temporary(self._connection, name, table, query))
         self._check()
 
-    def aggregate(self, query: exp.Expr, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> Arrays:
+    def aggregate(self, query: exp.Expr, tables: Tables) -> Arrays:
         """Run one checked aggregate over private or kept rows."""
         self._load(tables)
-        found = guarded(COUNTING, lambda: arrays_of(execute(self._connection, query)))
+        groups = replace_errors(COUNTING, lambda: arrays_of(execute(self._connection, query)))
         self._check()
-        return found
+        return groups
 
     def _check(self) -> None:
         for table in self._tables:
@@ -206,7 +204,7 @@ class PostgresWorkspace:
             )
             check_same(table, table if str(meant[0][0]) == table.version else None)
 
-    def _load(self, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> None:
+    def _load(self, tables: Tables) -> None:
         for name, columns in tables.items():
             load(self._connection, name, columns)
 
@@ -219,7 +217,9 @@ class PostgresTransaction:
 
     def run(self, statement: str | exp.Expr, parameters: Sequence[object] = ()) -> int:
         """Run a statement and return the number of rows it changed."""
-        count = guarded("write to its own tables", lambda: execute(self._connection, statement, parameters).rowcount)
+        count = replace_errors(
+            "write to its own tables", lambda: execute(self._connection, statement, parameters).rowcount
+        )
         return max(count, 0)
 
     def rows(self, statement: str | exp.Expr, parameters: Sequence[object] = ()) -> list[Row]:
@@ -230,13 +230,23 @@ class PostgresTransaction:
             names = [column.name for column in cursor.description or []]
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
-        return guarded("read its own tables", read)
+        return replace_errors("read its own tables", read)
 
     def arrays(self, statement: str | exp.Expr, parameters: Sequence[object] = ()) -> Arrays:
         """Run a query and return its columns as arrays."""
-        return guarded("read its own tables", lambda: arrays_of(execute(self._connection, statement, parameters)))
+        return replace_errors(
+            "read its own tables", lambda: arrays_of(execute(self._connection, statement, parameters))
+        )
 
     def insert(self, table: str, columns: Mapping[str, np.ndarray[Any, Any]]) -> None:
         """Append whole columns to a table of schema `dpsql`."""
         into = exp.table_(table, db="dpsql", quoted=True)
-        guarded("write to its own tables", lambda: copy_in(self._connection, into, columns))
+        replace_errors("write to its own tables", lambda: copy_in(self._connection, into, columns))
+
+    def has_table(self, name: str) -> bool:
+        """Return whether schema `dpsql` of this database has a table of that name."""
+        return bool(self.rows(_HAS_TABLE, (name,)))
+
+    def catalog_columns(self) -> list[Row]:
+        """Return a row for each column of each table and view, those of the server's own catalog left out."""
+        return self.rows(_CATALOG_COLUMNS)

@@ -18,20 +18,19 @@ import pandas as pd
 import psycopg
 from sqlglot import exp
 
-from dpsql.engines.base import Arrays, Column, Health, TableInfo, Transaction, check_same
-from dpsql.engines.naming import full_name, pick
-from dpsql.engines.postgres.catalog import CHECKS, COLUMNS, KIN, MADE_BY_USERS, STRANGERS, TABLES, UNFIT, VIEW, column
+from dpsql.engines.base import Health, TableInfo, Transaction, check_same
+from dpsql.engines.error_replacement import COUNTING
+from dpsql.engines.postgres.catalog import HOME, TABLES, describe
 from dpsql.engines.postgres.cursor import (
-    COUNTING,
     Connection,
     PostgresTransaction,
     PostgresWorkspace,
     arrays_of,
     execute,
     fetch,
-    guarded,
     load,
     lock,
+    replace_errors,
 )
 from dpsql.engines.postgres.health import (
     COUNTERS_OPEN,
@@ -45,8 +44,9 @@ from dpsql.engines.postgres.health import (
     examine_wall,
 )
 from dpsql.engines.postgres.vocabulary import DIALECT, PostgresVocabulary
-from dpsql.engines.postgres.wall import find_strangers, readers, ways_in
-from dpsql.engines.view_text import as_view
+from dpsql.engines.postgres.wall import readers, ways_in
+from dpsql.engines.spec import NotAConnection, Opening
+from dpsql.engines.table_names import full_name
 from dpsql.errors import DatabaseError
 
 #: What every connection is set to, whatever the role's or the database's own settings are.
@@ -64,7 +64,18 @@ SETTINGS = {
     "work_mem": "64MB",
     "application_name": "dpsql",
 }
-_HOME = "public"
+
+
+def open_target(target: str, opening: Opening) -> PostgresEngine:
+    """Connect to a server by its URL."""
+    return open_server(target, wait=opening.wait)
+
+
+def adopt_connection(connection: object, opening: Opening) -> PostgresEngine:
+    """Return an engine that connects as a connection of the caller's does."""
+    if not isinstance(connection, psycopg.BaseConnection):
+        raise NotAConnection
+    return adopt(connection)
 
 
 def open_server(target: str, *, wait: float = 2.0) -> PostgresEngine:
@@ -81,26 +92,26 @@ def open_connection(conninfo: str, *, wait: float) -> Connection:
         connection: Connection = psycopg.connect(conninfo, autocommit=True, connect_timeout=10)
     except psycopg.Error:
         problem = DatabaseError(
-            f"{_named(conninfo)} cannot be reached.", hint="check --db, the password (PGPASSWORD) and the server"
+            f"{_server_words(conninfo)} cannot be reached.", hint="check --db, the password (PGPASSWORD) and the server"
         )
     else:
         limits = {"lock_timeout": f"{max(1, round(wait * 1000))}ms"}
         if connection.info.parameter_status("server_encoding") == "SQL_ASCII":
             limits["client_encoding"] = "UTF8"  # else even names come as bytes
         for name, value in {**SETTINGS, **limits}.items():
-            guarded("set its own settings", lambda n=name, v=value: execute(connection, _SET, (n, v)))  # type: ignore[misc]
+            replace_errors("set its own settings", lambda n=name, v=value: execute(connection, _SET, (n, v)))  # type: ignore[misc]
         for statement in (_UNCOUNTED, _ALONE):
-            guarded("set its own settings", lambda s=statement: execute(connection, s))  # type: ignore[misc]
+            replace_errors("set its own settings", lambda s=statement: execute(connection, s))  # type: ignore[misc]
         return connection
     raise problem
 
 
-def _named(conninfo: str) -> str:
+def _server_words(conninfo: str) -> str:
     known = psycopg.conninfo.conninfo_to_dict(conninfo)
     return f"PostgreSQL {known.get('dbname', '')} on {known.get('host', 'this machine')}"
 
 
-def adopt(connection: psycopg.Connection[Any]) -> PostgresEngine:
+def adopt(connection: psycopg.BaseConnection[Any]) -> PostgresEngine:
     """Return an engine that connects as a connection of the caller's does; that one is left alone."""
     parameters = {**connection.info.get_parameters(), "password": connection.info.password}
     return open_server(psycopg.conninfo.make_conninfo(**{k: v for k, v in parameters.items() if v}))
@@ -110,7 +121,8 @@ class PostgresEngine:
     """A PostgreSQL database behind the protocol of `engines/base.py`."""
 
     dialect = own_dialect = DIALECT
-    home = _HOME
+    home = HOME
+    implicit_schema = ""
     path: Path | None = None
 
     def __init__(self, conninfo: str, *, wait: float, opener: Callable[[], Connection] | None = None) -> None:
@@ -121,12 +133,12 @@ class PostgresEngine:
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        return f"<{_named(self._conninfo)}>"
+        return f"<{_server_words(self._conninfo)}>"
 
     def health(self) -> list[Health]:
         """Return versions, what the role may do, how far the server's clock is from ours, what analysts could reach."""
         with self._connection("read its settings") as connection:
-            return [*examine_server(connection), *examine_wall(connection), *self._siblings_open(connection)]
+            return [*examine_server(connection), *examine_wall(connection), *self._sibling_counters(connection)]
 
     def siblings(self) -> list[str]:
         """Return the names of the server's other databases."""
@@ -148,7 +160,7 @@ class PostgresEngine:
         with self._connection("read its settings") as connection:
             return [f'"{name}" ({roles})' for name, roles in fetch(connection, OPEN_SCHEMAS)]
 
-    def shut(self) -> list[str]:
+    def shut_databases(self) -> list[str]:
         """Return the names of databases that nobody can enter now, and whoever owns one can open again."""
         with self._connection("read its settings") as connection:
             return [name for (name,) in fetch(connection, SHUT)]
@@ -168,18 +180,18 @@ class PostgresEngine:
         with self._connection("read its catalog") as connection:
             return readers(connection, int(info.version))
 
-    def _siblings_open(self, connection: Connection) -> list[Health]:
+    def _sibling_counters(self, connection: Connection) -> list[Health]:
         """Say in which other databases the server's counters are open, where they are closed in this one."""
         if fetch(connection, COUNTERS_OPEN)[0][0]:
             return []
-        names = [name for name in self.siblings() if self._tells(name)]
+        names = [name for name in self.siblings() if self._shows_counters(name)]
         told = f"open in {', '.join(names)}" if names else "closed in every database that this role can enter"
         shut = [name for (name,) in fetch(connection, SHUT)]
         told += f"; not looked at, as they are shut: {', '.join(shut)}" if shut else ""
         fix = "dpsql init closes them again, as a superuser" + ("; ALLOW_CONNECTIONS true first" if shut else "")
         return [Health("other databases", not names and not shut, told, fix)]
 
-    def _tells(self, name: str) -> bool:
+    def _shows_counters(self, name: str) -> bool:
         with suppress(DatabaseError), closing(self.sibling(name)) as other, other._connection("look") as connection:
             return bool(fetch(connection, COUNTERS_OPEN)[0][0])
         return False
@@ -191,20 +203,26 @@ class PostgresEngine:
     @contextmanager
     def transaction(self) -> Iterator[PostgresTransaction]:
         """Open a write transaction: durable at the end of the block, undone when it raises."""
-        with self._connection("write to its own tables") as connection, self._in(connection, "READ COMMITTED"):
+        with (
+            self._connection("write to its own tables") as connection,
+            self._in_transaction(connection, "READ COMMITTED"),
+        ):
             yield PostgresTransaction(connection)
 
     @contextmanager
     def snapshot(self) -> Iterator[PostgresTransaction]:
         """Open a transaction for reading dpsql's own tables: all of its statements see one state of them."""
         isolation = "REPEATABLE READ READ ONLY"
-        with self._connection("read its own tables") as connection, self._in(connection, isolation, keep=False):
+        with (
+            self._connection("read its own tables") as connection,
+            self._in_transaction(connection, isolation, keep=False),
+        ):
             yield PostgresTransaction(connection)
 
     def tables(self) -> list[str]:
         """Return the user's tables and views, by the names that `table` takes."""
         with self._connection("read its catalog") as connection:
-            return sorted(full_name((row[0], row[1]), _HOME) for row in fetch(connection, TABLES))
+            return sorted(full_name((row[0], row[1]), HOME) for row in fetch(connection, TABLES))
 
     def table(self, name: str, *, schema: str | None = None) -> TableInfo | None:
         """Return what the catalog says of a table or view. Reads no row, no statistic, not the estimated size.
@@ -212,7 +230,7 @@ class PostgresEngine:
         A table is told by its number (oid), which outlasts renames and moves to other schemas.
         """
         with self._connection("read its catalog") as connection:
-            return _description(connection, name, schema)
+            return describe(connection, name, schema)
 
     def identify(self, transaction: Transaction, info: TableInfo) -> TableInfo:
         """Return the table as it is: its number is its identity."""
@@ -222,14 +240,13 @@ class PostgresEngine:
         """Return nothing: the search path has no place for functions of users, and a view names them with a schema."""
         return []
 
-    def redefined(self) -> list[str]:
+    def redefined_functions(self) -> list[str]:
         """Return nothing: the built-in functions are what the search path finds."""
         return []
 
-    def aggregate(self, query: exp.Expr, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> Arrays:
-        """Run one checked aggregate over private rows, with `tables` loaded as temporary tables for it."""
-        with self.workspace() as here:
-            return here.aggregate(query, tables)
+    def is_built_in(self, name: str) -> bool:
+        """Return False: there are no macros, and a function in schema public is found after the server's own."""
+        return False
 
     @contextmanager
     def workspace(self, reads: Sequence[TableInfo] = ()) -> Iterator[PostgresWorkspace]:
@@ -238,28 +255,31 @@ class PostgresEngine:
         A snapshot does not hold against TRUNCATE and ALTER TABLE, and names are looked up in the newest catalog. So the
         tables are locked against both before the snapshot is taken, and it is checked that the locked ones were meant.
         """
-        with self._connection(COUNTING) as connection, self._in(connection, "REPEATABLE READ", keep=False):
-            tables = [one for one in reads if one.kind == "table"]
+        with self._connection(COUNTING) as connection, self._in_transaction(connection, "REPEATABLE READ", keep=False):
+            tables = [info for info in reads if info.kind == "table"]
             for before in tables:
                 lock(connection, before)
             for before in reads:
-                check_same(before, _description(connection, before.table, before.schema))
+                check_same(before, describe(connection, before.table, before.schema))
             yield PostgresWorkspace(connection, tables)
 
     def frame(self, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> pd.DataFrame:
         """Run a query over public or released tables and return it as a DataFrame (predictions, never training)."""
-        with self._connection("read the table") as connection, self._in(connection, "REPEATABLE READ", keep=False):
+        with (
+            self._connection("read the table") as connection,
+            self._in_transaction(connection, "REPEATABLE READ", keep=False),
+        ):
             for name, columns in (tables or {}).items():
                 load(connection, name, columns)
-            return pd.DataFrame(guarded("read the table", lambda: arrays_of(execute(connection, query))))
+            return pd.DataFrame(replace_errors("read the table", lambda: arrays_of(execute(connection, query))))
 
     def create(self, name: str, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> None:
         """Create a table in schema public from a query over public or released tables, or leave nothing."""
-        statement = exp.Create(this=exp.table_(name, db=_HOME, quoted=True), kind="TABLE", expression=query)
-        with self._connection("create the table") as connection, self._in(connection, "READ COMMITTED"):
+        statement = exp.Create(this=exp.table_(name, db=HOME, quoted=True), kind="TABLE", expression=query)
+        with self._connection("create the table") as connection, self._in_transaction(connection, "READ COMMITTED"):
             for table, columns in (tables or {}).items():
                 load(connection, table, columns)
-            guarded("create the table", lambda: execute(connection, statement))
+            replace_errors("create the table", lambda: execute(connection, statement))
             for table in tables or {}:
                 execute(connection, exp.Drop(tables=[exp.table_(table, db="pg_temp", quoted=True)], kind="TABLE"))
 
@@ -267,16 +287,16 @@ class PostgresEngine:
         """Add a BIGINT column to a base table and fill it, row address by row address, in one transaction."""
         table = exp.table_(info.table, db=info.schema, quoted=True)
         defined = exp.ColumnDef(this=exp.to_identifier(column, quoted=True), kind=exp.DataType.build("BIGINT"))
-        with self._connection("add a column") as connection, self._in(connection, "READ COMMITTED"):
+        with self._connection("add a column") as connection, self._in_transaction(connection, "READ COMMITTED"):
 
             def add() -> None:
                 execute(connection, exp.Alter(this=table.copy(), kind="TABLE", actions=[defined]))
                 rows = execute(connection, exp.select(exp.Count(this=exp.Star())).from_(table.copy())).fetchall()[0][0]
                 load(connection, _IDS, {"place": np.arange(1, rows + 1), "id": make(rows)})
-                execute(connection, _filled(table, column))
+                execute(connection, _fill_ids(table, column))
                 execute(connection, exp.Drop(tables=[exp.table_(_IDS, db="pg_temp")], kind="TABLE"))
 
-            guarded("add a column", add)
+            replace_errors("add a column", add)
 
     def close(self) -> None:
         """Close every connection."""
@@ -303,13 +323,13 @@ class PostgresEngine:
                 connection.close()
 
     @contextmanager
-    def _in(self, connection: Connection, isolation: str, *, keep: bool = True) -> Iterator[None]:
+    def _in_transaction(self, connection: Connection, isolation: str, *, keep: bool = True) -> Iterator[None]:
         """Hold a transaction: committed at the end where something is to be kept, else undone."""
-        guarded("begin a transaction", lambda: execute(connection, f"BEGIN ISOLATION LEVEL {isolation}"))
+        replace_errors("begin a transaction", lambda: execute(connection, f"BEGIN ISOLATION LEVEL {isolation}"))
         done = False
         try:
             yield
-            guarded("commit", lambda: execute(connection, "COMMIT" if keep else "ROLLBACK"))
+            replace_errors("commit", lambda: execute(connection, "COMMIT" if keep else "ROLLBACK"))
             done = True
         finally:
             if not done:
@@ -330,15 +350,7 @@ FROM pg_catalog.pg_roles WHERE rolname = current_user AND rolsuper
 _ALONE = f"SELECT pg_catalog.set_config('max_parallel_workers_per_gather', '0', false) WHERE EXISTS ({HAS_ANALYSTS})"
 
 
-#: What mends each reason of `UNFIT`, by its first words.
-_REMEDIES = {
-    "has row-level": "connect as the table's owner, or as a role with BYPASSRLS",
-    "has a foreign": "detach the foreign table, or copy its rows into a plain one",
-    "is in a database": "restore a dump of it into a database of encoding UTF8",
-}
-
-
-def _filled(table: exp.Table, column: str) -> exp.Update:
+def _fill_ids(table: exp.Table, column: str) -> exp.Update:
     """Return the statement that gives each row the id of its place; rows are numbered as they lie."""
     address, place = exp.column("ctid"), exp.Window(this=exp.RowNumber())
     lying = exp.select(exp.alias_(address, "address"), exp.alias_(place, "place")).from_(table.copy()).subquery("lying")
@@ -349,54 +361,3 @@ def _filled(table: exp.Table, column: str) -> exp.Update:
         from_=exp.From(this=made.subquery("made")),
         where=exp.Where(this=exp.column("ctid", "filled").eq(exp.column("address", "made"))),
     )
-
-
-def _description(connection: Connection, name: str, schema: str | None) -> TableInfo | None:
-    known = {(row[0], row[1]): row for row in fetch(connection, TABLES)}
-    place = pick(known, name, schema=schema, home=_HOME)
-    kin = fetch(connection, KIN, [known[place][3]] * 2) if place is not None else []
-    if place is None or not kin:
-        return None
-    schema, table, kind, number = known[place]
-    columns = fetch(connection, COLUMNS, [number])
-    checks = fetch(connection, CHECKS, [number])
-    strangers = dict(fetch(connection, STRANGERS, [number]))
-    ((unfit,),) = fetch(connection, UNFIT, [number, number])
-    foreign, unsafe, remedy = find_strangers(connection, number)
-    definition = _definition(connection, kind, number, foreign=any(part and its == "f" for _, part, its in kin))
-    (identity,) = {one for one, part, _ in kin if part} & {one for one, part, _ in kin if not part}
-    return TableInfo(
-        name=full_name(place, _HOME),
-        schema=schema,
-        table=table,
-        columns=tuple(_trusted(column(*row), strangers) for row in columns),
-        kind="view" if definition else "table",
-        definition=definition,
-        checks=tuple(text for (text,) in checks),
-        identity=identity,
-        rows=frozenset(one for one, part, _ in kin if part and not definition),
-        within=frozenset(one for one, part, _ in kin if not part and one != identity),
-        version=str(number),
-        unfit=unfit or foreign,
-        unsafe=unsafe,
-        remedy=next((fix for start, fix in _REMEDIES.items() if unfit.startswith(start)), remedy),
-    )
-
-
-def _trusted(described: Column, strangers: Mapping[str, str]) -> Column:
-    """Return a column, or one that can have no role at all where its type belongs to somebody else than the owner."""
-    if described.name not in strangers:
-        return described
-    return Column(described.name, f'{described.type}, a type of role "{strangers[described.name]}"', "opaque")
-
-
-def _definition(connection: Connection, kind: str, number: int, *, foreign: bool) -> str:
-    """Return a view's text as CREATE VIEW; for what is neither a plain table nor a view a text that proves nothing."""
-    if kind == "v":
-        if fetch(connection, MADE_BY_USERS, [number]):
-            return "a view that calls what users made"
-        (text,) = fetch(connection, VIEW, [number])[0]
-        return as_view(text, DIALECT)
-    if kind == "m":
-        return "a materialized view"
-    return "a foreign table, or one with foreign parts" if foreign else ""

@@ -1,4 +1,4 @@
-"""The functions that PostgreSQL spells its own way (the protocol of `compile/vocabulary.py`).
+"""The functions that PostgreSQL spells its own way (the protocol of `dpsql/spelling.py`).
 
 PostgreSQL raises an error where others give infinity: when a number leaves the doubles, in a cast or in arithmetic. So
 numbers are compared with edges, which cannot fail, and clamped before anything is computed from them.
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from dpsql.engines.vocabulary import StandardVocabulary
+from dpsql.engines.standard_vocabulary import StandardVocabulary
 
 DIALECT = "postgres"
 #: Up to so many values one comparison after the other is fastest.
@@ -28,10 +28,22 @@ class PostgresVocabulary(StandardVocabulary):
     """PostgreSQL's own spellings."""
 
     dialect = DIALECT
+    functions = frozenset(
+        {
+            "collate",
+            "hash_record_extended",
+            "hashint8extended",
+            "hashtidextended",
+            "json_extract",
+            "pg_column_size",
+            "row",
+            "width_bucket",
+        }
+    )
     star_except = False
 
     def __init__(self) -> None:
-        self.row_by_row = _RowByRow()
+        self.row_by_row = PostgresRowByRow()
 
     def is_nan(self, number: exp.Expr) -> exp.Expr:
         """Return `number = 'NaN'`: here NaN equals itself."""
@@ -99,13 +111,13 @@ class PostgresVocabulary(StandardVocabulary):
         ]
         return exp.Case(ifs=[exp.If(this=test, true=found) for test, found in branches], default=cast)
 
-    def clamped(self, number: exp.Expr, lower: float, upper: float) -> exp.Expr:
+    def clamp(self, number: exp.Expr, lower: float, upper: float) -> exp.Expr:
         """Return `LEAST(GREATEST(number, lower), upper)`, in doubles."""
         floored = exp.Greatest(this=number, expressions=[_double(lower)], ignore_nulls=True)
         return exp.Least(this=floored, expressions=[_double(upper)], ignore_nulls=True)
 
 
-class _RowByRow:
+class PostgresRowByRow:
     """How PostgreSQL compares a number with edges, one row at a time."""
 
     def at_least(self, number: exp.Expr, edge: float) -> exp.Expr:

@@ -12,11 +12,12 @@ from sqlglot import exp
 
 from dpsql.engines.base import Column, TableInfo
 from dpsql.engines.files.table_files import same_file
-from dpsql.engines.naming import PATH, pick
+from dpsql.engines.identity_texts import PATH
 from dpsql.engines.spark import java_bridge
-from dpsql.engines.spark.cursor import SESSION, guarded
+from dpsql.engines.spark.cursor import SESSION, replace_errors
 from dpsql.engines.spark.files import PARQUET, ParquetFolder, is_parquet
 from dpsql.engines.spark.vocabulary import DIALECT
+from dpsql.engines.table_names import find_place
 from dpsql.engines.view_text import as_view
 from dpsql.errors import DatabaseError
 
@@ -85,7 +86,7 @@ class Place:
 
 def home(session: Any) -> str:
     """Return the database whose tables need no other name."""
-    return str(guarded(_READING, session.catalog.currentDatabase))
+    return str(replace_errors(_READING, session.catalog.currentDatabase))
 
 
 def places(session: Any, files: ParquetFolder) -> Iterator[Place]:
@@ -115,10 +116,10 @@ def find(session: Any, files: ParquetFolder, name: str, *, schema: str | None = 
             if place.called == name:
                 return place
         others = [key for key, place in known.items() if place not in first]
-        meant = pick(others, name, schema=None, home=home(session))
+        meant = find_place(others, name, schema=None, home=home(session))
         alike = (place for place in first if place.called.lower() == name.lower())
         return known[meant] if meant is not None else next(alike, None)
-    meant = pick(known, name, schema=schema, home="")
+    meant = find_place(known, name, schema=schema, home="")
     return None if meant is None else known[meant]
 
 
@@ -126,12 +127,12 @@ def describe(session: Any, files: ParquetFolder, place: Place) -> TableInfo:
     """Return what the catalog says of a table or view."""
     files_alone = is_parquet(place.schema, place.table)
     if files_alone:
-        frame = guarded(_READING, lambda: files.frame(session, place.table))
+        frame = replace_errors(_READING, lambda: files.frame(session, place.table))
     else:
-        frame = guarded(_READING, lambda: session.table(place.reference.sql(DIALECT)))
+        frame = replace_errors(_READING, lambda: session.table(place.reference.sql(DIALECT)))
     columns = tuple(
         Column(field.name, kind, family(kind), collation=collation(kind, field.metadata.get(_DECLARED, "")))
-        for field in guarded(_READING, lambda: list(frame.schema.fields))
+        for field in replace_errors(_READING, lambda: list(frame.schema.fields))
         for kind in [str(field.dataType.simpleString())]
     )
     definition, unfit, facts = "", "", {}
@@ -145,7 +146,7 @@ def describe(session: Any, files: ParquetFolder, place: Place) -> TableInfo:
     if definition:
         return TableInfo(*known, "view", definition, unfit=unfit)
     roots = [facts["Location"]] if facts.get("Location") else []
-    rows = guarded(_READING, lambda: identities(session, frame, roots))
+    rows = replace_errors(_READING, lambda: identities(session, frame, roots))
     stored = [one for one in sorted(rows) if one.startswith(PATH)] if place.schema != SESSION else []
     identity = "" if files_alone else " ".join(stored)
     version = f"{facts.get('Created Time', '')} {facts.get('Location', '')}"
@@ -179,7 +180,7 @@ def _view(found: Mapping[str, str], place: Place, names: list[str]) -> str:
 
 def _temporary(place: Place, frame: Any) -> str:
     """Return "" for a temporary view that is data itself, a text that proves nothing for one that reads tables."""
-    plan = guarded(_READING, lambda: java_bridge.plan(frame))
+    plan = replace_errors(_READING, lambda: java_bridge.plan(frame))
     if plan is None:
         return "a temporary view on a Spark Connect server, whose plan is not known here"
     if not plan.deterministic():
@@ -197,7 +198,7 @@ def _temporary(place: Place, frame: Any) -> str:
 
 def _is_total(frame: Any) -> bool:
     """Whether a temporary view, which is worked out each time it is read, only names, compares and widens values."""
-    return guarded(_READING, lambda: all(map(_cannot_fail, _expressions(java_bridge.plan(frame)))))
+    return replace_errors(_READING, lambda: all(map(_cannot_fail, _expressions(java_bridge.plan(frame)))))
 
 
 def _expressions(plan: Any) -> Iterator[Any]:
@@ -228,7 +229,7 @@ def _relation(leaf: Any) -> str:
 
 
 def _rows(session: Any, statement: str) -> list[Any]:
-    return guarded(_READING, lambda: list(session.sql(statement).collect()))
+    return replace_errors(_READING, lambda: list(session.sql(statement).collect()))
 
 
 def _quoted(name: str) -> str:

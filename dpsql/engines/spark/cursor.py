@@ -18,8 +18,10 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql.functions import broadcast
 from sqlglot import exp
 
-from dpsql.engines.base import Arrays, Engine, TableInfo
-from dpsql.engines.materialized import worked_out
+from dpsql.engines.arrow_columns import arrow_column
+from dpsql.engines.base import OWN_SCHEMA, Arrays, Engine, TableInfo
+from dpsql.engines.error_replacement import COUNTING, ErrorReplacement
+from dpsql.engines.materialized_parts import store_materialized_parts
 from dpsql.engines.spark import java_bridge
 from dpsql.engines.spark.files import ParquetFolder, is_parquet
 from dpsql.engines.spark.vocabulary import DIALECT
@@ -32,15 +34,13 @@ except ImportError:
     _ERRORS: tuple[type[Exception], ...] = (PySparkException, Py4JError, OSError)
 else:
     _ERRORS = (PySparkException, Py4JError, OSError, RpcError)
-#: The one thing done on private rows: not even the kind of its failure is told.
-COUNTING = "count the rows"
 Tables = Mapping[str, Any]
 #: How many expressions one part of a stage may have, and a stage; and more pieces than a table is ever read in.
 _LONG, _LONGEST, _PIECES = 300, 1500, 1_000_000
+#: Types of cells that Spark takes as they are; others are handed over as texts.
+_PLAIN = frozenset({int, float, bool, str})
 #: Where a session's temporary views are said to be; no database can have that name.
 SESSION = "(session)"
-#: The schema of dpsql's own tables, which are where the ledger is.
-OWN = "dpsql"
 
 
 class _Withheld(logging.Filter):
@@ -53,7 +53,7 @@ class _Withheld(logging.Filter):
         return not getattr(self._own, "calls", 0)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def hold_back(self) -> Iterator[None]:
         """Hold back what this thread logs meanwhile."""
         self._own.calls = getattr(self._own, "calls", 0) + 1
         try:
@@ -67,46 +67,42 @@ for _name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
     PySparkLogger.getLogger(_name).addFilter(_WITHHELD)
 
 
-def guarded(doing: str, act: Callable[[], _Result]) -> _Result:
-    """Do something in Spark; replace its errors, whose texts can quote cells, by our own.
+_HINT = "check that the cluster and its workers are up"
 
-    The new error is raised outside the except block, so that not even its context holds the old text.
-    """
-    try:
-        with _WITHHELD.held():
-            return act()
-    except _ERRORS as error:
-        kind = "why is withheld too" if doing == COUNTING else type(error).__name__
-        told = doing != COUNTING and isinstance(error, AnalysisException)
-        hint = None if told else "check that the cluster and its workers are up"
-    raise QueryFailed(doing, kind, hint=hint)
+
+def _reword(doing: str, error: Exception) -> QueryFailed:
+    hint = None if isinstance(error, AnalysisException) else _HINT
+    return QueryFailed(doing, type(error).__name__, hint=hint)
+
+
+_replacement = ErrorReplacement(_ERRORS, _reword, _HINT)
+
+
+def replace_errors(doing: str, act: Callable[[], _Result]) -> _Result:
+    """Do something in Spark; replace its errors, whose texts can quote cells, by our own, and log nothing meanwhile."""
+    with _WITHHELD.hold_back():
+        return _replacement(doing, act)
 
 
 def as_arrow(columns: pd.DataFrame | Mapping[str, np.ndarray[Any, Any]]) -> arrow.Table:
     """Return whole columns as an Arrow table in types that Spark has; one without NULL is said to have none."""
-    made = {str(name): _as_arrow(np.asarray(values)) for name, values in columns.items()}
+    made = {str(name): arrow_column(_signed(np.asarray(values)), _PLAIN) for name, values in columns.items()}
     fields = [arrow.field(name, column.type, nullable=column.null_count > 0) for name, column in made.items()]
     return arrow.table(list(made.values()), schema=arrow.schema(fields))
 
 
-def _as_arrow(values: np.ndarray[Any, Any]) -> arrow.Array:
-    if values.dtype == np.uint64:  # words of 64 bits: the signed numbers of the same bits
-        return arrow.array(np.ascontiguousarray(values).view(np.int64))
+def _signed(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return a column in a signed type; words of 64 bits are the signed numbers of the same bits."""
+    if values.dtype == np.uint64:
+        return np.ascontiguousarray(values).view(np.int64)
     if values.dtype.kind == "u":
-        return arrow.array(values.astype(np.int64 if values.dtype.itemsize > 1 else np.int16))
-    if values.dtype.kind in "ifbM":
-        return arrow.array(values)
-    missing = pd.isna(values)
-    held = {type(value) for value in values[~missing]}
-    cells = [None if gone else value for gone, value in zip(missing, values, strict=True)]
-    if len(held) == 1 and held <= {int, float, bool, str}:
-        return arrow.array(cells)
-    return arrow.array([None if value is None else str(value) for value in cells], arrow.string())
+        return values.astype(np.int64 if values.dtype.itemsize > 1 else np.int16)
+    return values
 
 
-def arrays_of(found: arrow.Table) -> Arrays:
+def arrays_of(result: arrow.Table) -> Arrays:
     """Return a result as one array for each column."""
-    return {name: _array(found.column(place)) for place, name in enumerate(found.column_names)}
+    return {name: _array(result.column(place)) for place, name in enumerate(result.column_names)}
 
 
 def _array(column: arrow.ChunkedArray) -> np.ndarray[Any, Any]:
@@ -142,9 +138,9 @@ class SparkWorkspace:
         """
         place = exp.table_(table.table, db=table.schema)
         frame = self._frame(place)
-        facts = guarded("read its catalog", lambda: java_bridge.file_facts(frame))
+        facts = replace_errors("read its catalog", lambda: java_bridge.file_facts(frame))
         if facts is None:
-            frame = guarded(COUNTING, lambda: java_bridge.fixed(frame))
+            frame = replace_errors(COUNTING, lambda: java_bridge.copy_rows(frame))
             self._fixed.append(frame)
         else:
             self._facts.append((table, frame, facts))
@@ -153,23 +149,23 @@ class SparkWorkspace:
     def keep(self, name: str, query: exp.Expr, tables: Tables) -> None:
         """Keep the rows of a checked query; rows of a lost worker are worked out again, and are the same again."""
         self._check()
-        held = self.run(COUNTING, query, tables, java_bridge.stored, nested=True)
+        held = self.run(COUNTING, query, tables, java_bridge.store, nested=True)
         self._check()
         self._show(name, held)
         before, self._kept[name] = self._kept.get(name), held
         if before is not None:
-            guarded(COUNTING, lambda: before.unpersist(blocking=False))
+            replace_errors(COUNTING, lambda: before.unpersist(blocking=False))
 
     def aggregate(self, query: exp.Expr, tables: Tables) -> Arrays:
         """Run one checked aggregate over private or kept rows; its groups alone are fetched."""
         self._check()
-        found = self.run(COUNTING, query, tables, lambda frame: arrays_of(frame.toArrow()))
+        groups = self.run(COUNTING, query, tables, lambda frame: arrays_of(frame.toArrow()))
         self._check()
-        return found
+        return groups
 
     def _check(self) -> None:
         for table, frame, before in self._facts:
-            if guarded("read its catalog", lambda held=frame: java_bridge.file_facts(held)) != before:  # type: ignore[misc]
+            if replace_errors("read its catalog", lambda held=frame: java_bridge.file_facts(held)) != before:  # type: ignore[misc]
                 raise TableChanged(
                     f'the files of table "{table.name}" changed while they were read, and the charge stays.',
                     hint="ask again when nobody writes to it",
@@ -183,29 +179,33 @@ class SparkWorkspace:
             self._load(name, columns)
         once: list[Any] = []
         try:
-            ready = worked_out(self._placed(query.copy()), lambda part: self._stored(doing, part, once))
-            text = _rendered(ready, nested=nested)
-            return guarded(doing, lambda: act(self._session.sql(text)))
+            ready = store_materialized_parts(
+                self._name_sources(query.copy()), lambda part: self._store_part(doing, part, once)
+            )
+            text = _render(ready, nested=nested)
+            return replace_errors(doing, lambda: act(self._session.sql(text)))
         finally:
             for frame in once:
-                guarded(COUNTING, lambda held=frame: java_bridge.forget(held))  # type: ignore[misc]
+                replace_errors(COUNTING, lambda held=frame: java_bridge.forget(held))  # type: ignore[misc]
 
     def close(self) -> None:
         """Let all kept rows go, before anything else happens."""
         for frame in self._kept.values():
-            guarded(COUNTING, lambda held=frame: held.unpersist(blocking=True))  # type: ignore[misc]
+            replace_errors(COUNTING, lambda held=frame: held.unpersist(blocking=True))  # type: ignore[misc]
         for frame in self._fixed:
-            guarded(COUNTING, lambda held=frame: java_bridge.forget(held))  # type: ignore[misc]
+            replace_errors(COUNTING, lambda held=frame: java_bridge.forget(held))  # type: ignore[misc]
         self._kept, self._fixed, self._facts = {}, [], []
 
     def _load(self, name: str, columns: Any) -> None:
         made = as_arrow(columns)
-        self._show(name, guarded("load a temporary table", lambda: broadcast(self._session.createDataFrame(made))))
+        self._show(
+            name, replace_errors("load a temporary table", lambda: broadcast(self._session.createDataFrame(made)))
+        )
 
     def _show(self, name: str, frame: Any) -> str:
         """Let queries find a frame by a name, and return that of the view which shows it."""
         view = self._views[name] = f"{name}_{secrets.token_hex(8)}"
-        guarded("make a temporary view", lambda: frame.createTempView(view))
+        replace_errors("make a temporary view", lambda: frame.createTempView(view))
         return view
 
     def _source(self, table: exp.Table) -> str:
@@ -217,11 +217,11 @@ class SparkWorkspace:
 
     def _frame(self, table: exp.Table) -> Any:
         if is_parquet(table.db, table.name):
-            return guarded("read its catalog", lambda: self._files.frame(self._session, table.name))
+            return replace_errors("read its catalog", lambda: self._files.frame(self._session, table.name))
         place = exp.table_(table.name, db=None if table.db == SESSION else table.db, quoted=True).sql(DIALECT)
-        return guarded("read its catalog", lambda: self._session.table(place))
+        return replace_errors("read its catalog", lambda: self._session.table(place))
 
-    def _placed(self, query: exp.Expr) -> exp.Expr:
+    def _name_sources(self, query: exp.Expr) -> exp.Expr:
         """Return a query that finds what it names: small tables, kept rows, views of the caller's, Parquet, our own.
 
         What it reads gets a name that no part of the query has; of dpsql's own tables the rows asked for, those of one
@@ -229,7 +229,7 @@ class SparkWorkspace:
         """
         for table in list(query.find_all(exp.Table)):
             name = table.name
-            if table.db == OWN:
+            if table.db == OWN_SCHEMA:
                 asked = table.parent_select
                 assert asked is not None
                 with self._ledger.transaction() as transaction:
@@ -245,16 +245,16 @@ class SparkWorkspace:
             table.replace(exp.alias_(exp.to_table(view), table.alias_or_name, table=True, quoted=True))
         return query
 
-    def _stored(self, doing: str, query: exp.Select, once: list[Any]) -> exp.Select:
+    def _store_part(self, doing: str, query: exp.Select, once: list[Any]) -> exp.Select:
         """Work a query out now, and return the one that reads its rows."""
-        text = _rendered(query)
-        frame = guarded(doing, lambda: java_bridge.fixed(self._session.sql(text)))
+        text = _render(query)
+        frame = replace_errors(doing, lambda: java_bridge.copy_rows(self._session.sql(text)))
         once.append(frame)
         self._show("once", frame)
         return exp.select("*").from_(exp.to_table(self._views["once"]))
 
 
-def _rendered(query: exp.Expr, *, nested: bool = False) -> str:
+def _render(query: exp.Expr, *, nested: bool = False) -> str:
     """Return a query's text, cut into stages whose generated code is short enough for Java to compile.
 
     Java leaves long methods to its interpreter, which is ten times slower. A COALESCE to more pieces than there can be
@@ -271,10 +271,10 @@ def _rendered(query: exp.Expr, *, nested: bool = False) -> str:
                 cut = exp.Anonymous(this="COALESCE", expressions=[exp.Literal.number(_PIECES)])
                 part.this.set("hint", exp.Hint(expressions=[cut]))
                 length = 0
-    return (_nested(query) if nested or _each_once(query) else query).sql(DIALECT, identify=True)
+    return (_nest_parts(query) if nested or _uses_each_part_once(query) else query).sql(DIALECT, identify=True)
 
 
-def _each_once(query: exp.Expr) -> bool:
+def _uses_each_part_once(query: exp.Expr) -> bool:
     """Return whether no part of a query's WITH, the only one it has, is used twice."""
     parts = query.args.get("with_")
     if parts is None or len(list(query.find_all(exp.With))) > 1:
@@ -284,7 +284,7 @@ def _each_once(query: exp.Expr) -> bool:
     return len(used) == len(set(used))
 
 
-def _nested(query: exp.Expr) -> exp.Expr:
+def _nest_parts(query: exp.Expr) -> exp.Expr:
     """Return a query with the parts of its WITH in the places of their names, each with the names of its columns."""
     known: dict[str, exp.CTE] = {}
 

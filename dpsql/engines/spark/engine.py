@@ -14,19 +14,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from sqlglot import exp
 
-from dpsql.engines.base import Arrays, Engine, Health, TableInfo, Transaction, check_same
+from dpsql.engines.base import Engine, Health, TableInfo, Transaction, check_same
+from dpsql.engines.error_replacement import COUNTING
 from dpsql.engines.files import file_parts
 from dpsql.engines.files.table_files import same_file
 from dpsql.engines.ledger_elsewhere import LedgerElsewhere
 from dpsql.engines.spark import catalog, java_bridge
-from dpsql.engines.spark.cursor import COUNTING, SparkWorkspace, arrays_of, guarded
+from dpsql.engines.spark.cursor import SparkWorkspace, arrays_of, replace_errors
 from dpsql.engines.spark.files import ParquetFolder, local_files
 from dpsql.engines.spark.opening import Address, start
 from dpsql.engines.spark.vocabulary import DIALECT, SparkVocabulary
+from dpsql.engines.spec import Opening
 from dpsql.errors import QueryFailed
 
 #: What a session of ours is set to, whatever the caller's is: what SQL means, that no cell can make it fail (which is
@@ -59,6 +60,16 @@ _CALLED = (
 _BUILT_IN = "org.apache.spark.sql.catalyst.expressions."
 
 
+def open_target(target: str, opening: Opening) -> SparkEngine:
+    """Start a Spark application by the URL of its master."""
+    return open_cluster(target, opening.open_ledger, wait=opening.wait)
+
+
+def adopt_connection(connection: object, opening: Opening) -> SparkEngine:
+    """Work through a session that the caller opened."""
+    return adopt(connection, opening.open_ledger)
+
+
 def open_cluster(target: str, ledger: Engine, *, wait: float = 2.0) -> SparkEngine:
     """Start a Spark application by the URL of its master; Parquet tables of the URL's folder are tables too."""
     address = Address.parse(target)
@@ -75,7 +86,7 @@ class SparkEngine(LedgerElsewhere):
     """A Spark application and the database with its ledger, behind the protocol of `engines/base.py`."""
 
     dialect = DIALECT
-    called = "Spark"
+    title = "Spark"
     random_id = "uuid()"
 
     def __init__(self, session: Any, ledger: Engine, *, folder: Path | None, owned: bool) -> None:
@@ -92,18 +103,18 @@ class SparkEngine(LedgerElsewhere):
     def health(self) -> list[Health]:
         """Return Spark's version, what this application shows to others, and how the ledger's database is."""
         weak = self.weaknesses()
-        found = [
+        return [
             Health("driver", True, f"pyspark {self.session.version}"),
             Health("application", not weak, " ".join(weak) or "shows nothing", "let dpsql start it: --db spark://…"),
+            *self.ledger_health(),
         ]
-        return [*found, *self.ledger_health()]
 
     def weaknesses(self) -> list[str]:
         """Return one sentence for each protection that this application lacks (none for one that dpsql started)."""
         if self.owned:
             return self.ledger.weaknesses()
-        found = {name: self.session.conf.get(name, _DEFAULTS[name]) for name in _OPEN}
-        shown = [f"{name} is true: {what}." for name, what in _OPEN.items() if str(found[name]).lower() == "true"]
+        values = {name: self.session.conf.get(name, _DEFAULTS[name]) for name in _OPEN}
+        shown = [f"{name} is true: {what}." for name, what in _OPEN.items() if str(values[name]).lower() == "true"]
         return [*shown, "errors of Spark go to this application's own log, and can quote a cell.",
                 *self.ledger.weaknesses()]  # fmt: skip
 
@@ -135,27 +146,14 @@ class SparkEngine(LedgerElsewhere):
 
     def user_functions(self) -> list[str]:
         """Return the names of functions that users defined, and of built-in ones that they replaced."""
-        shown = guarded("read its catalog", lambda: self.session.sql("SHOW USER FUNCTIONS").collect())
-        return sorted({row[0].split(".")[-1].lower() for row in shown} | set(self.redefined()))
+        shown = replace_errors("read its catalog", lambda: self.session.sql("SHOW USER FUNCTIONS").collect())
+        return sorted({row[0].split(".")[-1].lower() for row in shown} | set(self.redefined_functions()))
 
-    def redefined(self) -> list[str]:
+    def redefined_functions(self) -> list[str]:
         """Return the built-in functions that a user's temporary function stands in for."""
         get = self.session.catalog.getFunction
-        classes = guarded("read its catalog", lambda: {name: get(name).className for name in _CALLED})
+        classes = replace_errors("read its catalog", lambda: {name: get(name).className for name in _CALLED})
         return sorted(name for name, made in classes.items() if not str(made).startswith(_BUILT_IN))
-
-    def ways_in(self, info: TableInfo) -> list[Health]:
-        """Return nothing: there are no roles, so whoever can name a table can read it."""
-        return []
-
-    def readers(self, info: TableInfo) -> list[Health]:
-        """Return nothing: there are no roles."""
-        return []
-
-    def aggregate(self, query: exp.Expr, tables: Mapping[str, Mapping[str, np.ndarray[Any, Any]]]) -> Arrays:
-        """Run one checked aggregate over private rows, with `tables` loaded as temporary views for it."""
-        with self.workspace() as here:
-            return here.aggregate(query, tables)
 
     @contextmanager
     def workspace(self, reads: Sequence[TableInfo] = ()) -> Iterator[SparkWorkspace]:
@@ -175,18 +173,20 @@ class SparkEngine(LedgerElsewhere):
     def frame(self, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> pd.DataFrame:
         """Run a query over public or released tables and return it as a DataFrame (predictions, never training)."""
         with self.workspace() as here:
-            return pd.DataFrame(here.run("read the table", query, tables or {}, lambda one: arrays_of(one.toArrow())))
+            return pd.DataFrame(
+                here.run("read the table", query, tables or {}, lambda frame: arrays_of(frame.toArrow()))
+            )
 
     def create(self, name: str, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> None:
         """Create a table from a query over public or released tables: Parquet in the folder, or one of the catalog."""
         with self.workspace() as here:
             if (folder := self.files.path) is not None:
                 part = folder / f".{secrets.token_hex(8)}"
-                here.run("create the table", query, tables or {}, lambda one: one.write.parquet(str(part)))
+                here.run("create the table", query, tables or {}, lambda frame: frame.write.parquet(str(part)))
                 part.rename(folder / f"{name}.parquet")
                 return
             place = exp.table_(name, db=self.home, quoted=True).sql(DIALECT)
-            here.run("create the table", query, tables or {}, lambda one: one.write.saveAsTable(place))
+            here.run("create the table", query, tables or {}, lambda frame: frame.write.saveAsTable(place))
 
     def close(self) -> None:
         """Let the ledger go, and stop the application if dpsql started it; one that died has nothing to stop.
@@ -196,18 +196,18 @@ class SparkEngine(LedgerElsewhere):
         self.ledger.close()
         if self.owned:
             with suppress(QueryFailed):
-                guarded("stop", self.session.stop)
+                replace_errors("stop", self.session.stop)
 
     def _clone(self) -> Any:
         """Return a session with settings and temporary views of its own; it sees the caller's views as they are now."""
 
         def clone() -> Any:
-            found = java_bridge.clone(self.session)
+            session = java_bridge.clone(self.session)
             for name, value in SETTINGS.items():
-                found.conf.set(name, value)
-            return found
+                session.conf.set(name, value)
+            return session
 
-        return guarded(COUNTING, clone)
+        return replace_errors(COUNTING, clone)
 
 
 _DEFAULTS = {"spark.ui.enabled": "true", "spark.eventLog.enabled": "false"}

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from dpsql.engines.naming import PATH
+from dpsql.engines.identity_texts import PATH
 
 #: Where a Parquet table is said to be; its name there is its path: parquet.`/path`.
 PARQUET = "parquet"

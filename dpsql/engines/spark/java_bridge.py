@@ -16,7 +16,7 @@ from pyspark import SparkContext, StorageLevel
 from pyspark.sql import SparkSession
 
 
-def running() -> Any | None:
+def running_context() -> Any | None:
     """Return the context that this process runs, in whatever thread; `getActiveSession` knows one thread alone."""
     return SparkContext._active_spark_context
 
@@ -56,19 +56,19 @@ def memory_of(session: Any, leaf: Any) -> str:
     return f"memory {session.sparkContext.applicationId}.{name}.{number}"
 
 
-def stored(frame: Any) -> Any:
+def store(frame: Any) -> Any:
     """Return the frame after all its rows were worked out and stored, in memory as far as they fit."""
     frame.persist(StorageLevel.MEMORY_AND_DISK)
     frame.write.format("noop").mode("overwrite").save()
     return frame
 
 
-def fixed(frame: Any) -> Any:
+def copy_rows(frame: Any) -> Any:
     """Return a frame of these rows that are never worked out again: a worker lost with them ends the statement.
 
     On a Spark Connect server they are worked out again, from the same parts of the same files.
     """
-    return frame.localCheckpoint() if hasattr(frame, "_jdf") else stored(frame)
+    return frame.localCheckpoint() if hasattr(frame, "_jdf") else store(frame)
 
 
 def forget(frame: Any) -> None:

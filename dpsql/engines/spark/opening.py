@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from dpsql.engines.files import spill_folder
 from dpsql.engines.spark import java_bridge
-from dpsql.engines.spark.cursor import guarded
+from dpsql.engines.spark.cursor import replace_errors
 from dpsql.errors import DatabaseError, ParameterError, QueryFailed
 
 PREFIX = "spark://"
@@ -77,17 +77,17 @@ class Address:
 
 def start(address: Address, *, wait: float) -> tuple[Any, bool]:
     """Return a session, and whether its application is dpsql's own; one that runs in this process already is shared."""
-    running = java_bridge.running()
+    running = java_bridge.running_context()
     if running is not None:
         if running.master != address.master:
             raise DatabaseError(
                 "this process already runs Spark with another master.", hint="dpsql.connect(session, ledger=…)"
             )
         return SparkSession(running).newSession(), False
-    _reach(address, wait)
+    _check_reachable(address, wait)
     problem: DatabaseError
     try:
-        return guarded("start Spark", lambda: _started(address)), True
+        return replace_errors("start Spark", lambda: _start_session(address)), True
     except QueryFailed:
         problem = DatabaseError(
             f"Spark at {address.master} could not be started.", hint="check --db, Java and JAVA_HOME"
@@ -95,7 +95,7 @@ def start(address: Address, *, wait: float) -> tuple[Any, bool]:
     raise problem
 
 
-def _started(address: Address) -> Any:
+def _start_session(address: Address) -> Any:
     builder = SparkSession.builder.master(address.master)
     for name, value in _QUIET.items():
         builder = builder.config(name, value)
@@ -111,7 +111,7 @@ def _started(address: Address) -> Any:
         silent.flush()
         builder = builder.config("spark.local.dir", _private_folder())
         option = f"-Dlog4j2.configurationFile={silent.name} -Dlog4j.configurationFile={silent.name}"
-        with _muted():
+        with _mute_stderr():
             return builder.config("spark.driver.extraJavaOptions", option).getOrCreate()
 
 
@@ -147,7 +147,7 @@ def memory() -> int:
 
 
 @contextmanager
-def _muted() -> Iterator[None]:
+def _mute_stderr() -> Iterator[None]:
     """Give a program that is started meanwhile nowhere to write: what Java prints there could quote a cell."""
     before, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
@@ -159,7 +159,7 @@ def _muted() -> Iterator[None]:
         os.close(nowhere)
 
 
-def _reach(address: Address, wait: float) -> None:
+def _check_reachable(address: Address, wait: float) -> None:
     """Raise DatabaseError unless a master answers: Spark itself would try for a minute."""
     reached = not address.hosts
     for host, port in address.hosts:

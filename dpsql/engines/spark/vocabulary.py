@@ -1,4 +1,4 @@
-"""The functions that Spark spells its own way (the protocol of `compile/vocabulary.py`).
+"""The functions that Spark spells its own way (the protocol of `dpsql/spelling.py`).
 
 Spark works rows off in generated code and joins a small table by a lookup, so trees are joins, level by level. Its
 integers are signed: words and hashes keep to 63 bits.
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from dpsql.engines.vocabulary import StandardVocabulary
+from dpsql.engines.standard_vocabulary import StandardVocabulary
 
 DIALECT = "spark"
 #: How many maps a text is looked up in at most: each has to be planned.
@@ -22,6 +22,15 @@ class SparkVocabulary(StandardVocabulary):
     """Spark's own spellings."""
 
     dialect = DIALECT
+    functions = StandardVocabulary.functions | {
+        "crc32",
+        "get",
+        "map",
+        "monotonically_increasing_id",
+        "nanvl",
+        "try_element_at",
+        "xxhash64",
+    }
     levels_apart = False
 
     def __init__(self) -> None:

@@ -19,6 +19,7 @@ from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
 from dpsql.trees.voting import VotingForest
 from tests.compile.running import KEYS, run
+from tests.engines.aggregate import aggregate
 from tests.rows import Table, any_forest, class_of, create, random_table, schemas, source_of, walk
 
 
@@ -37,8 +38,8 @@ def mixtures_of(schema: Schema, *, seed: int, depth: int = 2, most: int = 9, cou
 def in_database(engine: Engine, source: Source, mixtures: Mixtures, part: Part = WHOLE) -> list[int]:
     """Return the right rows of each mixture as the kernel asks for them."""
     statement = mixture_counts.right_rows(source, mixtures, engine.vocabulary, KEYS, part)
-    check(statement.query)
-    found = engine.aggregate(statement.query, statement.tables)
+    check(statement.query, engine.vocabulary)
+    found = aggregate(engine, statement.query, statement.tables)
     assert {len(values) for values in found.values()} == {1}
     return [int(found[mixture_counts.right_name(number)][0]) for number in range(len(mixtures.factors))]
 

@@ -46,7 +46,7 @@ def in_database(
     kept = pseudo_counts.labelled_rows(source, teacher, engine.vocabulary, keys)
     check_unlabelled(kept.query, source.schema.label)
     counted = pseudo_counts.counts("kept_guessed", pupil, engine.vocabulary)
-    check(counted.query)
+    check(counted.query, engine.vocabulary)
     found = np.zeros((pupil.leaves, teacher.weights.shape[1]), np.int64)
     with engine.workspace() as here:
         here.keep("kept_guessed", kept.query, kept.tables)

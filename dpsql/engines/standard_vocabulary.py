@@ -1,22 +1,24 @@
 """What most databases spell alike; an engine's own vocabulary says what it spells otherwise.
 
-The protocol is that of `compile/vocabulary.py`, which engines do not know.
+The protocol is that of `dpsql/spelling.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from sqlglot import exp
+
+from dpsql.spelling import Lists, RowByRow
 
 
 class StandardVocabulary:
     """The common spellings: trees are joins, level by level, and the cell of a number is worked out in doubles."""
 
-    row_by_row: Any = None
+    functions = frozenset({"is_nan"})
+    row_by_row: RowByRow | None = None
     step: Callable[[exp.Expr, int, int], exp.Expr] | None = None
-    lists: Any = None
+    lists: Lists | None = None
     macros = False
     levels_apart = True
     star_except = True
@@ -41,7 +43,7 @@ class StandardVocabulary:
         """Return the value cast to DOUBLE: every number of 38 digits fits."""
         return exp.cast(value, exp.DataType.Type.DOUBLE)
 
-    def clamped(self, number: exp.Expr, lower: float, upper: float) -> exp.Expr:
+    def clamp(self, number: exp.Expr, lower: float, upper: float) -> exp.Expr:
         """Return the number as it is: past the largest double there is infinity."""
         return number
 
@@ -53,5 +55,5 @@ class StandardVocabulary:
 def lowest_bit(plane: exp.Expr, places: exp.Expr) -> exp.Expr:
     """Return `CAST((plane >> places) & 1 AS INT)`."""
     moved = exp.Paren(this=exp.BitwiseRightShift(this=plane, expression=places))
-    found = exp.BitwiseAnd(this=moved, expression=exp.Literal.number(1))
-    return exp.Cast(this=found, to=exp.DataType(this=exp.DataType.Type.INT))
+    bit = exp.BitwiseAnd(this=moved, expression=exp.Literal.number(1))
+    return exp.Cast(this=bit, to=exp.DataType(this=exp.DataType.Type.INT))

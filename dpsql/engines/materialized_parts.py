@@ -1,6 +1,6 @@
-"""MATERIALIZED parts of a query, for databases that have no such word and work a part out wherever it is named.
+"""MATERIALIZED parts of a query, for databases that have no such word and evaluate a part wherever it is named.
 
-Numbers given to rows must not change while they are used, so these parts are worked out before, and stored.
+Numbers given to rows must not change while they are used, so these parts are evaluated first, and stored.
 """
 
 from __future__ import annotations
@@ -10,28 +10,28 @@ from collections.abc import Callable, Iterator
 from sqlglot import exp
 
 
-def worked_out(query: exp.Expr, store: Callable[[exp.Select], exp.Select]) -> exp.Expr:
+def store_materialized_parts(query: exp.Expr, store: Callable[[exp.Select], exp.Select]) -> exp.Expr:
     """Return a query in whose MATERIALIZED parts stands what `store` returns: a SELECT of the rows that it stored.
 
     The query is changed.
     """
-    for part in list(_materialized(query)):
+    for part in list(_materialized_parts(query)):
         above = part.parent
         assert isinstance(above, exp.With)
         earlier = above.expressions[: above.expressions.index(part)]
         body = exp.select("*").from_(exp.to_table(part.alias))
-        body.set("with_", exp.With(expressions=[one.copy() for one in (*earlier, part)]))
-        for one in body.args["with_"].expressions:
-            one.set("materialized", None)
+        body.set("with_", exp.With(expressions=[needed.copy() for needed in (*earlier, part)]))
+        for needed in body.args["with_"].expressions:
+            needed.set("materialized", None)
         part.set("this", store(body))
         part.set("materialized", None)
         part.args["alias"].set("columns", None)
     return query
 
 
-def _materialized(node: exp.Expr) -> Iterator[exp.CTE]:
+def _materialized_parts(node: exp.Expr) -> Iterator[exp.CTE]:
     """Yield the MATERIALIZED parts of a query, those inside others and those before others first."""
     for inner in node.iter_expressions():
-        yield from _materialized(inner)
+        yield from _materialized_parts(inner)
     if isinstance(node, exp.CTE) and node.args.get("materialized"):
         yield node

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlglot
 from sqlglot import exp
 
-from dpsql.engines.materialized import worked_out
+from dpsql.engines.materialized_parts import store_materialized_parts
 
 
 def stored(text: str) -> tuple[str, list[exp.Select]]:
@@ -16,7 +16,7 @@ def stored(text: str) -> tuple[str, list[exp.Select]]:
         kept.append(part)
         return exp.select("*").from_(f"kept_{len(kept) - 1}")
 
-    return worked_out(sqlglot.parse_one(text, dialect="postgres"), store).sql(), kept
+    return store_materialized_parts(sqlglot.parse_one(text, dialect="postgres"), store).sql(), kept
 
 
 def test_a_part_is_stored_with_all_that_it_needs() -> None:

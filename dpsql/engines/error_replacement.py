@@ -1,0 +1,43 @@
+"""Replaces a driver's errors by our own: their texts can quote a cell of a private table.
+
+Each engine says which exceptions its driver raises and how it words them. What all of them share is here: the new error
+is raised outside the `except` block, so that not even its context holds the old text, and a failed count says one thing
+whatever the reason, because files that grow too large, time and memory that run out follow from rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from dpsql.errors import QueryFailed
+
+_Result = TypeVar("_Result")
+#: The one thing that is done on private rows: not even the kind of its failure is told.
+COUNTING = "count the rows"
+
+
+@dataclass(frozen=True)
+class ErrorReplacement:
+    """Runs an act of a driver; `errors` are what the driver raises, `reword` gives ours for what was being done.
+
+    `hint` is the next step that every failed count names.
+    """
+
+    errors: tuple[type[Exception], ...]
+    reword: Callable[[str, Exception], Exception]
+    hint: str | None = None
+
+    def __call__(self, doing: str, act: Callable[[], _Result]) -> _Result:
+        """Return what an act returns, or raise our own error; `doing` follows "could not" in its message."""
+        problem: Exception
+        try:
+            return act()
+        except self.errors as error:
+            problem = self.failed_count() if doing == COUNTING else self.reword(doing, error)
+        raise problem
+
+    def failed_count(self) -> QueryFailed:
+        """Return the one error of a count that failed."""
+        return QueryFailed(COUNTING, "why is withheld too", hint=self.hint)

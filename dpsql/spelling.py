@@ -1,0 +1,140 @@
+"""What a database must be able to say: the few things that databases spell differently.
+
+`compile` builds statements and asks a vocabulary for these spellings; each engine's package has its own vocabulary.
+`compile` and `engines` do not know each other, so the protocols stand below both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from sqlglot import exp
+
+
+class RowByRow(Protocol):
+    """How a database that takes one row at a time compares a number with edges."""
+
+    def at_least(self, number: exp.Expr, edge: float) -> exp.Expr:
+        """Return the test that a double is a number, and an edge or more."""
+        ...
+
+    def bucket(self, number: exp.Expr, edges: Sequence[float]) -> exp.Expr:
+        """Return how many edges are at or below a double, NULL for NULL."""
+        ...
+
+
+class Lists(Protocol):
+    """How a database says lists of numbers in an expression; places are counted from 1."""
+
+    def of(self, values: Sequence[exp.Expr]) -> exp.Expr:
+        """Return a list of these values."""
+        ...
+
+    def numbers(self, count: int) -> exp.Expr:
+        """Return the list 0, 1, … `count` − 1."""
+        ...
+
+    def at(self, values: exp.Expr, place: exp.Expr) -> exp.Expr:
+        """Return the element at a place."""
+        ...
+
+    def place(self, values: exp.Expr, value: exp.Expr) -> exp.Expr:
+        """Return the first place of a value."""
+        ...
+
+    def part(self, values: exp.Expr, first: int, last: int) -> exp.Expr:
+        """Return the elements from one place to another."""
+        ...
+
+    def each(self, values: exp.Expr, name: str, result: exp.Expr) -> exp.Expr:
+        """Return what an expression gives for each element, which it knows by a name."""
+        ...
+
+    def both(self, values: exp.Expr, others: exp.Expr) -> exp.Expr:
+        """Return the elements of two lists, one list after the other."""
+        ...
+
+    def flat(self, lists: exp.Expr) -> exp.Expr:
+        """Return the elements of a list of lists."""
+        ...
+
+    def sum(self, values: exp.Expr) -> exp.Expr:
+        """Return the sum of whole numbers, as one of 64 bits."""
+        ...
+
+    def largest(self, values: exp.Expr) -> exp.Expr:
+        """Return the largest element."""
+        ...
+
+    def collect(self, value: exp.Expr, by: exp.Expr, test: exp.Expr | None = None) -> exp.Expr:
+        """Return the list of all rows' values (of those that pass a test), in the order of another."""
+        ...
+
+    def collect_once(self, value: exp.Expr) -> exp.Expr:
+        """Return the list of all rows' values without repetition, in their own order."""
+        ...
+
+
+class Vocabulary(Protocol):
+    """How one database says the things that have no common spelling."""
+
+    dialect: str
+    #: The functions that its expressions call besides those that all statements may call
+    #: (`compile/check.py`), in lower case; each gives a value for every cell and never fails.
+    functions: frozenset[str]
+    #: Rows are taken one at a time, and a CASE costs the branch it takes alone: trees are then nested CASEs, without
+    #: joins, and the cell of a number is searched for among its edges. None where whole vectors are taken.
+    row_by_row: RowByRow | None
+    #: The whole part of a double from 0 to `cells` - 1, `missing` for NULL and NaN: step(double, cells, missing). None
+    #: where rows are taken one at a time, or the cell of a number is worked out in doubles.
+    step: Callable[[exp.Expr, int, int], exp.Expr] | None
+    #: Numbers can be looked up in lists within an expression: a row is then scored by itself, without joins, groups or
+    #: numbers for rows. None where that cannot be said, or joins are faster.
+    lists: Lists | None
+    #: Expressions and queries can be stored under a name, with untyped parameters.
+    macros: bool
+    #: A star can leave columns out.
+    star_except: bool
+    #: Each level's nodes are a table of their own, the smaller the faster; else small levels share one, sent once.
+    levels_apart: bool
+
+    def is_nan(self, number: exp.Expr) -> exp.Expr:
+        """Return a test for NaN on a double."""
+        ...
+
+    def position(self, values: Sequence[str], text: exp.Expr) -> exp.Expr:
+        """Return the place (from 0) of a text in a list, NULL when it is not there or NULL."""
+        ...
+
+    def keyed_hash(self, values: Sequence[exp.Expr], keys: Sequence[int | str]) -> exp.Expr:
+        """Return an unsigned 64-bit hash of the values under secret keys (a name stands for a hidden key)."""
+        ...
+
+    def row_address(self) -> exp.Expr | None:
+        """Return the engine's own address of a row of a base table; None where no address stays a row's own."""
+        ...
+
+    def row_number(self) -> exp.Expr:
+        """Return a number that no two rows of a relation share; the relation is worked out once, and kept."""
+        ...
+
+    def word(self, cell: exp.Expr) -> exp.Expr:
+        """Return a cell as the integer type that packs words."""
+        ...
+
+    def bit(self, plane: exp.Expr, cell: exp.Expr) -> exp.Expr:
+        """Return one bit of a plane of 64, as an integer; the plane's type may be signed."""
+        ...
+
+    def number(self, value: exp.Expr, *, decimal: bool) -> exp.Expr:
+        """Return a number as a double, whatever it holds; `decimal`: its type holds numbers that no double can."""
+        ...
+
+    def clamp(self, number: exp.Expr, lower: float, upper: float) -> exp.Expr:
+        """Return a double within bounds where arithmetic past them fails; as it is where that gives infinity."""
+        ...
+
+    def day(self, text: str) -> exp.Expr:
+        """Return a day from 1900-01-01 to 2299-12-31, written so, as a date to compare columns of dates with."""
+        ...
