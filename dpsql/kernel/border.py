@@ -5,7 +5,8 @@ is used: a subclass may override a property, an array may be written to between 
 into the session. So the kernel never uses such an object. Each function here takes one kind of argument and returns a
 new object of the kernel's own:
 
-- the argument, and every object inside it, must be of exactly the known class (a subclass is refused);
+- the argument, and every object inside it, must be of exactly the known class (a subclass is refused). Classes are
+  compared by identity: `==` and `in` would ask the class of the given object's class, which may lie;
 - its arrays are copied, must hold whole numbers in range, and the copies cannot be written to;
 - the new object is built by its own class, whose checks run on the copies. A forest is also checked by
   `trees/store.check`: every cell of every node leads to a child of that node, so each row is in one leaf of each tree.
@@ -40,6 +41,9 @@ from dpsql.trees.voting import VotingForest
 MOST_TREES = 10**6
 #: The most steps or parts inside each other in a composition: far more than any method has, far below Python's limit.
 DEEPEST = 50
+#: Numpy's own numbers, which `item` turns into Python's.
+_NUMPY_INTEGERS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
+_NUMPY_NUMBERS = (*_NUMPY_INTEGERS, np.float16, np.float32, np.float64, np.bool_)
 _Value = TypeVar("_Value")
 
 
@@ -148,7 +152,7 @@ def rebuild_bounds(given: object) -> dict[str, tuple[float, float]]:
     bounds = {}
     for name, pair in list(given.items()):
         lower, upper = _tuple(pair)
-        if type(lower) not in (int, float) or type(upper) not in (int, float):
+        if not _is_exactly(lower, int, float) or not _is_exactly(upper, int, float):
             raise AllowanceExceeded("bounds must be handed over as numbers.")
         bounds[_text(name)] = (float(lower), float(upper))
     return bounds
@@ -158,7 +162,7 @@ def rebuild_axis_numbers(given: object, count: int) -> tuple[int, ...]:
     """Return a list of axes, each a number below `count`."""
     if type(given) is np.ndarray:
         listed: Sequence[object] = _integers(given, np.int64, dimensions=1).tolist()
-    elif type(given) in (list, tuple, range):
+    elif _is_exactly(given, list, tuple, range):
         listed = list(given)  # type: ignore[call-overload]
     else:
         raise AllowanceExceeded("axes must be handed over as a list of whole numbers.")
@@ -185,7 +189,7 @@ def plain(given: object, depth: int = 0) -> Any:
     """Return a copy of a value that JSON can hold: texts, numbers, flags, lists and dictionaries of them."""
     if depth > DEEPEST:
         raise AllowanceExceeded("a value was handed over that is nested too deeply.")
-    if given is None or type(given) in (bool, int, float, str):
+    if given is None or _is_exactly(given, bool, int, float, str):
         return given
     if type(given) is dict or type(given) is MappingProxyType:
         return {_text(key): plain(value, depth + 1) for key, value in list(given.items())}
@@ -193,8 +197,8 @@ def plain(given: object, depth: int = 0) -> Any:
         return [plain(value, depth + 1) for value in given]
     if type(given) is tuple:
         return tuple(plain(value, depth + 1) for value in given)
-    if isinstance(given, np.integer | np.floating | np.bool_) and type(given).__module__ == "numpy":
-        return given.item()
+    if _is_exactly(given, *_NUMPY_NUMBERS):
+        return given.item()  # type: ignore[attr-defined]
     raise AllowanceExceeded("a value was handed over that is not plain.")
 
 
@@ -233,7 +237,7 @@ def _fields_of(given: Any, classes: tuple[type[Any], ...]) -> Any:
 
     Lists among them become tuples: what the kernel keeps cannot be written to.
     """
-    if type(given) not in classes:
+    if not _is_exactly(given, *classes):
         raise AllowanceExceeded(f"an object of another class than {classes[0].__name__} was handed over.")
     values = {field.name: _frozen(plain(getattr(given, field.name))) for field in fields(given)}
     return _build(lambda: type(given)(**values))
@@ -243,7 +247,7 @@ def _frozen(value: Any) -> Any:
     """Return a plain value with tuples in place of its lists; a dictionary, which can be written to, is refused."""
     if type(value) is dict:
         raise AllowanceExceeded("a dictionary was handed over where none is expected.")
-    return tuple(_frozen(part) for part in value) if type(value) in (list, tuple) else value
+    return tuple(_frozen(part) for part in value) if _is_exactly(value, list, tuple) else value
 
 
 def _integers(given: object, kind: type[np.integer[Any]], *, dimensions: int) -> NDArray[Any]:
@@ -264,7 +268,7 @@ def _integers(given: object, kind: type[np.integer[Any]], *, dimensions: int) ->
 
 def _plain_integer(given: object) -> object:
     """Return one of numpy's whole numbers as Python's; anything else as it is."""
-    return given.item() if isinstance(given, np.integer) and type(given).__module__ == "numpy" else given
+    return given.item() if _is_exactly(given, *_NUMPY_INTEGERS) else given  # type: ignore[attr-defined]
 
 
 def _tuple(given: object) -> tuple[Any, ...]:
@@ -284,6 +288,11 @@ def _exactly(kind: type[_Value], given: object) -> _Value:
     if type(given) is not kind:
         raise AllowanceExceeded(f"an object of another class than {kind.__name__} was handed over.")
     return given
+
+
+def _is_exactly(given: object, *kinds: type) -> bool:
+    """Whether the class of an object is one of these, and no other that claims to be equal to it."""
+    return any(type(given) is kind for kind in kinds)
 
 
 def _build(make: Any) -> Any:
