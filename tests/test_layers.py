@@ -27,7 +27,8 @@ LAYERS: list[set[str]] = [
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 METHODS_MAY_USE = {"errors", "schema", "trees", "kernel", "methods"}
 #: What a method may know of the kernel: how to plan, what to ask for, and of what sizes.
-OF_THE_KERNEL = {f"dpsql.kernel.{name}" for name in ("candidates", "plan", "session", "statement_size", "utility")}
+_KNOWN_TO_METHODS = ("candidates", "operations", "plan", "promise", "session", "statement_size", "utility")
+OF_THE_KERNEL = {f"dpsql.kernel.{name}" for name in _KNOWN_TO_METHODS}
 DRIVERS = {"duckdb", "psycopg", "pyspark"}
 
 
