@@ -16,6 +16,7 @@ from dpsql.api.database import Database, connect
 from dpsql.engines.base import Engine
 from dpsql.kernel.dataset import Dataset, columns_used
 from dpsql.kernel.identity import Base
+from dpsql.kernel.promise import Promise
 from dpsql.models.model import Model
 from dpsql.schema import Categorical, Numeric, Schema, Target, Unit
 from dpsql.trees.estimate.mixtures import Mixtures
@@ -117,9 +118,9 @@ class Fitted:
     kind: str
 
     @property
-    def unit(self) -> Unit:
-        """The privacy unit that the run protects."""
-        return replace(self.schema.unit, labels=self.kind == "label")
+    def promise(self) -> Promise:
+        """What the run promises."""
+        return Promise(self.schema.unit, labels_only=self.kind == "label")
 
 
 def fitted(way: str, schema: Schema = SCHEMA, **parameters: Any) -> Fitted:

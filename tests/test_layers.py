@@ -31,7 +31,8 @@ LAYERS: list[set[str]] = [
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 METHODS_MAY_USE = {"errors", "schema", "trees", "kernel", "methods"}
 #: What a method may know of the kernel: how to plan, what to ask for, and of what sizes.
-OF_THE_KERNEL = {f"dpsql.kernel.{name}" for name in ("candidates", "plan", "session", "statement_size", "utility")}
+_KNOWN_TO_METHODS = ("candidates", "operations", "plan", "promise", "session", "statement_size", "utility")
+OF_THE_KERNEL = {f"dpsql.kernel.{name}" for name in _KNOWN_TO_METHODS}
 #: What engines recognise connections by, and what their extras install (`psycopg[binary]>=3.2` is `psycopg`). An
 #: export to ONNX is the one other thing that is optional and reads a released model alone.
 EXTRAS = tomllib.loads((ROOT.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]

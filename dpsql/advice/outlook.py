@@ -10,6 +10,7 @@ from dpsql import methods
 from dpsql.advice.reference_problem import INVISIBLE, VISIBLE, Problem
 from dpsql.kernel.plan import NANO, Plan, Step
 from dpsql.ledger import format_epsilon
+from dpsql.methods.auto.auto_steps import MARGINALS
 from dpsql.methods.auto.epsilon_shares import DEEPEST
 from dpsql.methods.shared.noisy_leaves import SIZE_SHARE
 from dpsql.schema import Schema
@@ -51,7 +52,7 @@ class Outlook:
     @property
     def leaf_deviation(self) -> float:
         """The standard deviation of the noise on one count of a leaf, in rows (on a sum of targets, in ranges)."""
-        return math.sqrt(2) * float(self._leaves.scale(self.plan.unit)) / self._leaves.row_weight
+        return math.sqrt(2) * float(self._leaves.scale(self.plan.promise)) / self._leaves.row_weight
 
     @property
     def rows_per_leaf(self) -> float:
@@ -62,8 +63,8 @@ class Outlook:
     @property
     def bin_deviation(self) -> float | None:
         """The standard deviation of the noise on a marginal's bin, in rows; None where no marginals are asked for."""
-        found = [step for step in self.plan.steps if step.name == "marginals"]
-        return math.sqrt(2) * float(found[0].scale(self.plan.unit)) if found else None
+        names = {step.name for step in self.plan.steps}
+        return math.sqrt(2) * float(self.plan.noise_scale(MARGINALS)) if MARGINALS in names else None
 
     @property
     def kept(self) -> float:
@@ -120,8 +121,8 @@ class Outlook:
 
     @property
     def _leaves(self) -> Step:
-        """The step that counts leaves; where marginals stand alone, their bins are the leaves."""
-        return next((step for step in self.plan.steps if step.name == "counts"), self.plan.steps[-1])
+        """The step that counts the leaves that are read; where marginals stand alone, their bins are the leaves."""
+        return next(step for step in reversed(self.plan.steps) if step.operation.fills_leaves)
 
 
 def outlook(schema: Schema, rows: int, nano_epsilon: int, problem: Problem) -> Outlook:

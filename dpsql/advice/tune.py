@@ -128,9 +128,9 @@ def _plain(
     for trees, depth in ((trees, depth) for trees in TREES for depth in DEPTHS if depth <= len(schema.features)):
         progress(f"{trees} trees of depth {depth}")
         plan = one.plan(schema, nano_epsilon, {"trees": trees, "depth": depth})
-        step = next(step for step in reversed(plan.steps) if step.operation in ("leaf_counts", "leaf_labels"))
+        step = next(step for step in reversed(plan.steps) if step.operation.fills_leaves)
         leaves = int(plan.parameters.get("leaves") or trees * 2**depth)
-        deviation = math.sqrt(2) * float(step.scale(schema.unit))
+        deviation = math.sqrt(2) * float(step.scale(plan.promise))
         seen = trees if step.shared else 1  # in how many trees a row is counted
         signal = rows * seen / (leaves / trees) / len(schema.classes)
         yield Setting(trees, depth, 1, len(schema.features), leaves, "every leaf", deviation,
@@ -162,7 +162,7 @@ def _ensemble(schema: Schema, found: list[Ensemble], nano_epsilon: int, rows: in
     """Return the setting of ensembles that are alike: the first one stands for all."""
     one, count = found[0], len(found)
     name, total = _quick(one.workload)
-    scale = math.sqrt(2) * schema.unit.change * NANO * count / nano_epsilon
+    scale = math.sqrt(2) * schema.unit.max_rows * NANO * count / nano_epsilon
     leaf = scale * math.sqrt(total / one.workload.leaves)
     batch = np.linspace(0, one.workload.cells - 1, min(BATCH, one.workload.cells)).astype(np.int64)
     error = _quick(votes(one.workload, batch))[1] / len(batch)

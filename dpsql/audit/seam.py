@@ -21,7 +21,7 @@ from typing import Any
 from dpsql.audit.record import EXPONENTIAL, FLIP, GAUSSIAN, LAPLACE, Numbers, Recorder
 from dpsql.engines.base import Arrays, Engine, Workspace
 from dpsql.kernel import exact, noise, session, statement_size
-from dpsql.kernel.plan import FREE, OPERATIONS
+from dpsql.kernel.operations import OPERATIONS
 
 _RECORDER: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
 #: One audit at a time puts its listeners in place.
@@ -29,7 +29,7 @@ _ONE_AT_A_TIME = RLock()
 #: The kernel's limit on the groups of one statement, in each module that reads it.
 _LIMIT = "GROUPS_PER_STATEMENT"
 #: What a session does without an answer; what it was told must be the same on both tables.
-_INSTRUCTIONS = ("later", "narrow", "hold")
+_INSTRUCTIONS = (*(name for name, kind in OPERATIONS.items() if not kind.answers), "narrow", "hold")
 
 
 @contextmanager
@@ -55,13 +55,13 @@ def _put_in_place(places: ExitStack) -> None:
     """Put a listener in the place of each function through which exact values meet noise."""
     swaps: list[tuple[object, str, Callable[[Any], Any]]] = [
         (exact, "random_key", _key),
-        (noise, "noisy", _addition),
+        (noise, "add_noise", _addition),
         (noise, "discrete_laplace", _sampler(LAPLACE)),
         (noise, "discrete_gaussian", _sampler(GAUSSIAN)),
         (noise, "permute_and_flip", _choice(FLIP)),
         (noise, "exponential", _choice(EXPONENTIAL)),
         (session, "exponential", _choice(EXPONENTIAL)),
-        *((session.Session, name, _operation(name)) for name in (*OPERATIONS, *FREE) if name not in _INSTRUCTIONS),
+        *((session.Session, name, _operation(name)) for name in OPERATIONS if name not in _INSTRUCTIONS),
         *((session.Session, name, _instruction(name)) for name in _INSTRUCTIONS),
     ]
     for owner, name, listener in swaps:
@@ -124,13 +124,13 @@ def _operation(name: str) -> Callable[[Any], Any]:
             recorder = _RECORDER.get()
             if recorder is None:
                 return real(opened, step, *given, **named)
-            unit = opened.plan.unit
-            rate = Fraction(1) if unit.approximate is None else unit.approximate.rate
+            promise = opened.plan.promise
+            rate = Fraction(1) if promise.approximate is None else promise.approximate.rate
             try:
                 allowed = opened.step(step).epsilon * rate
             except KeyError:
                 allowed = Fraction(0)  # not in the plan: the session refuses it
-            approximate, public = unit.approximate is not None, name in FREE
+            approximate, public = promise.approximate is not None, OPERATIONS[name].free
             asked = recorder.operation(
                 name, step, session=opened, allowed=allowed, approximate=approximate, public=public
             )

@@ -28,7 +28,9 @@ from dpsql.engines.base import Engine
 from dpsql.engines.duckdb.engine import open_file
 from dpsql.engines.open_engine import open_engine
 from dpsql.errors import ParameterError
+from dpsql.kernel.operations import LeafCounts
 from dpsql.kernel.plan import Plan, Step
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.ledger.amount import NANO
 from dpsql.trees.forest import Forest
@@ -196,9 +198,9 @@ def _timed(engine: Engine, act: Callable[[], object]) -> tuple[float | None, flo
 def _count(engine: Engine, source: Source, forest: Forest) -> None:
     cells = forest.leaves * len(source.schema.classes)
     step = Step(
-        "leaves", "leaf_counts", NANO, trees=TREES, shared=False, cells=cells, classes=len(source.schema.classes)
+        "leaves", LeafCounts(), NANO, trees=TREES, shared=False, cells=cells, classes=len(source.schema.classes)
     )
-    session = Session(engine, source, Plan("bench", step, source.schema.unit))
+    session = Session(engine, source, Plan("bench", step, Promise(source.schema.unit)))
     try:
         session.leaf_counts("leaves", forest)
     finally:

@@ -11,7 +11,7 @@ from dpsql.cli import options
 from dpsql.cli.options import Target, as_json, database, parameters
 from dpsql.cli.output import note, print_json, print_table, say, say_exact, working
 from dpsql.errors import BudgetExceeded, UsageError
-from dpsql.kernel.describe import louder, total
+from dpsql.kernel.describe import larger_noise_notes, loss_text
 from dpsql.kernel.plan import Plan
 from dpsql.ledger import Budget, format_epsilon, measure
 from dpsql.ledger.budget import amount_text, left_of
@@ -76,7 +76,7 @@ def train(
         say("NOT differentially private: the published variant has no proof.")
     say(f"Charged {_loss(model.certificate)} ({model.certificate['neighbours']}).")
     say(f'Budget of "{left.table}": {left.spent_text} of {left.cap_text} spent, {left.left_text} left.')
-    for sentence in louder(model.certificate["plan"]):
+    for sentence in larger_noise_notes(model.certificate["plan"]):
         note(sentence)
     note(f"Next:  dpsql predict {target.words} --model {model.name} --table NEW_ROWS")
 
@@ -92,7 +92,7 @@ def print_plan(plan: Plan, budget: Budget, before: int, *, as_json: bool) -> Non
         _print_steps(described, plan)
         say(f'\nBudget of "{budget.table}": {budget.text(before, up=True)} of {budget.cap_text} spent before.')
         say(f"After this run: {budget.text(after, up=True)} spent." if fits else "This run would be refused.")
-        for sentence in louder(described):
+        for sentence in larger_noise_notes(described):
             note(sentence)
         note("Nothing was read and nothing was charged.")
     if not fits:
@@ -107,22 +107,22 @@ def print_plan(plan: Plan, budget: Budget, before: int, *, as_json: bool) -> Non
 
 
 def _print_steps(described: dict[str, Any], plan: Plan) -> None:
-    say(f"Plan of {plan.method}: {total(described, plan.nano_epsilon)} in all, {described['neighbours']}.")
+    say(f"Plan of {plan.method}: {loss_text(described, plan.nano_epsilon)} in all, {described['neighbours']}.")
     if not plan.private:
         say("NOT differentially private: the published variant has no proof.")
-    spent = "epsilon" if plan.unit.approximate is None else "rho"
+    spent = "epsilon" if plan.promise.approximate is None else "rho"
     columns = ("step", "asks for", spent, "noise scale", "scans", "values", "expected error")
     rows = [
         (
             s["name"],
             s["operation"],
             s["epsilon"] if spent == "epsilon" else f"{s['rho']:.4g}",
-            "–" if s["operation"] == "later" else f"{s['noise_scale']:.4g}",
+            f"{s['noise_scale']:.4g}" if step.operation.answers else "–",
             s["scans"],
             s["values"],
             s["expected_error"],
         )
-        for s in described["steps"]
+        for s, step in zip(described["steps"], plan.steps, strict=True)
     ]
     print_table(None, columns, rows)
     for step in described["steps"]:

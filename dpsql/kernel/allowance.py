@@ -4,7 +4,7 @@ A step is taken before anything else that the caller handed over is looked at, s
 it a second time meanwhile. It is put back only when the request is refused before a row is read. Where an operation
 fails while rows are read, nothing more can be asked: that it failed may depend on the rows, and a method that went on
 would have learnt it for nothing. Nor may the method see how it failed: an error's text can quote a cell, and the frames
-of its traceback hold exact counts. `sealed` replaces it by one that holds neither.
+of its traceback hold exact counts. `hide_failures` replaces it by one that holds neither.
 """
 
 from __future__ import annotations
@@ -18,23 +18,21 @@ from typing import Any, TypeVar, cast
 
 from dpsql.errors import DpsqlError, RunFailed, TableChanged
 from dpsql.kernel.border import AllowanceExceeded, rebuild_composition, whole_number
-from dpsql.kernel.plan import LARGEST_SCALE, Plan, Step, has_sides, placed
-from dpsql.kernel.utility import CLASSLESS
+from dpsql.kernel.operations import Later, Operation
+from dpsql.kernel.plan import LARGEST_SCALE, Plan, Step, has_sides, steps_with_parts
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
 
-#: Operations that count rows by class, whatever their utility.
-_BY_CLASS = ("leaf_counts", "leaf_labels", "score_counts", "pick", "linear")
 #: The most values of one answer: more than any method asks for, and they fit into memory.
 MOST_CELLS = 2**30
-_Operation = TypeVar("_Operation", bound=Callable[..., Any])
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 class Allowance:
     """The open steps of one plan."""
 
     def __init__(self, plan: Plan) -> None:
-        self._unit = plan.unit
+        self._promise = plan.promise
         self._open = {step.name: step for step in plan.steps}
         self._declared = dict(self._open)
         self._busy = threading.Lock()
@@ -86,14 +84,15 @@ class Allowance:
         self._reading = True
 
     @contextmanager
-    def take(self, name: str, operation: str) -> Iterator[Step]:
+    def take(self, name: str, operation: type[Operation]) -> Iterator[Step]:
         """Take a step for the time of one operation; it is there again only when the request was refused."""
         with self.one_at_a_time():
             step = self._open.get(name) if type(name) is str else None
             if step is None:
                 raise AllowanceExceeded(f'step "{str(name)[:80]}" is not in the plan or was already used.')
-            if step.operation != operation:
-                raise AllowanceExceeded(f'step "{step.name}" was declared as {step.operation}, not {operation}.')
+            if type(step.operation) is not operation:
+                declared = step.operation.name
+                raise AllowanceExceeded(f'step "{step.name}" was declared as {declared}, not {operation.name}.')
             del self._open[step.name]
             try:
                 yield step
@@ -149,17 +148,17 @@ class Allowance:
 
     def open_later(self, name: str, given: object) -> None:
         """Put the steps of a composition in the place of the step that is an allowance for them."""
-        with self.take(name, "later") as allowance:
+        with self.take(name, Later) as allowance:
             composition = rebuild_composition(given)
             if composition.cost > allowance.nano_epsilon:
                 raise AllowanceExceeded(f'step "{name}" does not allow steps of nano-epsilon {composition.cost}.')
-            steps = placed(composition, allowance)
+            steps = steps_with_parts(composition, allowance)
             names = [step.name for step in steps]
             if has_sides(composition) or len(set(names)) < len(names) or set(names) & set(self._declared):
                 raise AllowanceExceeded(f'the later steps of "{name}" need new names, and no sides.')
-            if any(step.free or step.published or step.operation == "later" for step in steps):
+            if any(step.published or not step.operation.may_come_later for step in steps):
                 raise AllowanceExceeded(f'the later steps of "{name}" must each have a cost and a proof.')
-            if any(step.scale(self._unit) > LARGEST_SCALE for step in steps):
+            if any(step.scale(self._promise) > LARGEST_SCALE for step in steps):
                 raise AllowanceExceeded(f'the later steps of "{name}" need more epsilon: noise must fit into 64 bits.')
             self._open.update((step.name, step) for step in steps)
             self._declared.update((step.name, step) for step in steps)
@@ -173,7 +172,7 @@ def _without_frames(error: BaseException | None) -> DpsqlError:
     return TableChanged(error.message, hint=error.hint) if isinstance(error, TableChanged) else RunFailed()
 
 
-def sealed(operation: _Operation) -> _Operation:
+def hide_failures(operation: _Method) -> _Method:
     """Return an operation of a session whose failures are replaced.
 
     Once rows were read, what is raised is a new error without traceback, context or words of the old one. (A `with`
@@ -189,21 +188,17 @@ def sealed(operation: _Operation) -> _Operation:
         except BaseException as error:
             if failed_before or not session.failed:
                 raise  # refused: no row was read for it
-            stopped = type(error) if type(error) in (KeyboardInterrupt, SystemExit) else None
+            stopped = next((kind for kind in (KeyboardInterrupt, SystemExit) if type(error) is kind), None)
         raise session.failure if stopped is None else stopped()
 
-    return cast(_Operation, ask)
+    return cast(_Method, ask)
 
 
 def _check_label(step: Step, schema: Schema, *, by_class: bool) -> None:
     """Refuse classes where the schema has a numeric target, and sums where it has none or other steps."""
-    if step.operation == "leaf_sums":
-        if step.row_weight != schema.steps:
-            raise AllowanceExceeded(
-                f'step "{step.name}" was declared for targets of {step.row_weight} steps, not {schema.steps}.'
-            )
-        return
-    by_class |= step.operation in _BY_CLASS
-    by_class |= step.operation == "choose" and step.utility not in CLASSLESS
-    if by_class and schema.target is not None:
+    if step.operation.needs_target and step.row_weight != schema.steps:
+        raise AllowanceExceeded(
+            f'step "{step.name}" was declared for targets of {step.row_weight} steps, not {schema.steps}.'
+        )
+    if (by_class or step.operation.needs_classes) and schema.target is not None:
         raise AllowanceExceeded(f'step "{step.name}" asks for classes, but the label is a number.')

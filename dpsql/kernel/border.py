@@ -5,7 +5,8 @@ is used: a subclass may override a property, an array may be written to between 
 into the session. So the kernel never uses such an object. Each function here takes one kind of argument and returns a
 new object of the kernel's own:
 
-- the argument, and every object inside it, must be of exactly the known class (a subclass is refused);
+- the argument, and every object inside it, must be of exactly the known class (a subclass is refused). Classes are
+  compared by identity: `==` and `in` would ask the class of the given object's class, which may lie;
 - its arrays are copied, must hold whole numbers in range, and the copies cannot be written to;
 - the new object is built by its own class, whose checks run on the copies. A forest is also checked by
   `trees/store.check`: every cell of every node leads to a child of that node, so each row is in one leaf of each tree.
@@ -26,8 +27,10 @@ from numpy.typing import NDArray
 
 from dpsql.errors import BudgetError, DpsqlError
 from dpsql.kernel.candidates import Candidates
+from dpsql.kernel.operations import OPERATIONS, Operation
 from dpsql.kernel.plan import Composition, Parallel, Plan, Sample, Sequential, Sides, Step
-from dpsql.schema import Approximate, Boolean, Categorical, Feature, Numeric, Schema, Unit
+from dpsql.kernel.promise import Approximate, Promise
+from dpsql.schema import Boolean, Categorical, Feature, Numeric, Schema, Unit
 from dpsql.trees import serialize
 from dpsql.trees.estimate.mixtures import Mixtures
 from dpsql.trees.forest import Forest, Level
@@ -40,6 +43,9 @@ from dpsql.trees.voting import VotingForest
 MOST_TREES = 10**6
 #: The most steps or parts inside each other in a composition: far more than any method has, far below Python's limit.
 DEEPEST = 50
+#: Numpy's own numbers, which `item` turns into Python's.
+_NUMPY_INTEGERS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
+_NUMPY_NUMBERS = (*_NUMPY_INTEGERS, np.float16, np.float32, np.float64, np.bool_)
 _Value = TypeVar("_Value")
 
 
@@ -115,11 +121,11 @@ def rebuild_schema(schema: Schema, read: tuple[Feature, ...]) -> Schema:
 
 
 def rebuild_plan(given: object) -> Plan:
-    """Return a plan of the same steps, unit and parameters; what it costs is worked out by the kernel's own classes."""
+    """Return a plan of the same steps, promise and parameters; the kernel's own classes work out what it costs."""
     plan = _exactly(Plan, given)
-    composition, unit = rebuild_composition(plan.composition), _unit(plan.unit)
+    composition, promise = rebuild_composition(plan.composition), _promise(plan.promise)
     method, unlabelled, parameters = _text(plan.method), _text(plan.unlabelled), plain(plan.parameters)
-    return _build(lambda: Plan(method, composition, unit, parameters, unlabelled))
+    return _build(lambda: Plan(method, composition, promise, parameters, unlabelled))
 
 
 def rebuild_composition(given: object, depth: int = 0) -> Composition:
@@ -127,14 +133,14 @@ def rebuild_composition(given: object, depth: int = 0) -> Composition:
     if depth > DEEPEST:
         raise AllowanceExceeded("a composition was handed over whose parts are nested too deeply.")
     if type(given) is Step:
-        return _fields_of(given, (Step,))
+        return _step(given)
     if type(given) is Sequential or type(given) is Parallel:
         parts = tuple(rebuild_composition(part, depth + 1) for part in _tuple(given.parts))
         if not parts:
             raise AllowanceExceeded("a composition was handed over that has no parts.")
         return type(given)(parts)
     if type(given) is Sample:
-        step, of = _fields_of(given.part, (Step,)), whole_number(given.of, least=1)
+        step, of = _step(given.part), whole_number(given.of, least=1)
         return _build(lambda: Sample(step, of))
     sides = _exactly(Sides, given)
     unlabelled, labelled = (rebuild_composition(side, depth + 1) for side in (sides.unlabelled, sides.labelled))
@@ -148,7 +154,7 @@ def rebuild_bounds(given: object) -> dict[str, tuple[float, float]]:
     bounds = {}
     for name, pair in list(given.items()):
         lower, upper = _tuple(pair)
-        if type(lower) not in (int, float) or type(upper) not in (int, float):
+        if not _is_exactly(lower, int, float) or not _is_exactly(upper, int, float):
             raise AllowanceExceeded("bounds must be handed over as numbers.")
         bounds[_text(name)] = (float(lower), float(upper))
     return bounds
@@ -158,7 +164,7 @@ def rebuild_axis_numbers(given: object, count: int) -> tuple[int, ...]:
     """Return a list of axes, each a number below `count`."""
     if type(given) is np.ndarray:
         listed: Sequence[object] = _integers(given, np.int64, dimensions=1).tolist()
-    elif type(given) in (list, tuple, range):
+    elif _is_exactly(given, list, tuple, range):
         listed = list(given)  # type: ignore[call-overload]
     else:
         raise AllowanceExceeded("axes must be handed over as a list of whole numbers.")
@@ -185,7 +191,7 @@ def plain(given: object, depth: int = 0) -> Any:
     """Return a copy of a value that JSON can hold: texts, numbers, flags, lists and dictionaries of them."""
     if depth > DEEPEST:
         raise AllowanceExceeded("a value was handed over that is nested too deeply.")
-    if given is None or type(given) in (bool, int, float, str):
+    if given is None or _is_exactly(given, bool, int, float, str):
         return given
     if type(given) is dict or type(given) is MappingProxyType:
         return {_text(key): plain(value, depth + 1) for key, value in list(given.items())}
@@ -193,8 +199,8 @@ def plain(given: object, depth: int = 0) -> Any:
         return [plain(value, depth + 1) for value in given]
     if type(given) is tuple:
         return tuple(plain(value, depth + 1) for value in given)
-    if isinstance(given, np.integer | np.floating | np.bool_) and type(given).__module__ == "numpy":
-        return given.item()
+    if _is_exactly(given, *_NUMPY_NUMBERS):
+        return given.item()  # type: ignore[attr-defined]
     raise AllowanceExceeded("a value was handed over that is not plain.")
 
 
@@ -215,9 +221,9 @@ def _block(given: object) -> Partition | Dense:
     return Partition(_integers(block.group, np.int64, dimensions=1), _integers(block.weight, np.int64, dimensions=1))
 
 
-def _unit(given: object) -> Unit:
-    unit = _exactly(Unit, given)
-    approximate = unit.approximate
+def _promise(given: object) -> Promise:
+    promise = _exactly(Promise, given)
+    unit, approximate = _exactly(Unit, promise.unit), promise.approximate
     if approximate is not None:
         asked = _exactly(Approximate, approximate)
         delta = Decimal(_exactly(Decimal, asked.delta))
@@ -225,25 +231,43 @@ def _unit(given: object) -> Unit:
         approximate = Approximate(amounts[0], delta, amounts[1])
     column = None if unit.column is None else _text(unit.column)
     max_rows = whole_number(unit.max_rows, least=1)
-    return _build(lambda: Unit(column, max_rows, flag(unit.labels), approximate))
+    return _build(lambda: Promise(Unit(column, max_rows), flag(promise.labels_only), approximate))
+
+
+def _step(given: object) -> Step:
+    """Return a step with the same values; its operation is rebuilt too."""
+    step = _exactly(Step, given)
+    return _build(lambda: Step(operation=_operation(step.operation), **_plain_fields(step, leave_out="operation")))
+
+
+def _operation(given: object) -> Operation:
+    """Return an operation of exactly one of the listed classes, with the same values: never the object that came."""
+    return _fields_of(given, tuple(OPERATIONS.values()))
 
 
 def _fields_of(given: Any, classes: tuple[type[Any], ...]) -> Any:
-    """Return a new object with the same field values, which must be plain; its class must be one of the known ones.
+    """Return a new object with the same field values, which must be plain; its class must be one of the known ones."""
+    known = next((kind for kind in classes if type(given) is kind), None)
+    if known is None:
+        names = ", ".join(kind.__name__ for kind in classes)
+        raise AllowanceExceeded(f"an object was handed over that is none of {names}.")
+    return _build(lambda: known(**_plain_fields(given)))
+
+
+def _plain_fields(given: Any, leave_out: str = "") -> dict[str, Any]:
+    """Return the values of an object's fields by name, which must be plain.
 
     Lists among them become tuples: what the kernel keeps cannot be written to.
     """
-    if type(given) not in classes:
-        raise AllowanceExceeded(f"an object of another class than {classes[0].__name__} was handed over.")
-    values = {field.name: _frozen(plain(getattr(given, field.name))) for field in fields(given)}
-    return _build(lambda: type(given)(**values))
+    names = (field.name for field in fields(given) if field.name != leave_out)
+    return {name: _freeze(plain(getattr(given, name))) for name in names}
 
 
-def _frozen(value: Any) -> Any:
+def _freeze(value: Any) -> Any:
     """Return a plain value with tuples in place of its lists; a dictionary, which can be written to, is refused."""
     if type(value) is dict:
         raise AllowanceExceeded("a dictionary was handed over where none is expected.")
-    return tuple(_frozen(part) for part in value) if type(value) in (list, tuple) else value
+    return tuple(_freeze(part) for part in value) if _is_exactly(value, list, tuple) else value
 
 
 def _integers(given: object, kind: type[np.integer[Any]], *, dimensions: int) -> NDArray[Any]:
@@ -264,7 +288,7 @@ def _integers(given: object, kind: type[np.integer[Any]], *, dimensions: int) ->
 
 def _plain_integer(given: object) -> object:
     """Return one of numpy's whole numbers as Python's; anything else as it is."""
-    return given.item() if isinstance(given, np.integer) and type(given).__module__ == "numpy" else given
+    return given.item() if _is_exactly(given, *_NUMPY_INTEGERS) else given  # type: ignore[attr-defined]
 
 
 def _tuple(given: object) -> tuple[Any, ...]:
@@ -284,6 +308,11 @@ def _exactly(kind: type[_Value], given: object) -> _Value:
     if type(given) is not kind:
         raise AllowanceExceeded(f"an object of another class than {kind.__name__} was handed over.")
     return given
+
+
+def _is_exactly(given: object, *kinds: type) -> bool:
+    """Whether the class of an object is one of these, and no other that claims to be equal to it."""
+    return any(type(given) is kind for kind in kinds)
 
 
 def _build(make: Any) -> Any:

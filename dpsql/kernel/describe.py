@@ -3,40 +3,40 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpsql.kernel import noise
-from dpsql.kernel.utility import GRAIN, GRAINED
+from dpsql.kernel.operations import NO_NOISE, OPERATIONS
+from dpsql.kernel.promise import Promise
 from dpsql.ledger.amount import format_epsilon
-from dpsql.schema import Unit
 
 if TYPE_CHECKING:
     from dpsql.kernel.plan import Step
 
 
-def describe_step(step: Step, unit: Unit) -> dict[str, Any]:
+def describe_step(step: Step, promise: Promise) -> dict[str, Any]:
     """Return a step as plain values: cost, sensitivity, noise, scans, released values, expected error."""
     described: dict[str, Any] = {
         "name": step.name,
-        "operation": step.operation,
+        "operation": step.operation.name,
         "epsilon": format_epsilon(step.nano_epsilon),
         "trees": step.trees,
         "rows": "every tree" if step.shared else "one tree each",
-        "sensitivity": step.sensitivity(unit),
-        "noise_scale": _scale(step, unit),
+        "sensitivity": step.sensitivity(promise),
+        "noise_scale": _scale_of_one_use(step, promise),
         "values": step.cells,
         "scans": step.scans,
-        "expected_error": expected_error(step, unit),
+        "expected_error": expected_error(step, promise),
         "note": step.note,
     }
-    if unit.approximate is not None:
-        described["rho"] = float(noise.rho(step, unit))
-        described["noise"] = noise.name(step, unit)
-        if step.operation not in noise.CHOICES:
+    if promise.approximate is not None:
+        described["rho"] = float(noise.rho(step, promise))
+        described["noise"] = noise.mechanism_name(step, promise)
+        if not step.operation.mechanism.chooses:
             described["deviation"] = math.sqrt(2) * described["noise_scale"]
-        described["pure_noise_scale"] = _scale(step, replace(unit, approximate=None))
+        described["pure_noise_scale"] = _scale_of_one_use(step, replace(promise, approximate=None))
     if step.side:
         described["side"] = step.side
     if step.parts > 1:
@@ -44,39 +44,20 @@ def describe_step(step: Step, unit: Unit) -> dict[str, Any]:
     return described
 
 
-def _scale(step: Step, unit: Unit) -> float:
+def _scale_of_one_use(step: Step, promise: Promise) -> float:
     """Return the noise scale of one use, where all uses of a step share its epsilon evenly."""
-    return float(step.scale(unit)) * (step.uses if unit.approximate is None else math.sqrt(step.uses))
+    return float(step.scale(promise)) * (step.uses if promise.approximate is None else math.sqrt(step.uses))
 
 
-def expected_error(step: Step, unit: Unit) -> str:
+def expected_error(step: Step, promise: Promise) -> str:
     """Return what the noise is expected to do to one released value, in words."""
-    scale = _scale(step, unit)
     if step.published:
         return "unknown: the published variant has no proof"
-    if step.free:
-        return "none: the features are public"
-    if step.operation == "leaf_labels":
-        likely = 0.05 if unit.approximate is None else 0.025  # the exponential mechanism has no half to spare
-        lead = math.ceil(scale * math.log(max(1, step.classes - 1) / 2 / likely)) if step.classes > 1 else 0
-        return f"a class that leads its leaf by {max(1, lead)} rows is named at least 95 times in 100"
-    if step.operation == "later":
-        return "known once the step before it has answered"
-    if step.operation == "pick":
-        return f"choices within {max(1, math.ceil(scale))} rows of the best are likely"
-    if step.operation == "choose":
-        rows = scale * step.width / (GRAIN if step.utility in GRAINED else 1)
-        return f"choices within {max(1, math.ceil(rows))} rows of the best are likely"
-    if step.operation == "leaf_sums":
-        rows = scale / step.row_weight
-        return f"standard deviation {2 * rows:.3g} rows per leaf, {math.sqrt(2) * rows:.3g} ranges per sum of targets"
-    if step.operation == "linear":
-        rows = math.sqrt(2) * scale / step.row_weight
-        return f"standard deviation {rows:.3g} rows per cell if cells were asked for; less by what the strategy gains"
-    return f"standard deviation {math.sqrt(2) * scale:.3g} rows per count"
+    approximate = promise.approximate is not None
+    return step.operation.expected_error(step, _scale_of_one_use(step, promise), approximate=approximate)
 
 
-def louder(described: Mapping[str, Any]) -> list[str]:
+def larger_noise_notes(described: Mapping[str, Any]) -> list[str]:
     """Return one sentence for each step of a described plan whose noise would be smaller under pure epsilon."""
     return [
         f"{step['name']}: without --delta its noise would be smaller "
@@ -86,15 +67,15 @@ def louder(described: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def total(described: dict[str, Any], nano_epsilon: int) -> str:
-    """Return what a plan loses in all, in words."""
+def loss_text(described: Mapping[str, Any], nano_epsilon: int) -> str:
+    """Return what a described plan loses in all, in words."""
     words = f"epsilon {format_epsilon(nano_epsilon)}"
     return f"{words}, delta {described['delta']} (rho {described['rho']})" if "rho" in described else words
 
 
-def describe_plan(described: dict[str, Any], nano_epsilon: int) -> str:
+def describe_plan(described: Mapping[str, Any], nano_epsilon: int) -> str:
     """Return a plan, given as plain values, as a few lines of text."""
-    lines = [f"Plan of {described['method']}: {total(described, nano_epsilon)} in all, {described['neighbours']}."]
+    lines = [f"Plan of {described['method']}: {loss_text(described, nano_epsilon)} in all, {described['neighbours']}."]
     if not described["private"]:
         lines.append("NOT differentially private: the published variant has no proof.")
     for step in described["steps"]:
@@ -104,3 +85,32 @@ def describe_plan(described: dict[str, Any], nano_epsilon: int) -> str:
             f"{step['values']} values, {scans}; {step['expected_error']}."
         )
     return "\n".join(lines)
+
+
+def noise_table() -> str:
+    """Return the operations that answer with noise as a Markdown table, as it stands in docs/privacy.md."""
+    return _markdown(
+        ("operation", "what comes out", "how far one unit moves it", "noise for ε", "noise for (ε, δ)"),
+        [
+            (f"`{kind.name}`", kind.answer, kind.sensitivity, kind.noise_words, kind.mechanism.approximate)
+            for kind in OPERATIONS.values()
+            if kind.mechanism is not NO_NOISE
+        ],
+    )
+
+
+def exact_table() -> str:
+    """Return the operations without noise of their own as a Markdown table, as it stands in docs/privacy.md."""
+    return _markdown(
+        ("operation", "what comes out", "why it needs no noise"),
+        [
+            (f"`{kind.name}`", kind.answer, kind.why_no_noise)
+            for kind in OPERATIONS.values()
+            if kind.mechanism is NO_NOISE
+        ],
+    )
+
+
+def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(cells) + " |" for cells in (head, *rows)]
+    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]]) + "\n"

@@ -27,6 +27,7 @@ from dpsql.compile.rows import PACKED, Part, Source, Tickets, packed, word_name
 from dpsql.engines.base import Arrays, Engine, Workspace
 from dpsql.kernel import published
 from dpsql.kernel.candidates import Candidates
+from dpsql.kernel.operations import Choose
 from dpsql.kernel.plan import Step
 from dpsql.kernel.statement_size import GROUPS_PER_STATEMENT, batches
 from dpsql.kernel.utility import utilities
@@ -152,14 +153,14 @@ class Rows:
         return found
 
     def scores(
-        self, forest: Forest, candidates: Candidates, parts: Sequence[Part], step: Step, *, by_class: bool
+        self, forest: Forest, candidates: Candidates, parts: Sequence[Part], operation: Choose, *, shared: bool
     ) -> Counts:
         """Return the exact utility of each candidate of each leaf that asks, as leaves × candidates.
 
         The rows of all `parts` count together. A few leaves at a time: one statement counts their cells, and memory
         stays bounded.
         """
-        asking = candidates.asking
+        asking, by_class = candidates.asking, operation.needs_classes
         found = np.zeros((len(asking), candidates.axis.shape[1], candidates.splits.most), np.int64)
         each = candidates.axis.shape[1] * CELLS * (self._classes if by_class else 1)
         for start in range(0, len(asking), at_once := max(1, GROUPS_PER_STATEMENT // each)):
@@ -167,12 +168,14 @@ class Rows:
             axis = np.full(candidates.axis.shape, PASS)
             axis[asking[block]] = candidates.axis[asking[block]]
             asks = Asks.of(axis)
-            found_in = (self.histograms(forest, asks, p, shared=step.shared, by_class=by_class) for p in parts)
+            found_in = (self.histograms(forest, asks, p, shared=shared, by_class=by_class) for p in parts)
             counts = np.sum(list(found_in), axis=0)
             held = np.empty((len(asks), candidates.splits.most), np.int64)
             for one in np.unique(asks.axis):
                 here = asks.axis == one
-                held[here] = utilities(step.utility, counts[here], candidates.splits, int(one), most=step.most)
+                held[here] = utilities(
+                    operation.utility, counts[here], candidates.splits, int(one), most=operation.most
+                )
             found[block][candidates.axis[asking[block]] != PASS] = held
         return found.reshape(len(asking), -1)
 

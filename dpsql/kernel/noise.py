@@ -1,10 +1,10 @@
-"""Says which noise a step gets, and how much: discrete Laplace for pure epsilon, discrete Gaussian for rho.
+"""Works out which noise a step gets, and how much: discrete Laplace for epsilon, discrete Gaussian for rho.
 
-Pure epsilon is explained in `kernel/session.py`. This is what holds when a run is asked for (epsilon, delta):
+The proofs for epsilon are in `kernel/operations.py`. This is what holds when a run is asked for (epsilon, delta):
 
 Proof (approximate privacy):
     Claim: a run of a plan is (epsilon, delta)-differentially private for its unit: neighbours differ in one unit, that
-    is in at most c rows (`Unit.change`).
+    is in at most c rows (`Promise.change`).
 
     1. The plan gets the largest rho for which rho-zCDP implies (epsilon, delta), in whole nano-rho, rounded down
        (`mechanisms/concentrated.py`). A step of f epsilon gets rho · f/epsilon. Sums over sequential parts and
@@ -40,18 +40,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.errors import ParameterError
+from dpsql.kernel.operations import NO_NOISE
+from dpsql.kernel.promise import Approximate, Promise
 from dpsql.mechanisms.choose import exponential, permute_and_flip
 from dpsql.mechanisms.concentrated import largest_rho
 from dpsql.mechanisms.gaussian import discrete_gaussian
 from dpsql.mechanisms.laplace import discrete_laplace
-from dpsql.schema import Approximate, Unit
 
 if TYPE_CHECKING:
     from dpsql.kernel.plan import Step
 
 NANO = 10**9
-#: Operations that choose. All others add noise to counts.
-CHOICES = ("leaf_labels", "choose", "pick")
 #: How many binary digits rounded variances and row epsilons keep.
 _DIGITS = 24
 
@@ -68,84 +67,80 @@ def approximate(nano_epsilon: int, delta: Decimal) -> Approximate:
     return Approximate(nano_epsilon, delta, nano_rho)
 
 
-def rho(step: Step, unit: Unit) -> Fraction:
+def rho(step: Step, promise: Promise) -> Fraction:
     """Return the step's part of the plan's rho; 0 where epsilon itself is paid."""
-    return Fraction(0) if unit.approximate is None else step.epsilon * unit.approximate.rate
+    return Fraction(0) if promise.approximate is None else step.epsilon * promise.approximate.rate
 
 
-def variance(step: Step, unit: Unit) -> Fraction:
+def variance(step: Step, promise: Promise) -> Fraction:
     """Return the variance of discrete Gaussian noise on each count of a step, rounded up."""
-    exact = Fraction(_reach(step, unit) ** 2 * _counted(step)) / (2 * rho(step, unit))
+    exact = Fraction(_unit_change(step, promise) ** 2 * _times_counted(step)) / (2 * rho(step, promise))
     if exact >= 1 << _DIGITS:  # a whole deviation keeps the sampler's fractions small
         return Fraction((math.isqrt(math.ceil(exact) - 1) + 1) ** 2)
-    places = 1 << (_DIGITS - _length(exact))
+    places = 1 << (_DIGITS - _integer_digits(exact))
     return Fraction(math.ceil(exact * places), places)
 
 
-def row_epsilon(step: Step, unit: Unit) -> Fraction:
-    """Return at which epsilon a choice may be made for each row, so that a whole unit costs the step's part.
+def row_epsilon(step: Step, promise: Promise) -> Fraction:
+    """Return the epsilon that a choice may spend per row: a unit of c rows then spends at most the step's part.
 
-    Under approximate privacy it is right for the exponential mechanism alone: choose by `largest`, or by `exponential`.
+    Where rho is paid, this is right for the exponential mechanism alone: call `choose_largest`, or `exponential`.
     """
-    if unit.approximate is None:
-        return step.epsilon / step.sensitivity(unit)
-    square = 8 * rho(step, unit) / (_reach(step, unit) ** 2 * _counted(step))
-    places = 1 << max(0, _DIGITS - _length(square) // 2)
+    if promise.approximate is None:
+        return step.epsilon / step.sensitivity(promise)
+    square = 8 * rho(step, promise) / (_unit_change(step, promise) ** 2 * _times_counted(step))
+    places = 1 << max(0, _DIGITS - _integer_digits(square) // 2)
     return Fraction(math.isqrt(math.floor(square * places**2)), places)
 
 
-def scale(step: Step, unit: Unit) -> Fraction:
-    """Return a step's noise scale: of a choice 1 over its row epsilon, of a count that of discrete Laplace noise.
+def scale(step: Step, promise: Promise) -> Fraction:
+    """Return the Laplace scale b of the noise on each count (standard deviation √2·b); for choices 1/row_epsilon.
 
-    Gaussian noise is told by the Laplace noise of the same standard deviation, √2 times the scale, about.
+    For Gaussian noise of standard deviation σ it is σ/√2, rounded up. It is 0 where no noise is added.
     """
-    if step.free or step.operation == "later":
+    if step.operation.mechanism is NO_NOISE:
         return Fraction(0)
-    if unit.approximate is None:
-        return Fraction(step.sensitivity(unit)) / step.epsilon
-    if step.operation in CHOICES:
-        return 1 / row_epsilon(step, unit)
-    half = variance(step, unit) / 2
-    places = 1 << max(0, _DIGITS - _length(half) // 2)
+    if promise.approximate is None:
+        return Fraction(step.sensitivity(promise)) / step.epsilon
+    if step.operation.mechanism.chooses:
+        return 1 / row_epsilon(step, promise)
+    half = variance(step, promise) / 2
+    places = 1 << max(0, _DIGITS - _integer_digits(half) // 2)
     return Fraction(math.isqrt(math.floor(half * places**2)) + 1, places)
 
 
-def name(step: Step, unit: Unit) -> str:
+def mechanism_name(step: Step, promise: Promise) -> str:
     """Return what the noise of a step is called."""
-    if step.free or step.operation == "later":
-        return "none"
-    if step.operation in CHOICES:
-        flips = unit.approximate is None and step.operation == "leaf_labels"
-        return "permute-and-flip" if flips else "exponential mechanism"
-    return "discrete Laplace" if unit.approximate is None else "discrete Gaussian"
+    mechanism = step.operation.mechanism
+    return mechanism.pure if promise.approximate is None else mechanism.approximate
 
 
-def noisy(counts: NDArray[np.int64], step: Step, unit: Unit) -> NDArray[np.int64]:
+def add_noise(counts: NDArray[np.int64], step: Step, promise: Promise) -> NDArray[np.int64]:
     """Return counts with the step's noise on each of them."""
-    if unit.approximate is None:
-        noise = discrete_laplace(scale(step, unit), counts.size)
+    if promise.approximate is None:
+        noise = discrete_laplace(scale(step, promise), counts.size)
     else:
-        noise = discrete_gaussian(variance(step, unit), counts.size)
+        noise = discrete_gaussian(variance(step, promise), counts.size)
     return counts + noise.reshape(counts.shape)
 
 
-def largest(counts: NDArray[np.integer[Any]], step: Step, unit: Unit) -> NDArray[np.int64]:
-    """Return a column for each row of counts, likely one of the largest; rows may only raise counts, by 1 each."""
-    if unit.approximate is None:
-        return permute_and_flip(counts, row_epsilon(step, unit), monotone=True)
-    return exponential(counts, row_epsilon(step, unit), monotone=True)
+def choose_largest(counts: NDArray[np.integer[Any]], step: Step, promise: Promise) -> NDArray[np.int64]:
+    """Return a column for each row of counts, likely the largest; a table's row may only raise counts, by 1 each."""
+    if promise.approximate is None:
+        return permute_and_flip(counts, row_epsilon(step, promise), monotone=True)
+    return exponential(counts, row_epsilon(step, promise), monotone=True)
 
 
-def _reach(step: Step, unit: Unit) -> int:
-    """Return what one unit can add to the values of one tree on one axis."""
-    return unit.change * step.row_weight
+def _unit_change(step: Step, promise: Promise) -> int:
+    """Return c·w: how far one unit can move the values of one tree on one axis together."""
+    return promise.change * step.row_weight
 
 
-def _counted(step: Step) -> int:
-    """Return on how many axes, in all trees, a row is counted."""
+def _times_counted(step: Step) -> int:
+    """Return K: on how many axes, in all trees, a row is counted."""
     return (step.trees if step.shared else 1) * step.axes
 
 
-def _length(number: Fraction) -> int:
+def _integer_digits(number: Fraction) -> int:
     """Return about how many binary digits stand before the point; below 0 for zeros behind it."""
     return number.numerator.bit_length() - number.denominator.bit_length()

@@ -10,47 +10,41 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeVar
 
 from dpsql.errors import ParameterError
 from dpsql.kernel import noise
 from dpsql.kernel.describe import describe_plan, describe_step
-from dpsql.kernel.utility import CLASSLESS, MOST, UTILITIES, width
+from dpsql.kernel.operations import Operation, check_known
+from dpsql.kernel.promise import Promise
 from dpsql.ledger.amount import format_delta, format_epsilon
-from dpsql.schema import Unit
 
 NANO = 10**9
-OPERATIONS = (
-    "size", "leaf_counts", "leaf_sums", "leaf_labels", "histograms", "choose", "score_counts", "pick", "linear",
-    "later",
-)  # fmt: skip
-#: Operations that read public features alone. They cost nothing, and only a plan for labels may have them.
-FREE = ("public_size", "public_splits", "pseudo_counts")
 #: The two sides of a semi-supervised plan.
 UNLABELLED, LABELLED = "unlabelled", "labelled"
 #: The labelled rows once more, with their labels left alone.
 FEATURES = "features"
-#: The exact type of each field of a step, by its annotation.
+#: The exact type of each field of a step, by its annotation; the operation is checked against the list of them.
 _KINDS: dict[str, type] = {"str": str, "int": int, "bool": bool}
 #: The largest noise scale that the exact samplers take, with room to spare.
 LARGEST_SCALE = 2**50
+_Kind = TypeVar("_Kind", bound=Operation)
 
 
 @dataclass(frozen=True)
 class Step:
-    """One request to the kernel.
+    """One request to the kernel: an operation (`kernel/operations.py`), what it costs, and how rows meet trees.
 
-    `trees` and `shared` say how rows meet trees: disjoint trees see each row once, shared trees each see every row.
-    `axes` is the number of histograms per tree. `cells` is the number of values that come out, `classes` of
-    them per leaf, `row_weight` what one row adds to the values of a tree (1, the steps of a target, or the
-    sensitivity of a strategy). `utility` names
-    what `choose` maximises, `most` what it cuts counts off at, `published` an unproven variant. A step of several
-    `uses` may be asked that often; the uses share its epsilon, each naming its part. The operation "later" is an
-    allowance for steps that are planned once an earlier answer is known (`Session.later`).
+    `trees` and `shared`: disjoint trees see each row once, shared trees each see every row. `axes` is the number of
+    histograms per tree. `cells` is the number of values that come out, `classes` of them per leaf. `row_weight` is what
+    one row adds to the values of a tree: 1, the steps of a target, or the sensitivity of a strategy. A step of several
+    `uses` may be asked that often; the uses share its epsilon, each naming its part. `published` asks for the unproven
+    form of the operation. `part`, `parts` and `side` say which units are looked at; a composition sets them.
     """
 
     name: str
-    operation: str
+    operation: Operation
     nano_epsilon: int
     trees: int = 1
     shared: bool = False
@@ -59,8 +53,6 @@ class Step:
     classes: int = 1
     row_weight: int = 1
     scans: int = 1
-    utility: str = ""
-    most: int = MOST
     uses: int = 1
     published: bool = False
     note: str = ""
@@ -69,29 +61,24 @@ class Step:
     side: str = ""
 
     def __post_init__(self) -> None:
+        check_known(self.operation)
         for declared in fields(self):
-            given, kind = getattr(self, declared.name), _KINDS[str(declared.type)]
-            if type(given) is not kind:  # a list in place of a flag could change once the step is checked
+            given, kind = getattr(self, declared.name), _KINDS.get(str(declared.type))
+            if kind is not None and type(given) is not kind:  # a list could change once the step is checked
                 raise ParameterError(declared.name, allowed=f"of type {kind.__name__}", given=type(given).__name__)
-        if self.operation not in OPERATIONS + FREE:
-            raise ParameterError("operation", allowed=f"one of {', '.join(OPERATIONS)}", given=self.operation)
-        for name in ("nano_epsilon", "trees", "axes", "cells", "classes", "row_weight", "scans", "most", "uses"):
+        for name in ("nano_epsilon", "trees", "axes", "cells", "classes", "row_weight", "scans", "uses"):
             given = getattr(self, name)
             if given < (0 if name == "nano_epsilon" and self.free else 1):
                 raise ParameterError(name, allowed="a positive whole number", given=given)
-        if (self.operation in ("choose", "public_splits")) != (self.utility in UTILITIES):
-            raise ParameterError("utility", allowed=f"one of {', '.join(UTILITIES)}, for choose", given=self.utility)
-        if self.operation == "public_splits" and self.utility not in CLASSLESS:
-            raise ParameterError(
-                "utility", allowed="one that reads no label, as the answer gets no noise", given=self.utility
-            )
+        if self.published and not self.operation.has_published_form:
+            raise ParameterError("published", allowed=f"false for {self.operation.name}", given=self.published)
         if self.nano_epsilon < self.uses and not self.free:
             raise ParameterError("epsilon", allowed=f"at least {self.uses / NANO:.9f}", given=self.nano_epsilon / NANO)
 
     @property
     def free(self) -> bool:
-        """Whether the step reads public features alone."""
-        return self.operation in FREE
+        """Whether the step answers without noise and costs nothing: it reads public features alone."""
+        return self.operation.free
 
     @property
     def cost(self) -> int:
@@ -103,22 +90,26 @@ class Step:
         """The step's epsilon as an exact fraction."""
         return Fraction(self.nano_epsilon, NANO)
 
-    def sensitivity(self, unit: Unit) -> int:
-        """Return how much one unit can change all values together: its rows, in each shared tree, on each axis."""
-        return unit.change * (self.trees if self.shared else 1) * self.axes * self.row_weight
+    def sensitivity(self, promise: Promise) -> int:
+        """Return how far one unit can move all values together: its rows, in each shared tree, on each axis."""
+        return promise.change * (self.trees if self.shared else 1) * self.axes * self.row_weight
 
-    def scale(self, unit: Unit) -> Fraction:
-        """Return the noise scale of a count: √2 times it is the standard deviation. 0 where everything is public."""
-        return noise.scale(self, unit)
+    def scale(self, promise: Promise) -> Fraction:
+        """Return the Laplace scale b of the noise on each count (standard deviation √2·b); for choices 1/row_epsilon.
 
-    def row_epsilon(self, unit: Unit) -> Fraction:
-        """Return what one row's presence in one cell may cost, so that a whole unit costs the step's epsilon."""
-        return noise.row_epsilon(self, unit)
+        It is 0 where no noise is added.
+        """
+        return noise.scale(self, promise)
 
-    @property
-    def width(self) -> int:
-        """How far one row can move the utility that `choose` maximises (see `kernel/utility.py`)."""
-        return width(self.utility, self.most)
+    def row_epsilon(self, promise: Promise) -> Fraction:
+        """Return the epsilon that one row may cost in one cell: a whole unit then costs at most the step's epsilon."""
+        return noise.row_epsilon(self, promise)
+
+    def operation_as(self, kind: type[_Kind]) -> _Kind:
+        """Return the operation, which must be of exactly this class."""
+        if type(self.operation) is not kind:
+            raise ParameterError("operation", allowed=kind.name, given=self.operation.name)
+        return self.operation
 
 
 @dataclass(frozen=True)
@@ -191,17 +182,17 @@ Composition = Step | Sequential | Parallel | Sample | Sides
 
 @dataclass(frozen=True)
 class Plan:
-    """A method's plan on one dataset: its composition, its parameters, and the neighbour relation it is private for."""
+    """A method's plan on one dataset: what it asks, and what it promises for it."""
 
     method: str
     composition: Composition
-    unit: Unit
+    promise: Promise
     parameters: Mapping[str, Any] = field(default_factory=dict)
     #: Where unlabelled rows are: a table, or a condition on the rows of this one. "" where none are asked for.
     unlabelled: str = ""
 
     def __post_init__(self) -> None:
-        if not self.unit.labels and any(step.free for step in self.steps):
+        if not self.promise.labels_only and any(step.free for step in self.steps):
             raise ParameterError("plan", allowed="free steps only where labels alone are private", given=self.method)
         self._check_approximate()
         top = self.composition
@@ -211,7 +202,7 @@ class Plan:
         if len(set(names)) != len(names):
             raise ParameterError("plan", allowed="steps with different names", given=names)
         for step in self.steps:
-            if step.scale(self.unit) > LARGEST_SCALE:
+            if step.scale(self.promise) > LARGEST_SCALE:
                 raise ParameterError(
                     "epsilon",
                     allowed="large enough for the noise to stay within 64 bits",
@@ -225,23 +216,21 @@ class Plan:
 
     @property
     def kind(self) -> str:
-        """What epsilon means in the ledger: rows (or units) come and go, or labels change."""
-        if self.unit.approximate is not None:
-            return "approximate"
-        return "label" if self.unit.labels else "pure"
+        """Which budget of the ledger pays: "pure", "label" or "approximate"."""
+        return self.promise.kind
 
     @property
     def charge(self) -> int:
         """What the ledger is charged: nano-epsilon, or nano-rho where the kind is approximate."""
-        allowed = self.unit.approximate
+        allowed = self.promise.approximate
         return self.nano_epsilon if allowed is None else allowed.nano_rho
 
     def _check_approximate(self) -> None:
         """Refuse approximate privacy where it has no proof, or where it claims more than its rho keeps."""
-        allowed = self.unit.approximate
+        allowed = self.promise.approximate
         if allowed is None:
             return
-        if self.unit.labels or isinstance(self.composition, Sides) or not self.private:
+        if self.promise.labels_only or isinstance(self.composition, Sides) or not self.private:
             why = "left out: labels alone, rows without labels and published forms are paid by epsilon alone"
             raise ParameterError("delta", allowed=why, given=allowed.delta)
         if allowed.nano_epsilon != self.nano_epsilon or allowed != noise.approximate(self.nano_epsilon, allowed.delta):
@@ -249,24 +238,28 @@ class Plan:
 
     def cost_of(self, side: str) -> int:
         """Return what the steps of one side cost together; "" asks for all of a plan without sides."""
-        found = self.composition
-        if isinstance(found, Sides):
-            return found.unlabelled.cost if side == UNLABELLED else found.labelled.cost
-        return 0 if side == UNLABELLED else found.cost
+        composition = self.composition
+        if isinstance(composition, Sides):
+            return composition.unlabelled.cost if side == UNLABELLED else composition.labelled.cost
+        return 0 if side == UNLABELLED else composition.cost
 
     @property
     def private(self) -> bool:
         """Whether every step has a proof."""
         return not any(step.published for step in self.steps)
 
-    @property
+    @cached_property
     def steps(self) -> tuple[Step, ...]:
-        """All steps in order, each with the part of the units it looks at."""
-        return placed(self.composition)
+        """All steps in order, each with the part of the units it looks at. Worked out once."""
+        return steps_with_parts(self.composition)
 
     def step(self, name: str) -> Step:
         """Return the step of that name."""
         return next(step for step in self.steps if step.name == name)
+
+    def noise_scale(self, name: str) -> Fraction:
+        """Return the noise scale of the step of that name (see `Step.scale`)."""
+        return self.step(name).scale(self.promise)
 
     def __str__(self) -> str:
         return describe_plan(self.to_dict(), self.nano_epsilon)
@@ -274,7 +267,7 @@ class Plan:
     @property
     def loss(self) -> dict[str, str]:
         """What a run may lose, as exact decimal text: epsilon, and under approximate privacy delta and rho."""
-        allowed, epsilon = self.unit.approximate, {"epsilon": format_epsilon(self.nano_epsilon)}
+        allowed, epsilon = self.promise.approximate, {"epsilon": format_epsilon(self.nano_epsilon)}
         if allowed is None:
             return epsilon
         return epsilon | {"delta": format_delta(allowed.delta), "rho": format_epsilon(allowed.nano_rho)}
@@ -284,42 +277,42 @@ class Plan:
         return {
             "method": self.method,
             **({"unlabelled": self.unlabelled} if self.unlabelled else {}),
-            "neighbours": self.unit.neighbours,
-            "unit": str(self.unit),
-            **({} if self.unit.approximate is None else self.loss),
+            "neighbours": self.promise.neighbours,
+            "unit": str(self.promise),
+            **({} if self.promise.approximate is None else self.loss),
             "private": self.private,
             "composition": _shape(self.composition),
-            "steps": [describe_step(step, self.unit) for step in self.steps],
+            "steps": [describe_step(step, self.promise) for step in self.steps],
             "parameters": dict(self.parameters),
         }
 
 
-def placed(composition: Composition, within: Step | None = None) -> tuple[Step, ...]:
+def steps_with_parts(composition: Composition, within: Step | None = None) -> tuple[Step, ...]:
     """Return the steps of a composition in order, each with the part of the units it looks at.
 
     With `within` all of them stay within the part and the side of that step.
     """
     if within is None:
-        return tuple(_placed(composition, 0, 1))
-    return tuple(_placed(composition, within.part, within.parts, within.side))
+        return tuple(_steps_of(composition, 0, 1, ""))
+    return tuple(_steps_of(composition, within.part, within.parts, within.side))
 
 
-def _placed(composition: Composition, part: int, parts: int, side: str = "") -> Iterator[Step]:
+def _steps_of(composition: Composition, part: int, parts: int, side: str) -> Iterator[Step]:
     """Yield the steps, each with its share of the units and its side: the composition says both, never the step."""
     if isinstance(composition, Step):
         yield replace(composition, part=part, parts=parts, side=side)
     elif isinstance(composition, Sequential):
         for inner in composition.parts:
-            yield from _placed(inner, part, parts, side)
+            yield from _steps_of(inner, part, parts, side)
     elif isinstance(composition, Sample):
-        yield from _placed(composition.part, part, parts * composition.of, side)
+        yield from _steps_of(composition.part, part, parts * composition.of, side)
     elif isinstance(composition, Sides):
-        yield from _placed(composition.unlabelled, part, parts, UNLABELLED)
-        yield from _placed(composition.labelled, part, parts, LABELLED)
+        yield from _steps_of(composition.unlabelled, part, parts, UNLABELLED)
+        yield from _steps_of(composition.labelled, part, parts, LABELLED)
     else:
         count = len(composition.parts)
         for index, inner in enumerate(composition.parts):
-            yield from _placed(inner, part + parts * index, parts * count, side)
+            yield from _steps_of(inner, part + parts * index, parts * count, side)
 
 
 def has_sides(composition: Composition) -> bool:

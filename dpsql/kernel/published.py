@@ -27,38 +27,30 @@ _CERTAIN = 700.0
 FEWEST = 10
 
 
-def smooth_sensitivity(lead: int, epsilon: float) -> float:
-    """Return Theorem 1's smooth sensitivity for a lead of j rows (Table 2 of the paper).
-
-    >>> round(smooth_sensitivity(5, 0.1), 5), round(smooth_sensitivity(1, 1.0), 5)
-    (0.60653, 0.36788)
-    """
-    return float(np.exp(-lead * epsilon))
-
-
-def smooth_probability(lead: int, epsilon: float, classes: int = 2) -> float:
-    """Return how likely the most frequent of the classes is named, as published (Table 6, "original").
-
-    >>> round(100 * smooth_probability(5, 0.1), 1)
-    52.1
-    """
-    exponent = (
-        min(epsilon / (2 * smooth_sensitivity(lead, epsilon)), _CERTAIN) if lead * epsilon < _CERTAIN else _CERTAIN
-    )
-    return float(1 / (1 + (classes - 1) * np.exp(-exponent)))
-
-
 def smooth_labels(counts: NDArray[np.int64], epsilon: float) -> NDArray[np.int64]:
-    """Return one class per leaf as published. Not differentially private.
+    """Return one class per leaf as published. Not differentially private."""
+    return _draw_columns(label_chances(counts, epsilon))
+
+
+def label_chances(counts: NDArray[np.int64], epsilon: float) -> NDArray[np.float64]:
+    """Return how likely each class of each leaf is named, as published (Table 6, "original").
 
     Ties share the score 1, as in equation 7 of the paper.
+
+    >>> round(100 * float(label_chances(np.array([[5, 0]]), 0.1)[0, 0]), 1)
+    52.1
     """
     ordered = np.sort(counts, axis=1)
-    lead = (ordered[:, -1] - ordered[:, -2]).astype(float)
-    exponent = np.minimum(epsilon / 2 * np.exp(np.minimum(lead * epsilon, _CERTAIN)), _CERTAIN)
+    sensitivity = smooth_sensitivity((ordered[:, -1] - ordered[:, -2]).astype(float), epsilon)
+    exponent = np.minimum(epsilon / 2 / sensitivity, _CERTAIN)
     best = counts == counts.max(axis=1, keepdims=True)
     weights = np.where(best, 1.0, np.exp(-exponent)[:, None])
-    return _drawn(weights)
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def smooth_sensitivity(lead: NDArray[np.float64], epsilon: float) -> NDArray[np.float64]:
+    """Return Theorem 1's smooth sensitivity for leads of j rows (Table 2 of the paper)."""
+    return np.exp(-np.minimum(lead * epsilon, _CERTAIN))
 
 
 def medians(counts: NDArray[np.int64], candidates: Candidates, epsilon: float) -> NDArray[np.int64]:
@@ -71,28 +63,29 @@ def medians(counts: NDArray[np.int64], candidates: Candidates, epsilon: float) -
     allowed = (candidates.weights[asking, 0] > 0) & _inside(counts, candidates, axis)
     allowed[counts.sum(axis=1) <= FEWEST] = False
     scores = np.zeros(allowed.shape)
-    for one in np.unique(axis[axis != PASS]):
-        here = axis == one
-        scores[here] = utilities("median", counts[here][:, :, None], candidates.splits, int(one))
+    for number in np.unique(axis[axis != PASS]):
+        here = axis == number
+        scores[here] = utilities("median", counts[here][:, :, None], candidates.splits, int(number))
     scores -= np.where(allowed, scores, -np.inf).max(axis=1, initial=-1e18, keepdims=True)
     weights = np.where(allowed, np.exp(np.minimum(0.0, epsilon / 2 * scores)), 0.0)
     chosen = np.full(len(candidates.axis), -1, np.int64)
-    chosen[asking] = np.where(allowed.any(axis=1), _drawn(weights), -1)
+    chosen[asking] = np.where(allowed.any(axis=1), _draw_columns(weights), -1)
     return chosen
 
 
 def _inside(counts: NDArray[np.int64], candidates: Candidates, axis: NDArray[np.int16]) -> NDArray[np.bool_]:
     """Return which splits of a leaf's axis leave a row of the leaf on either side: those within the data's range."""
     present = (counts > 0).astype(np.int64)
-    found = np.zeros((len(counts), candidates.splits.most), bool)
-    for one in np.unique(axis):
-        right = candidates.splits.slots(int(one)).astype(np.int64) @ present[axis == one].T
-        found[axis == one] = ((right > 0) & (right < present[axis == one].sum(axis=1))).T
-    return found
+    inside = np.zeros((len(counts), candidates.splits.most), bool)
+    for number in np.unique(axis):
+        here = axis == number
+        right = candidates.splits.slots(int(number)).astype(np.int64) @ present[here].T
+        inside[here] = ((right > 0) & (right < present[here].sum(axis=1))).T
+    return inside
 
 
-def _drawn(weights: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Draw a column of each row in proportion to its weight."""
+def _draw_columns(weights: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return a column of each row, drawn in proportion to its weight."""
     uniform = (uniform_words(len(weights)) >> np.uint64(11)).astype(float) / 2.0**53
     chosen = np.cumsum(weights, axis=1) > uniform[:, None] * weights.sum(axis=1, keepdims=True)
     return np.argmax(chosen, axis=1)

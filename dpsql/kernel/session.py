@@ -5,13 +5,8 @@ trees, more values, shared instead of disjoint trees are refused (`kernel/allowa
 rebuilt from plain arrays before it is used (`kernel/border.py`): the proofs are about the kernel's own objects. What
 comes back is noisy; the exact counts live inside one function, between query and mechanism.
 
-The proofs share one argument. Neighbouring tables differ in one unit, that is in at most c = `max_rows` rows. Adding
-the rows one at a time, each adds 1 to one cell per tree it walks and axis it is read on: one tree when trees are
-disjoint (the ticket is a function of the unit alone, so no other row moves), all T trees when they are shared. If a
-single +1 costs at most e, the unit costs at most c·T·axes·e (group privacy, Dwork & Roth 2014, Theorem 2.2 and 3.16).
-Each operation therefore runs at e = epsilon / (c·T·axes), which is `Step.row_epsilon`.
-
-That is pure epsilon. A plan for (epsilon, delta) gets other noise for the same steps; `kernel/noise.py` has its proof.
+The proof of each operation, and the argument that all proofs share, stand with its class in `kernel/operations.py`.
+A plan for (epsilon, delta) gets other noise for the same steps; `kernel/noise.py` has its proof.
 """
 
 from __future__ import annotations
@@ -30,12 +25,25 @@ from dpsql.compile.rows import Part, Source
 from dpsql.engines.base import Engine
 from dpsql.errors import DpsqlError
 from dpsql.kernel import border, noise, published
-from dpsql.kernel.allowance import Allowance, sealed
+from dpsql.kernel.allowance import Allowance, hide_failures
 from dpsql.kernel.border import AllowanceExceeded
 from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.exact import Counts, Rows
+from dpsql.kernel.operations import (
+    Choose,
+    Histograms,
+    LeafCounts,
+    LeafLabels,
+    LeafSums,
+    Linear,
+    Pick,
+    PseudoCounts,
+    PublicSize,
+    PublicSplits,
+    ScoreCounts,
+    Size,
+)
 from dpsql.kernel.plan import FEATURES, UNLABELLED, Composition, Plan, Step
-from dpsql.kernel.utility import CLASSLESS
 from dpsql.mechanisms.choose import exponential
 from dpsql.schema import CELLS, Feature, Schema
 from dpsql.trees.estimate.mixtures import Mixtures
@@ -55,11 +63,11 @@ class Session:
 
     def __init__(self, engine: Engine, source: Source, plan: Plan, sides: Mapping[str, Source] | None = None) -> None:
         self._plan = border.rebuild_plan(plan)
-        self._schema: Schema = replace(source.schema, unit=self._plan.unit)
+        self._schema: Schema = source.schema
         self._axes = axes_of(self._schema)
         self._classes = len(self._schema.classes)
         # Where labels alone are private, a row counts whatever its label says: see `kernel/unlabelled_rows.py`.
-        self._rows = Rows(engine, replace(source, every_label=self._plan.unit.labels), sides or {})
+        self._rows = Rows(engine, replace(source, every_label=self._plan.promise.labels_only), sides or {})
         self._allowance = Allowance(self._plan)
         self._shown = border.rebuild_plan(plan), copy.deepcopy(self._schema)
         #: What a method wants to be kept with its model, beyond the forest: public, for it saw noisy answers alone.
@@ -103,19 +111,17 @@ class Session:
 
     def deviation(self, name: str) -> float:
         """Return the standard deviation of the noise on each count of a step. Public: it follows from the plan."""
-        return math.sqrt(2) * float(self.step(name).scale(self._plan.unit))
+        return math.sqrt(2) * float(self.step(name).scale(self._plan.promise))
 
-    @sealed
+    @hide_failures
     def later(self, name: str, composition: Composition) -> None:
         """Open the steps of a composition that was planned from earlier answers, on the allowance of one step.
 
-        Proof: the steps are a function of released values, and whatever they are, they cost no more than the allowance
-        that was charged (adaptive composition of pure epsilon: Rogers, Roth, Ullman & Vadhan 2016). They look at the
-        units of the allowance's own part and side alone, for no others were charged.
+        Proof: `operations.Later`.
         """
         self._allowance.open_later(name, composition)
 
-    @sealed
+    @hide_failures
     def narrow(self, bounds: Mapping[str, tuple[float, float]]) -> None:
         """From now on clamp numbers to these bounds, within the declared ones; `schema` says so, and the model's too.
 
@@ -128,103 +134,84 @@ class Session:
             self._shown = self._shown[0], copy.deepcopy(self._schema)
             self._rows.narrow(own)
 
-    @sealed
+    @hide_failures
     def hold(self) -> None:
         """Keep the rows' cells inside the session's own workspace, where several steps read them. Releases nothing."""
         with self._allowance.one_at_a_time():
             self._allowance.read()
             self._rows.hold()
 
-    @sealed
+    @hide_failures
     def size(self, name: str) -> int:
         """Return the noisy number of rows that training would use.
 
-        Proof: one row changes the count by 1; discrete Laplace noise of scale c/epsilon gives a unit of c rows epsilon
-        (Ghosh, Roughgarden & Sundararajan 2012).
+        Proof: `operations.Size`.
         """
-        with self._allowance.take(name, "size") as taken:
+        with self._allowance.take(name, Size) as taken:
             step = self._allowance.use(taken, self._schema)
-            return int(self._noisy(np.array([self._rows.size(_part(step))]), step)[0])
+            return int(self._add_noise(np.array([self._rows.size(_part(step))]), step)[0])
 
-    @sealed
+    @hide_failures
     def leaf_counts(self, name: str, forest: Forest) -> NoisyCounts:
         """Return noisy counts on the full grid of leaves × classes.
 
-        Proof: the counts of all cells together change by at most c (disjoint) or c·T (shared) in L1; discrete Laplace
-        noise of that scale over epsilon on every cell, empty ones included, gives epsilon (Dwork & Roth 2014, Theorem
-        3.6, for integers Ghosh et al. 2012).
+        Proof: `operations.LeafCounts`.
         """
-        with self._allowance.take(name, "leaf_counts") as taken:
+        with self._allowance.take(name, LeafCounts) as taken:
             trees = border.rebuild_forest(forest, self._axes)
             step = self._allowance.use(taken, self._schema, forest=trees, cells=trees.leaves * self._classes)
-            return self._noisy(self._rows.leaf_counts(trees, _part(step), shared=step.shared), step)
+            return self._add_noise(self._rows.leaf_counts(trees, _part(step), shared=step.shared), step)
 
-    @sealed
+    @hide_failures
     def linear(self, name: str, cells: Forest, strategy: Strategy) -> NoisyCounts:
         """Return noisy answers to a strategy's questions about the cells of a tree, by class (questions × classes).
 
         The cells are leaves: of one tree, or of several that see disjoint rows.
 
-        Proof: each row is in one cell, so it adds one column of the strategy to the answers for its class: whole
-        numbers that come to at most Δ together, the strategy's sensitivity, which is worked out here from the numbers
-        that are asked, never taken from a plan or a cache. So all answers change by at most c·Δ in L1 (L2 too), and
-        discrete Laplace noise of that scale over epsilon on every answer gives epsilon as in `leaf_counts`. That one
-        count reaches several answers is in Δ. Least squares, and whatever is read from it, is post-processing.
+        Proof: `operations.Linear`.
         """
-        with self._allowance.take(name, "linear") as taken:
+        with self._allowance.take(name, Linear) as taken:
             trees = border.rebuild_forest(cells, self._axes)
             asked = border.rebuild_strategy(strategy, trees.leaves)
             count = asked.questions * self._classes
             step = self._allowance.use(taken, self._schema, forest=trees, cells=count, row_weight=asked.sensitivity)
             counts = self._rows.leaf_counts(trees, _part(step), shared=False)
-            return self._noisy(np.asarray(asked.answer(counts), np.int64), step)
+            return self._add_noise(np.asarray(asked.answer(counts), np.int64), step)
 
-    @sealed
+    @hide_failures
     def leaf_sums(self, name: str, forest: Forest) -> NoisyCounts:
         """Return two noisy sums for every leaf: the steps of its rows' targets below `upper`, and those above `lower`.
 
         The mean of a leaf lies at the share of the second in both; both over `steps` is the number of its rows.
 
-        Proof: a target counts as z whole steps above `lower`, clamped to 0 ≤ z ≤ S, S the declared steps. A row adds
-        S − z ≥ 0 to one sum and z ≥ 0 to the other of one leaf per tree: S together, whatever z is. So all sums change
-        by at most c·S (disjoint) or c·T·S (shared) in L1; discrete Laplace noise of that scale over epsilon on both
-        sums of every leaf, empty ones included, gives epsilon as in `leaf_counts`. A row whose target is NULL or NaN
-        adds nothing. Where labels alone are private, another target moves both sums by at most S each, which is the
-        factor 2 of `Unit.change`; there NaN counts as z = 0, so that no target takes a row out of the sums. (A sum and
-        a count with noise of their own would have to share epsilon. This is the K-norm mechanism of Hardt & Talwar
-        2010 for the body that the sum and count of one row span: no epsilon is split, and the error of a mean is
-        smaller.)
+        Proof: `operations.LeafSums`.
         """
-        with self._allowance.take(name, "leaf_sums") as taken:
+        with self._allowance.take(name, LeafSums) as taken:
             trees = border.rebuild_forest(forest, self._axes)
             step = self._allowance.use(taken, self._schema, forest=trees, cells=trees.leaves * 2)
-            return self._noisy(self._rows.leaf_sums(trees, _part(step), shared=step.shared), step)
+            return self._add_noise(self._rows.leaf_sums(trees, _part(step), shared=step.shared), step)
 
-    @sealed
+    @hide_failures
     def leaf_labels(self, name: str, forest: Forest) -> Labels:
         """Return one class number per leaf by one-sided noisy arg-max, which is permute-and-flip on the counts.
 
-        Proof: adding a row raises one class count of one leaf by 1 and lowers none, so the utility is monotone
-        with sensitivity 1; permute-and-flip at row epsilon e then costs e per row (McKenna & Sheldon 2020, Theorem 1
-        with the monotone factor 1 for 2; its identity with noisy arg-max is Ding et al. 2021). Other leaves do not
-        change.
+        Proof: `operations.LeafLabels`.
         """
-        with self._allowance.take(name, "leaf_labels") as taken:
+        with self._allowance.take(name, LeafLabels) as taken:
             trees = border.rebuild_forest(forest, self._axes)
             step = self._allowance.use(taken, self._schema, forest=trees, cells=trees.leaves)
             counts = self._rows.leaf_counts(trees, _part(step), shared=step.shared)
             if step.published:
-                return published.smooth_labels(counts, float(step.row_epsilon(self._plan.unit)))
-            return noise.largest(counts, step, self._plan.unit)
+                return published.smooth_labels(counts, float(step.row_epsilon(self._plan.promise)))
+            return noise.choose_largest(counts, step, self._plan.promise)
 
-    @sealed
+    @hide_failures
     def histograms(self, name: str, forest: Forest, axes: Sequence[int], *, by_class: bool = True) -> NoisyCounts:
         """Return noisy counts on the full grid of (leaf, axis, cell, class) at the leaves of a growing forest.
 
-        Proof: a row adds 1 to one cell of each axis in each tree it walks, so the L1 sensitivity is c·axes
-        (disjoint) or c·T·axes (shared); discrete Laplace noise on every cell as in `leaf_counts`.
+        Proof: `operations.Histograms`.
         """
-        with self._allowance.take(name, "histograms") as taken:
+        with self._allowance.take(name, Histograms) as taken:
             trees = border.rebuild_forest(forest, self._axes)
             asked = border.rebuild_axis_numbers(axes, len(self._axes))
             classes = self._classes if border.flag(by_class) else 1
@@ -234,12 +221,12 @@ class Session:
             )
             asks = Asks.of(np.tile(np.array(asked), (trees.leaves, 1)))
             counts = self._rows.histograms(trees, asks, _part(step), shared=step.shared, by_class=by_class)
-            noisy = self._noisy(counts.reshape(trees.leaves, len(asked), CELLS, classes), step)
+            noisy = self._add_noise(counts.reshape(trees.leaves, len(asked), CELLS, classes), step)
             for place, axis in enumerate(asked):
                 noisy[:, place, self._axes[axis].cells :] = 0
             return noisy
 
-    @sealed
+    @hide_failures
     def choose(
         self,
         name: str,
@@ -254,37 +241,35 @@ class Session:
         With `together` all leaves of the one tree choose the same split (an oblivious tree), and all must ask for the
         same axes with the same weights: the utilities of the leaves are added up.
 
-        Proof: adding a row moves the utilities of its leaf's candidates within an interval whose width is proved in
-        `kernel/utility.py`; with rate e/width the exponential mechanism costs e per row (McSherry & Talwar 2007; Dwork
-        & Roth 2014, Theorem 3.10). A row is in one leaf per tree, so the other leaves' choices do not change; and a sum
-        over the leaves of a tree moves as the term of the row's own leaf does, within the same interval.
+        Proof: `operations.Choose`.
         """
-        with self._allowance.take(name, "choose") as taken:
+        with self._allowance.take(name, Choose) as taken:
             trees = border.rebuild_forest(forest, self._axes)
             offered = border.rebuild_candidates(candidates, trees, together=border.flag(together))
             step = self._allowance.use(taken, self._schema, forest=trees, cells=trees.leaves, nano_epsilon=nano_epsilon)
             if step.published:
                 return self._rows.published_medians(trees, offered, _part(step), step)
-            return self._chosen_splits(trees, offered, step, together=together)
+            return self._draw_splits(trees, offered, step, together=together)
 
-    def _chosen_splits(self, forest: Forest, candidates: Candidates, step: Step, *, together: bool) -> Labels:
+    def _draw_splits(self, forest: Forest, candidates: Candidates, step: Step, *, together: bool) -> Labels:
         """Return the splits that the exponential mechanism draws from exact utilities."""
-        scores = self._rows.scores(forest, candidates, [_part(step)], step, by_class=step.utility not in CLASSLESS)
-        chosen = np.full(forest.leaves, -1, np.int64)
+        operation = step.operation_as(Choose)
+        scores = self._rows.scores(forest, candidates, [_part(step)], operation, shared=step.shared)
+        splits = np.full(forest.leaves, -1, np.int64)
         asking = candidates.asking
         weights = candidates.weights[asking].reshape(scores.shape)
         if together:
             scores, weights = scores.sum(axis=0, keepdims=True), weights[:1]
-        chosen[asking] = exponential(
+        splits[asking] = exponential(
             scores,
-            step.row_epsilon(self._plan.unit),
-            sensitivity=step.width,
+            step.row_epsilon(self._plan.promise),
+            sensitivity=operation.width,
             monotone=True,
             weights=weights,
         )
-        return chosen
+        return splits
 
-    @sealed
+    @hide_failures
     def score_counts(
         self, name: str, released: VotingForest, features: tuple[Feature, ...], *, confidence_alone: bool = False
     ) -> NoisyCounts:
@@ -293,13 +278,9 @@ class Session:
         The cells are those of `trees/score_grid.py`, H histograms (1 for two classes or confidence alone, 4 for more).
         `features` are what the forest reads, each a registered feature, with the domains that it was trained for.
 
-        Proof: which cells a row falls into follows from that row, its unit's ticket and the released forest: scores are
-        sums of whole numbers, and probabilities are computed from them in a fixed order. So a row adds 1 to one cell of
-        each histogram, and all cells together change by at most c·H in L1; discrete Laplace noise of scale c·H/epsilon
-        on every cell, empty ones included, gives epsilon as in `leaf_counts`. Where labels alone are private another
-        label moves a count from one cell to another in each histogram, which is the factor 2 of `Unit.change`.
+        Proof: `operations.ScoreCounts`.
         """
-        with self._allowance.take(name, "score_counts") as taken:
+        with self._allowance.take(name, ScoreCounts) as taken:
             grid = ScoreGrid(self._classes, border.flag(confidence_alone))
             read = border.rebuild_features(features)
             known = {feature.name: type(feature) for feature in self._schema.features}
@@ -308,65 +289,62 @@ class Session:
             axes = axes_of(border.rebuild_schema(self._schema, read))
             forest = border.rebuild_voting_forest(released, axes, self._classes)
             step = self._allowance.use(taken, self._schema, axes=len(grid.histograms), cells=grid.cells)
-            return self._noisy(self._rows.score_counts(forest, read, grid, _part(step)), step)
+            return self._add_noise(self._rows.score_counts(forest, read, grid, _part(step)), step)
 
-    @sealed
+    @hide_failures
     def pick(self, name: str, mixtures: Mixtures) -> int:
         """Return the number of one of several mixtures of a released forest's trees, by how many rows each gets right.
 
-        Proof: adding a row raises the number of right rows of each mixture by 0 or 1, so the exponential mechanism
-        at row epsilon e over monotone utilities of sensitivity 1 costs e per row (McSherry & Talwar 2007; Dwork &
-        Roth 2014, Theorem 3.10). The mixtures and their weights are public.
+        Proof: `operations.Pick`.
         """
-        with self._allowance.take(name, "pick") as taken:
+        with self._allowance.take(name, Pick) as taken:
             offered = border.rebuild_mixtures(mixtures, self._axes, self._classes)
             step = self._allowance.use(taken, self._schema, cells=len(offered.factors))
             right = self._rows.right(offered, _part(step))
-            epsilon, weights = step.row_epsilon(self._plan.unit), offered.weights[None, :]
+            epsilon, weights = step.row_epsilon(self._plan.promise), offered.weights[None, :]
             return int(exponential(right[None, :], epsilon, monotone=True, weights=weights)[0])
 
-    @sealed
+    @hide_failures
     def public_size(self, name: str) -> int:
         """Return the number of labelled rows. Neighbours differ in what labels say alone, so it is the same for both.
 
-        Proof: a row counts when its label is not NULL, whatever else it is, and neighbours have the same NULLs.
+        Proof: `operations.PublicSize`.
         """
-        with self._allowance.take(name, "public_size") as taken:
+        with self._allowance.take(name, PublicSize) as taken:
             return self._rows.size(_part(self._allowance.use(taken, self._schema)))
 
-    @sealed
+    @hide_failures
     def public_splits(self, name: str, forest: Forest, candidates: Candidates) -> Labels:
         """Return the best candidate split of each leaf for the utility "median", over all rows, labelled or not.
 
-        Proof: it reads features alone, and neighbours have the same. `kernel/run.py` has checked that the owner
-        declared them public.
+        Proof: `operations.PublicSplits`.
         """
-        with self._allowance.take(name, "public_splits") as taken:
+        with self._allowance.take(name, PublicSplits) as taken:
             trees = border.rebuild_forest(forest, self._axes)
             offered = border.rebuild_candidates(candidates, trees)
             step = self._allowance.use(taken, self._schema, forest=trees, cells=trees.leaves)
             both = [replace(_part(step), side=side) for side in (UNLABELLED, FEATURES)]
-            scores = self._rows.scores(trees, offered, both, step, by_class=False)
+            scores = self._rows.scores(trees, offered, both, Choose(PublicSplits.utility), shared=step.shared)
         asking = offered.asking
         allowed = offered.weights[asking].reshape(scores.shape) > 0
         chosen = np.full(trees.leaves, -1, np.int64)
         chosen[asking] = np.where(allowed, scores, np.iinfo(np.int64).min).argmax(axis=1)
         return chosen
 
-    @sealed
+    @hide_failures
     def pseudo_counts(self, name: str, teacher: VotingForest, forest: Forest) -> NoisyCounts:
         """Return how many unlabelled rows of each predicted class reach each leaf; a released forest predicts.
 
-        Proof: the teacher is released, and the rows' features are public (as for `public_splits`): post-processing.
+        Proof: `operations.PseudoCounts`.
         """
-        with self._allowance.take(name, "pseudo_counts") as taken:
+        with self._allowance.take(name, PseudoCounts) as taken:
             guessing = border.rebuild_voting_forest(teacher, self._axes, self._classes)
             trees = border.rebuild_forest(forest, self._axes)
             step = self._allowance.use(taken, self._schema, forest=trees, cells=trees.leaves * self._classes)
             return self._rows.pseudo_counts(guessing, trees, replace(_part(step), side=UNLABELLED))
 
-    def _noisy(self, counts: Counts, step: Step) -> NoisyCounts:
-        return noise.noisy(counts, step, self._plan.unit)
+    def _add_noise(self, counts: Counts, step: Step) -> NoisyCounts:
+        return noise.add_noise(counts, step, self._plan.promise)
 
 
 def _part(step: Step) -> Part:

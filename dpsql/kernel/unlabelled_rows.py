@@ -13,8 +13,8 @@ Where labels alone are private (`public_features`), features may be read as they
 Neighbours have the same rows, and the same rows of both have a label: which cells of the label are NULL is public. What
 a label says is private, so no row is on a side, or counted at all, because of that: a label that is none of the classes
 counts as the first of them, a target that is no number as its lower bound (`compile/rows.py`). Another label then
-moves one row from one class to another in each tree, two counts by one each (`Unit.change`), and changes nothing that
-is read without noise.
+moves one row from one class to another in each tree, two counts by one each (`Promise.change`), and changes nothing
+that is read without noise.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ def settled(plan: Plan, *, apart: bool) -> Plan:
 
 def check_sides(dataset: Dataset, other: Dataset | None, plan: Plan) -> None:
     """Raise NotPrivate when a plan claims more than the owner declared. The kernel's own check, whoever planned."""
-    if replace(plan.unit, labels=False, approximate=None) != dataset.schema.unit:
+    if plan.promise.unit != dataset.schema.unit:
         raise NotPrivate(
-            f'the plan protects {plan.unit}, and "{dataset.table}" was registered to protect {dataset.schema.unit}.'
+            f'the plan protects {plan.promise}, and "{dataset.table}" was registered to protect {dataset.schema.unit}.'
         )
     if isinstance(plan.composition, Sides) and plan.composition.apart and not apart(dataset, other):
         raise NotPrivate(
@@ -96,7 +96,7 @@ def check_sides(dataset: Dataset, other: Dataset | None, plan: Plan) -> None:
             hint="disjoint_from in the schema of one of them",
         )
     for one in (dataset, other):
-        if plan.unit.labels and one is not None and not one.schema.public_features:
+        if plan.promise.labels_only and one is not None and not one.schema.public_features:
             raise NotPrivate(
                 f'method "{plan.method}" protects labels alone here, and the features of "{one.table}" are private.',
                 hint="declare public_features: true in its schema, if they are public",
@@ -111,14 +111,14 @@ def check_plan(engine: Engine, dataset: Dataset, other: Dataset | None, plan: Pl
 
 def sources(engine: Engine, dataset: Dataset, other: Dataset | None, plan: Plan, rows: Source) -> dict[str, Source]:
     """Return the rows of each side; none for a plan that has no sides."""
-    if not plan.unlabelled and not isinstance(plan.composition, Sides) and not plan.unit.labels:
+    if not plan.unlabelled and not isinstance(plan.composition, Sides) and not plan.promise.labels_only:
         return {}
-    if plan.unit.labels:
+    if plan.promise.labels_only:
         _check_features_apart(dataset, rows)
         rows = replace(rows, every_label=True)
     if other is not None:
         labelled, unlabelled = rows, source(engine, other)
-        if plan.unit.labels:
+        if plan.promise.labels_only:
             _check_features_apart(other, unlabelled)
     else:
         condition = _condition(engine, dataset, rows, plan)
@@ -136,14 +136,14 @@ def _condition(engine: Engine, dataset: Dataset, rows: Source, plan: Plan) -> ex
     """Return the test for unlabelled rows, true or false for every row."""
     schema = dataset.schema
     if not plan.unlabelled:
-        if schema.unit.column is not None and not plan.unit.labels:
+        if schema.unit.column is not None and not plan.promise.labels_only:
             raise ParameterError(
                 "unlabelled",
                 allowed=f'a condition on "{schema.unit.column}", as labels may be missing on some rows of a unit only',
                 given=None,
             )
         return exp.not_(exp.paren(has_label(rows)))
-    return row_test(engine, dataset, rows, plan.unlabelled, labels=plan.unit.labels)
+    return row_test(engine, dataset, rows, plan.unlabelled, labels=plan.promise.labels_only)
 
 
 def _check_features_apart(dataset: Dataset, rows: Source) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from dpsql.errors import ParameterError, UnknownName
 from dpsql.kernel.plan import Plan
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
@@ -94,8 +95,14 @@ class Method(Protocol):
     summary: str
     parameters: Mapping[str, Parameter]
 
-    def plan(self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any]) -> Plan:
-        """Return the plan for a schema and a budget. Reads no row."""
+    def plan(
+        self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
+    ) -> Plan:
+        """Return the plan for a schema and a budget. Reads no row.
+
+        `promise` is what the run promises, and says how much noise a step gets; left out, it is pure epsilon for the
+        declared unit. A method that protects labels alone returns a plan whose promise says so.
+        """
         ...
 
     def structure(self, schema: Schema, plan: Plan) -> Forest:

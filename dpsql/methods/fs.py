@@ -45,6 +45,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpsql.kernel.plan import Plan
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.kernel.utility import MOST
 from dpsql.methods.base import Choice, Parameter, resolved
@@ -70,7 +71,9 @@ class Fs:
         **PARAMETERS,
     }
 
-    def plan(self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any]) -> Plan:
+    def plan(
+        self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
+    ) -> Plan:
         """Return the plan: for each level the sizes and the choices, then the counts of the leaves."""
         chosen = resolved(self, parameters)
         steps = greedy_steps(
@@ -83,7 +86,7 @@ class Fs:
             utility=UTILITIES[chosen["utility"]],
             most=bound(schema),
         )
-        return Plan(self.name, steps, schema.unit, chosen)
+        return Plan(self.name, steps, promise or Promise(schema.unit), chosen)
 
     def structure(self, schema: Schema, plan: Plan) -> Forest:
         """Return the root alone: every split follows from the data."""

@@ -32,7 +32,7 @@ Where we differ, and why:
 - Epsilon planned for levels that turn out to have no node to split is charged all the same.
 
 Proof: step k of the plan releases the counts of m − k shared trees at (m − k)/q of epsilon, the last step those of one
-tree at what is left; see `leaf_counts` in `kernel/session.py`. Each structure that is counted follows from earlier
+tree at what is left; see `LeafCounts` in `kernel/operations.py`. Each structure that is counted follows from earlier
 releases, schema and parameters alone, so the steps compose sequentially, adaptively, to epsilon (Dwork & Roth 2014,
 Theorem 3.16). Gains, stops, limits and votes are post-processing. One scan for each level and one for the leaves (more
 where `limit` is raised above 4194304).
@@ -48,7 +48,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.errors import ParameterError
+from dpsql.kernel.operations import LeafCounts
 from dpsql.kernel.plan import NANO, Plan, Sequential, Step
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import NoisyCounts, Session
 from dpsql.kernel.statement_size import GROUPS_PER_STATEMENT as GROUPS
 from dpsql.methods.base import Parameter, Whole, resolved
@@ -76,7 +78,9 @@ class Id3:
         "limit": Whole(LIMIT, 2, 2**26, "most cells (branches of all candidate splits × classes) of one release"),
     }
 
-    def plan(self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any]) -> Plan:
+    def plan(
+        self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
+    ) -> Plan:
         """Return the plan: for each level the counts of all candidate splits, then those of the leaves."""
         chosen = resolved(self, parameters)
         splits, classes = _splits(schema, chosen), len(schema.classes)
@@ -93,7 +97,7 @@ class Id3:
         rest = nano_epsilon - each * (queries - 1)
         steps.append(_step("leaves", rest, 1, width, classes))
         facts = {"levels": levels, "queries": queries, "most_nodes": nodes}
-        return Plan(self.name, Sequential(tuple(steps)), schema.unit, {**chosen, **facts})
+        return Plan(self.name, Sequential(tuple(steps)), promise or Promise(schema.unit), {**chosen, **facts})
 
     def structure(self, schema: Schema, plan: Plan) -> Forest:
         """Return the root alone: every split follows from noisy counts."""
@@ -198,7 +202,7 @@ def _most_nodes(splits: _Splits, classes: int, limit: int) -> int:
 def _step(name: str, nano_epsilon: int, candidates: int, cells: int, classes: int) -> Step:
     return Step(
         name,
-        "leaf_counts",
+        LeafCounts(),
         nano_epsilon,
         trees=candidates,
         shared=True,

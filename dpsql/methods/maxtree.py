@@ -32,6 +32,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpsql.kernel.plan import Plan
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.methods.base import Parameter, Whole, resolved
 from dpsql.methods.shared.greedy import PARAMETERS, greedy_forest, greedy_steps
@@ -56,7 +57,9 @@ class Maxtree:
         **PARAMETERS,
     }
 
-    def plan(self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any]) -> Plan:
+    def plan(
+        self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
+    ) -> Plan:
         """Return the plan: for each level the sizes and the choices, then the counts of the leaves."""
         chosen = resolved(self, parameters)
         steps = greedy_steps(
@@ -68,7 +71,7 @@ class Maxtree:
             limit=chosen["limit"],
             utility="majority",
         )
-        return Plan(self.name, steps, schema.unit, chosen)
+        return Plan(self.name, steps, promise or Promise(schema.unit), chosen)
 
     def structure(self, schema: Schema, plan: Plan) -> Forest:
         """Return the roots alone: every split follows from the data."""

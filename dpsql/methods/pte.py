@@ -31,7 +31,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from dpsql.kernel.operations import PublicSize
 from dpsql.kernel.plan import Plan, Sequential, Sides, Step
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.methods.base import Parameter, Whole, resolved
 from dpsql.methods.shared.noisy_leaves import fill_leaves
@@ -42,7 +44,7 @@ from dpsql.methods.sspe import (
     UNLABELLED,
     check_semi,
     labelled_depth,
-    labels_of,
+    promise_for_labels,
     public_forest,
     public_splits_step,
     sized_counts,
@@ -69,16 +71,18 @@ class Pte:
         "seed": Whole(0, 0, 2**63 - 1, "draws the attributes; never touches noise"),
     }
 
-    def plan(self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any]) -> Plan:
+    def plan(
+        self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
+    ) -> Plan:
         """Return the plan: what public features tell on one side, noisy counts of labels on the other."""
         chosen = resolved(self, parameters)
         check_semi(schema, nano_epsilon, chosen)
-        unit = labels_of(schema, self.name)
+        promise = promise_for_labels(schema, self.name, promise)
         trees, more, values = chosen["trees"], chosen["more_trees"], schema.leaf_values
-        depth = public_depth(schema, chosen, nano_epsilon, None)
-        second = public_depth(schema, chosen | {"trees": more}, nano_epsilon, None)
+        depth = public_depth(schema, chosen, nano_epsilon, None, promise)
+        second = public_depth(schema, chosen | {"trees": more}, nano_epsilon, None, promise)
         free = (
-            Step("unlabelled_size", "public_size", 0, note="the number of unlabelled rows decides their trees' depth"),
+            Step("unlabelled_size", PublicSize(), 0, note="the number of unlabelled rows decides their trees' depth"),
             public_splits_step("splits", trees, depth),
             public_splits_step("more_splits", more, second),
             pseudo_step(more, more * 2**second * values, schema),
@@ -86,7 +90,7 @@ class Pte:
         counts = sized_counts(nano_epsilon, trees, schema, trees * 2**depth * values, public=True)
         facts = {"most_depth": depth, "most_second_depth": second}
         sides = Sides(Sequential(free), counts, apart=True)
-        return Plan(self.name, sides, unit, chosen | facts, chosen["unlabelled"] or "")
+        return Plan(self.name, sides, promise, chosen | facts, chosen["unlabelled"] or "")
 
     def structure(self, schema: Schema, plan: Plan) -> Forest:
         """Return the roots of the first trees alone: every split follows from the rows."""

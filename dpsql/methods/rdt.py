@@ -28,7 +28,7 @@ split at
   and each leaf votes for its mean with a weight that grows with its rows (`trees/estimate/means.py`).
 
 Proof: the structure uses no rows, or a noisy number of them. Step 3 is one `leaf_counts` (or `leaf_sums`) release on
-shared trees; see `kernel/session.py`. Prediction is post-processing. With a bought size the two steps add up to
+shared trees; see `kernel/operations.py`. Prediction is post-processing. With a bought size the two steps add up to
 epsilon.
 """
 
@@ -41,6 +41,7 @@ from typing import Any
 
 from dpsql.errors import ParameterError, UsageError
 from dpsql.kernel.plan import Plan
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.kernel.statement_size import batches
 from dpsql.methods.base import Parameter, Whole, resolved
@@ -69,7 +70,9 @@ class Rdt:
         "seed": Whole(0, 0, 2**63 - 1, "shapes the trees; never touches noise"),
     }
 
-    def plan(self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any]) -> Plan:
+    def plan(
+        self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
+    ) -> Plan:
         """Return the plan: noisy counts on shared trees, after a noisy size where none is declared and it is needed."""
         chosen = resolved(self, parameters)
         chosen["trees"] = chosen["trees"] or (5 if schema.rows is not None and schema.rows < SMALL else 10)
@@ -77,13 +80,13 @@ class Rdt:
             raise ParameterError("limit", allowed="at least trees × classes", given=chosen["limit"])
         if chosen["depth"] is None and schema.rows is None:
             steps = size_then_counts(nano_epsilon, chosen["trees"], schema, chosen["limit"])
-            return Plan(self.name, steps, schema.unit, chosen)
+            return Plan(self.name, steps, promise or Promise(schema.unit), chosen)
         wanted = chosen["depth"] or height(schema, int(schema.rows or 0))
         forest = grown(schema, chosen, wanted)
         counts = leaf_step(nano_epsilon, forest.trees, schema, forest.leaves * schema.leaf_values)
         counts = replace(counts, scans=len(batches(forest, schema.leaf_values)))
         facts = {"wanted_depth": wanted, "grown_depth": forest.depth, "leaves": forest.leaves}
-        return Plan(self.name, counts, schema.unit, {**chosen, **facts})
+        return Plan(self.name, counts, promise or Promise(schema.unit), {**chosen, **facts})
 
     def structure(self, schema: Schema, plan: Plan) -> Forest:
         """Return the forest, or its roots alone where the depth waits for the bought size."""
@@ -101,7 +104,7 @@ def counting_plan(schema: Schema, forest: Forest, nano_epsilon: int, parameters:
     """Return the plan that counts rows in a forest that is already there: an update, or a party's contribution."""
     counts = leaf_step(nano_epsilon, forest.trees, schema, forest.leaves * schema.leaf_values)
     facts = {"trees": forest.trees, "grown_depth": forest.depth, "leaves": forest.leaves}
-    return Plan(Rdt.name, counts, schema.unit, {**facts, **parameters})
+    return Plan(Rdt.name, counts, Promise(schema.unit), {**facts, **parameters})
 
 
 def count(session: Session, forest: Forest) -> VotingForest:

@@ -29,8 +29,8 @@ hash of
 `as_published` runs the smooth-sensitivity form. It is not differentially private and is refused on any dataset with a
 cap.
 
-Proof: the structure uses no rows. Step 4 is one `leaf_labels` release on disjoint trees; see `kernel/session.py`. The
-vote is post-processing.
+Proof: the structure uses no rows. Step 4 is one `leaf_labels` release on disjoint trees; see
+`kernel/operations.py`. The vote is post-processing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ from functools import lru_cache
 from typing import Any
 
 from dpsql.errors import ParameterError
+from dpsql.kernel.operations import LeafLabels
 from dpsql.kernel.plan import Plan, Step
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.kernel.statement_size import batches
 from dpsql.methods.base import Choice, Flag, Parameter, Whole, resolved
@@ -71,7 +73,9 @@ class Rosnam:
         "as_published": Flag("the paper's smooth-sensitivity form: NOT private"),
     }
 
-    def plan(self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any]) -> Plan:
+    def plan(
+        self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
+    ) -> Plan:
         """Return the plan: one release of one label per leaf, on disjoint trees unless asked otherwise."""
         chosen = resolved(self, parameters)
         rule = table4 if chosen["depth_rule"] == "table4" else theorem2
@@ -82,7 +86,7 @@ class Rosnam:
         published = chosen["as_published"]
         labels = Step(
             "labels",
-            "leaf_labels",
+            LeafLabels(),
             nano_epsilon,
             trees=forest.trees,
             shared=chosen["shared"],
@@ -95,7 +99,7 @@ class Rosnam:
         facts: dict[str, Any] = {"wanted_depth": wanted, "grown_depth": forest.depth, "leaves": forest.leaves}
         if schema.rows is not None:
             facts["rows_per_leaf"] = round(schema.rows / forest.leaves, 3)
-        return Plan(self.name, labels, schema.unit, {**chosen, **facts})
+        return Plan(self.name, labels, promise or Promise(schema.unit), {**chosen, **facts})
 
     def structure(self, schema: Schema, plan: Plan) -> Forest:
         """Return the whole forest: it is grown without data."""

@@ -37,7 +37,7 @@ Where we differ, and why:
   and each digit counts as a feature.
 
 Proof: the structure uses no rows, or a noisy number of them. Step 3 is one `leaf_counts` release on shared trees; see
-`kernel/session.py`. Steps 4 to 6 are post-processing. With a bought size the two steps add up to epsilon.
+`kernel/operations.py`. Steps 4 to 6 are post-processing. With a bought size the two steps add up to epsilon.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ import numpy as np
 
 from dpsql.errors import ParameterError
 from dpsql.kernel.plan import Plan, Step
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.kernel.statement_size import batches
 from dpsql.methods.base import Parameter, Whole, resolved
@@ -83,33 +84,36 @@ class Snr:
         "seed": Whole(0, 0, 2**63 - 1, "shapes the trees; never touches noise"),
     }
 
-    def plan(self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any]) -> Plan:
+    def plan(
+        self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
+    ) -> Plan:
         """Return the plan: noisy counts on shared trees, after a noisy size where none is declared and it is needed."""
         chosen = resolved(self, parameters)
         one = shared_counts(nano_epsilon, 1, schema, chosen["limit"])
-        chosen["trees"] = chosen["trees"] or number_of_trees(schema, float(one.scale(schema.unit)), chosen)
+        promise = promise or Promise(schema.unit)
+        chosen["trees"] = chosen["trees"] or number_of_trees(schema, promise, float(one.scale(promise)), chosen)
         if chosen["trees"] * len(schema.classes) > chosen["limit"]:
             raise ParameterError("limit", allowed="at least trees × classes", given=chosen["limit"])
         if chosen["depth"] is None and schema.rows is None:
             steps = size_then_counts(nano_epsilon, chosen["trees"], schema, chosen["limit"])
-            return Plan(self.name, steps, schema.unit, chosen)
+            return Plan(self.name, steps, promise, chosen)
         counts = replace(one, trees=chosen["trees"])
-        forest = grown(schema, chosen, counts, schema.rows)
+        forest = grown(schema, promise, chosen, counts, schema.rows)
         counts = replace(
             counts, cells=forest.leaves * len(schema.classes), scans=len(batches(forest, len(schema.classes)))
         )
         facts = {
-            "minimum_support": round(minimum_support(len(schema.classes), float(counts.scale(schema.unit))), 3),
+            "minimum_support": round(minimum_support(len(schema.classes), float(counts.scale(promise))), 3),
             "grown_depth": forest.depth,
             "leaves": forest.leaves,
         }
-        return Plan(self.name, counts, schema.unit, {**chosen, **facts})
+        return Plan(self.name, counts, promise, {**chosen, **facts})
 
     def structure(self, schema: Schema, plan: Plan) -> Forest:
         """Return the forest, or its roots alone where the depths wait for the bought size."""
         if "grown_depth" not in plan.parameters:
             return Forest(axes(schema), plan.parameters["trees"], ())
-        return grown(schema, plan.parameters, plan.step("counts"), schema.rows)
+        return grown(schema, plan.promise, plan.parameters, plan.step("counts"), schema.rows)
 
     def train(self, session: Session) -> VotingForest:
         """Return the forest in which each leaf votes with the most confident reliable node on its path."""
@@ -117,9 +121,9 @@ class Snr:
         bought = "grown_depth" not in plan.parameters
         rows = max(1, session.size("size")) if bought else schema.rows
         counts = plan.step("counts")
-        forest = grown(schema, plan.parameters, counts, rows)
+        forest = grown(schema, plan.promise, plan.parameters, counts, rows)
         noisy_counts = session.leaf_counts("counts", forest)
-        shares = most_confident(forest, noisy_counts, float(counts.scale(schema.unit)))
+        shares = most_confident(forest, noisy_counts, float(counts.scale(plan.promise)))
         return VotingForest(forest, votes(shares, forest.trees))
 
 
@@ -132,7 +136,7 @@ def minimum_support(classes: int, scale: float) -> float:
     return classes * math.sqrt(2) * scale
 
 
-def number_of_trees(schema: Schema, scale: float, chosen: Mapping[str, Any]) -> int:
+def number_of_trees(schema: Schema, promise: Promise, scale: float, chosen: Mapping[str, Any]) -> int:
     """Return τ of equation 9, at least 1; `scale` is the noise of a single tree."""
     grid = axes(schema)
     bins = _bins(len(schema.classes), schema.rows, scale, chosen["bins"])
@@ -143,12 +147,12 @@ def number_of_trees(schema: Schema, scale: float, chosen: Mapping[str, Any]) -> 
     support = schema.rows / float(np.mean(sizes)) ** 2
     ratio = support / minimum_support(len(schema.classes), scale)
     # Noise grows with the number of trees; under approximate privacy with its root.
-    return max(1, min(splittable, math.ceil(ratio if schema.unit.approximate is None else ratio**2) - 1))
+    return max(1, min(splittable, math.ceil(ratio if promise.approximate is None else ratio**2) - 1))
 
 
-def grown(schema: Schema, chosen: Mapping[str, Any], counts: Step, rows: int | None) -> Forest:
+def grown(schema: Schema, promise: Promise, chosen: Mapping[str, Any], counts: Step, rows: int | None) -> Forest:
     """Return the random trees of these parameters for a number of rows; with `depth` given it does not matter."""
-    scale, alone = (float(step.scale(schema.unit)) for step in (counts, replace(counts, trees=1)))
+    scale, alone = (float(step.scale(promise)) for step in (counts, replace(counts, trees=1)))
     fixed = chosen["depth"] is not None or rows is None
     return _grown(
         axes(schema),

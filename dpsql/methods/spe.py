@@ -29,7 +29,7 @@ Where we differ, and why:
 - `--as-published` takes the data's own range and the true-size stop. It is refused on a dataset with a cap.
 
 Proof: step 3 is one `choose` release per level with utility "median" on disjoint trees, step 4 one `leaf_counts`
-release; see `kernel/session.py` and `kernel/utility.py`. What is asked follows from schema, seed and earlier
+release; see `kernel/operations.py` and `kernel/utility.py`. What is asked follows from schema, seed and earlier
 releases, so the steps add up, adaptively, to epsilon. One scan for each level and one for the counts.
 """
 
@@ -43,11 +43,13 @@ import numpy as np
 
 from dpsql.errors import ParameterError
 from dpsql.kernel.candidates import Candidates
+from dpsql.kernel.operations import Choose, LeafCounts, Size
 from dpsql.kernel.plan import NANO, Plan, Sequential, Step
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.methods.base import Choice, Flag, Parameter, Whole, resolved
 from dpsql.methods.shared.noisy_leaves import SIZE_SHARE, fill_leaves, leaf_step
-from dpsql.schema import Schema, Unit
+from dpsql.schema import Schema
 from dpsql.trees.forest import PASS, Forest
 from dpsql.trees.grid import Axis, axes
 from dpsql.trees.grow.random_trees import LIMIT
@@ -76,7 +78,9 @@ class Spe:
         "as_published": Flag("the data's own range and true-size stop; NOT private, refused on capped datasets"),
     }
 
-    def plan(self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any]) -> Plan:
+    def plan(
+        self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
+    ) -> Plan:
         """Return the plan: splits level by level, then counts, after a noisy size where none is declared."""
         chosen = resolved(self, parameters)
         if chosen["trees"] * schema.leaf_values > chosen["limit"]:
@@ -86,13 +90,14 @@ class Spe:
         leaf_share = (nano_epsilon - share) // 2
         if min(leaf_share, nano_epsilon - share - leaf_share) < DEEPEST:
             raise ParameterError("epsilon", allowed="at least 0.0000001", given=nano_epsilon / NANO)
-        depth = public_depth(schema, chosen, leaf_share, schema.rows)
-        steps = [] if sized else [Step("size", "size", share, note="the size is not declared; it decides the depth")]
+        promise = promise or Promise(schema.unit)
+        depth = public_depth(schema, chosen, leaf_share, schema.rows, promise)
+        steps = [] if sized else [Step("size", Size(), share, note="the size is not declared; it decides the depth")]
         steps.append(splits_step(nano_epsilon - share - leaf_share, chosen, depth))
         cells = chosen["trees"] * 2**depth * schema.leaf_values
         steps.append(leaf_step(leaf_share, chosen["trees"], schema, cells, shared=False))
         facts = {"wanted_depth": depth} if sized else {"most_depth": depth}
-        return Plan(self.name, Sequential(tuple(steps)), schema.unit, {**chosen, **facts})
+        return Plan(self.name, Sequential(tuple(steps)), promise, {**chosen, **facts})
 
     def structure(self, schema: Schema, plan: Plan) -> Forest:
         """Return the roots alone: every split follows from the data."""
@@ -104,7 +109,7 @@ class Spe:
         depth = plan.parameters.get("wanted_depth")
         if depth is None:
             rows, leaf_share = max(1, session.size("size")), plan.step("counts").nano_epsilon
-            depth = public_depth(session.schema, plan.parameters, leaf_share, rows)
+            depth = public_depth(session.schema, plan.parameters, leaf_share, rows, plan.promise)
         return fill_leaves(session, median_forest(session, self.structure(session.schema, plan), depth))
 
 
@@ -113,8 +118,8 @@ def public_depth(
     chosen: Mapping[str, Any],
     leaf_share: int,
     rows: int | None,
+    promise: Promise,
     *,
-    unit: Unit | None = None,
     fewest: float = 1.0,
 ) -> int:
     """Return the depth of trees whose counts get so much epsilon, within what the limit allows.
@@ -127,7 +132,7 @@ def public_depth(
     most = min(len(schema.features), DEEPEST, most)
     if rows is None:
         return most
-    scale = float(Step("counts", "leaf_counts", leaf_share).scale(unit or schema.unit))
+    scale = float(Step("counts", LeafCounts(), leaf_share).scale(promise))
     return min(most, depth_for(rows, chosen["trees"], scale, fewest=fewest))
 
 
@@ -183,12 +188,11 @@ def splits_step(nano_epsilon: int, chosen: Mapping[str, Any], depth: int) -> Ste
     """Return the step that pays for up to `depth` levels of private medians."""
     return Step(
         "splits",
-        "choose",
+        Choose("median"),
         nano_epsilon,
         trees=chosen["trees"],
         cells=chosen["trees"] * 2 ** (depth - 1),
         scans=depth,
-        utility="median",
         uses=depth,
         published=chosen.get("as_published", False),
         note=f"private medians, level by level, epsilon shared by up to {depth} levels ({chosen['allocation']})",

@@ -36,12 +36,14 @@ from dataclasses import replace
 from typing import Any
 
 from dpsql.errors import NotPrivate, ParameterError
+from dpsql.kernel.operations import PublicSize, PublicSplits, Size
 from dpsql.kernel.plan import NANO, Composition, Plan, Sequential, Sides, Step
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.methods.base import Choice, Parameter, Text, Whole, resolved
 from dpsql.methods.shared.noisy_leaves import SIZE_SHARE, fill_leaves, leaf_step
 from dpsql.methods.spe import DEEPEST, median_forest, one_axis_each, public_depth, splits_step
-from dpsql.schema import Schema, Unit
+from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
 from dpsql.trees.grow.random_trees import LIMIT
@@ -70,17 +72,19 @@ class Sspe:
         "seed": Whole(0, 0, 2**63 - 1, "draws the attributes; never touches noise"),
     }
 
-    def plan(self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any]) -> Plan:
+    def plan(
+        self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
+    ) -> Plan:
         """Return the plan: splits on one side, a size and counts on the other."""
         chosen = resolved(self, parameters)
         check_semi(schema, nano_epsilon, chosen)
-        depth = public_depth(schema, chosen, nano_epsilon, None)
         labels = chosen["privacy"] == "labels"
-        unit = labels_of(schema, self.name) if labels else schema.unit
+        promise = promise_for_labels(schema, self.name, promise) if labels else promise or Promise(schema.unit)
+        depth = public_depth(schema, chosen, nano_epsilon, None, promise)
         free = public_splits_step("splits", chosen["trees"], depth)
         splits = free if labels else splits_step(nano_epsilon, chosen, depth)
         sides = Sides(splits, self._labelled(schema, nano_epsilon, chosen, depth), apart=True)
-        return Plan(self.name, sides, unit, chosen | {"most_depth": depth}, chosen["unlabelled"] or "")
+        return Plan(self.name, sides, promise, chosen | {"most_depth": depth}, chosen["unlabelled"] or "")
 
     def structure(self, schema: Schema, plan: Plan) -> Forest:
         """Return the roots alone: every split follows from the data."""
@@ -90,8 +94,9 @@ class Sspe:
         """Return the forest whose leaves vote with the noisy counts of the labelled rows."""
         plan, roots = session.plan, self.structure(session.schema, session.plan)
         depth = labelled_depth(session, plan.step("counts"))
-        grown = public_forest(session, roots, depth) if plan.unit.labels else median_forest(session, roots, depth)
-        return fill_leaves(session, grown)
+        if plan.promise.labels_only:
+            return fill_leaves(session, public_forest(session, roots, depth))
+        return fill_leaves(session, median_forest(session, roots, depth))
 
     def _labelled(self, schema: Schema, nano_epsilon: int, chosen: Mapping[str, Any], depth: int) -> Composition:
         cells = chosen["trees"] * 2**depth * schema.leaf_values
@@ -108,21 +113,21 @@ def check_semi(schema: Schema, nano_epsilon: int, chosen: Mapping[str, Any]) -> 
         raise ParameterError("epsilon", allowed="at least 0.000001", given=nano_epsilon / NANO)
 
 
-def labels_of(schema: Schema, method: str) -> Unit:
-    """Return the privacy unit where labels alone are private; refuse a dataset whose features are."""
+def promise_for_labels(schema: Schema, method: str, promise: Promise | None) -> Promise:
+    """Return the promise where labels alone are private; refuse a dataset whose features are."""
     if not schema.public_features:
         raise NotPrivate(
             f'method "{method}" protects labels alone here, and the features of this table are private.',
             hint="declare public_features: true in its schema, if they are public; or --privacy rows",
         )
-    return replace(schema.unit, labels=True)
+    return replace(promise or Promise(schema.unit), labels_only=True)
 
 
 def sized_counts(nano_epsilon: int, trees: int, schema: Schema, cells: int, *, public: bool) -> Sequential:
     """Return a size of the labelled rows, public or bought with 3 % of epsilon, and their counts."""
     share = 0 if public else nano_epsilon * SIZE_SHARE // 100
     note = "the number of labelled rows decides the depth"
-    size = Step("size", "public_size" if public else "size", share, note=note)
+    size = Step("size", PublicSize() if public else Size(), share, note=note)
     return Sequential((size, leaf_step(nano_epsilon - share, trees, schema, cells, shared=False)))
 
 
@@ -130,13 +135,12 @@ def public_splits_step(name: str, trees: int, depth: int) -> Step:
     """Return the step for levels of true medians of public features."""
     return Step(
         name,
-        "public_splits",
+        PublicSplits(),
         0,
         trees=trees,
         shared=True,
         cells=trees * 2 ** (depth - 1),
         scans=2 * depth,
-        utility="median",
         uses=depth,
         note="true medians of public features, level by level; labels are not read",
     )
@@ -144,12 +148,12 @@ def public_splits_step(name: str, trees: int, depth: int) -> Step:
 
 def labelled_depth(session: Session, counts: Step) -> int:
     """Return the depth: as asked for, or from the number of labelled rows."""
-    chosen, unit = session.plan.parameters, session.plan.unit
+    chosen, promise = session.plan.parameters, session.plan.promise
     if chosen["depth"] is not None:
         return int(chosen["most_depth"])
-    rows = session.public_size("size") if unit.labels else session.size("size")
-    fewest = FEWEST if unit.labels else 1.0
-    return public_depth(session.schema, chosen, counts.nano_epsilon, max(1, rows), unit=unit, fewest=fewest)
+    rows = session.public_size("size") if promise.labels_only else session.size("size")
+    fewest = FEWEST if promise.labels_only else 1.0
+    return public_depth(session.schema, chosen, counts.nano_epsilon, max(1, rows), promise, fewest=fewest)
 
 
 def public_forest(session: Session, forest: Forest, depth: int, *, name: str = "splits", stream: int = 0) -> Forest:

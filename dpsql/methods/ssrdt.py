@@ -26,13 +26,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from dpsql.kernel.operations import PublicSize
 from dpsql.kernel.plan import Plan, Sequential, Sides, Step
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.methods.base import Parameter, Whole, resolved
 from dpsql.methods.rdt import grown, height
 from dpsql.methods.shared.noisy_leaves import fill_leaves, leaf_step
 from dpsql.methods.shared.pseudo_labels import pseudo_step, taught
-from dpsql.methods.sspe import UNLABELLED, check_semi, labels_of
+from dpsql.methods.sspe import UNLABELLED, check_semi, promise_for_labels
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
@@ -56,15 +58,18 @@ class SsRdt:
         "seed": Whole(0, 0, 2**62, "shapes the trees; never touches noise"),
     }
 
-    def plan(self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any]) -> Plan:
+    def plan(
+        self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
+    ) -> Plan:
         """Return the plan: pseudo-labels on one side, noisy counts of labels on the other."""
         chosen = resolved(self, parameters)
         check_semi(schema, nano_epsilon, chosen)
-        unit, limit = labels_of(schema, self.name), chosen["limit"]
+        limit = chosen["limit"]
+        promise = promise_for_labels(schema, self.name, promise)
         unlabelled = Sequential((_size("unlabelled_size"), pseudo_step(chosen["more_trees"], limit, schema)))
         labelled = Sequential((_size("size"), leaf_step(nano_epsilon, chosen["trees"], schema, limit)))
         sides = Sides(unlabelled, labelled, apart=True)
-        return Plan(self.name, sides, unit, chosen, chosen["unlabelled"] or "")
+        return Plan(self.name, sides, promise, chosen, chosen["unlabelled"] or "")
 
     def structure(self, schema: Schema, plan: Plan) -> Forest:
         """Return the roots of the first trees alone: the depth waits for the number of labelled rows."""
@@ -81,4 +86,4 @@ class SsRdt:
 
 
 def _size(name: str) -> Step:
-    return Step(name, "public_size", 0, note="which rows have a label is public; their number decides the depth")
+    return Step(name, PublicSize(), 0, note="which rows have a label is public; their number decides the depth")

@@ -14,7 +14,9 @@ from dpsql import sqlfiles
 from dpsql.engines.base import Engine, Transaction
 from dpsql.errors import DpsqlError
 from dpsql.kernel.dataset import Dataset
+from dpsql.kernel.operations import Size
 from dpsql.kernel.plan import Plan, Step
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.run import charge_for, run
 from dpsql.kernel.session import Session
 from dpsql.ledger import Entry, Ledger, parse_epsilon
@@ -36,7 +38,8 @@ class BoughtSize:
 def plan_size(dataset: Dataset, *, epsilon: object) -> Plan:
     """Return what buying a table's size would ask and cost. Reads no row, charges nothing."""
     note = "the number of rows that training would use; advice about this table is free from then on"
-    return Plan(METHOD, Step(_STEP, "size", parse_epsilon(epsilon, "buy"), note=note), dataset.schema.unit)
+    step = Step(_STEP, Size(), parse_epsilon(epsilon, "buy"), note=note)
+    return Plan(METHOD, step, Promise(dataset.schema.unit))
 
 
 def buy_size(

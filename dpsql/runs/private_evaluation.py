@@ -19,7 +19,9 @@ from dpsql import sqlfiles
 from dpsql.engines.base import Engine, Transaction
 from dpsql.errors import DpsqlError, ParameterError, SchemaError, UsageError
 from dpsql.kernel.dataset import Dataset, exposed, find
+from dpsql.kernel.operations import ScoreCounts
 from dpsql.kernel.plan import Plan, Step
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.run import charge_for, run
 from dpsql.kernel.session import Session
 from dpsql.ledger import Entry, Ledger, format_epsilon, parse_epsilon
@@ -78,7 +80,7 @@ def _asked(engine: Engine, ledger: Ledger, model: Model, table: str, epsilon: ob
     grid = ScoreGrid(len(model.classes))
     step = Step(
         _STEP,
-        "score_counts",
+        ScoreCounts(),
         nano_epsilon,
         axes=len(grid.histograms),
         cells=grid.cells,
@@ -86,7 +88,7 @@ def _asked(engine: Engine, ledger: Ledger, model: Model, table: str, epsilon: ob
         note="counts rows by true class, named class and probability; every figure comes from these counts",
     )
     parameters = {"model": model.name, "model_digest": model.released.digest()}
-    return Asked(model, dataset, Plan(METHOD, step, dataset.schema.unit, parameters))
+    return Asked(model, dataset, Plan(METHOD, step, Promise(dataset.schema.unit), parameters))
 
 
 def _check_fit(model: Model, dataset: Dataset) -> None:
@@ -119,7 +121,7 @@ def _check_fit(model: Model, dataset: Dataset) -> None:
 def _evaluation(asked: Asked, noisy_counts: NDArray[np.int64], entry: Entry) -> Evaluation:
     """Return the figures that released counts stand for: post-processing, free and always the same."""
     model, plan = asked.model, asked.plan
-    scale = float(plan.step(_STEP).scale(plan.unit))
+    scale = float(plan.noise_scale(_STEP))
     found = figures(noisy_counts, len(model.classes), scale)
     values = {name: known(estimate.value) for name, estimate in found.estimates.items()}
     each = {f"f1 of {name}": one for name, one in zip(model.classes, found.class_f1, strict=True)}

@@ -7,7 +7,7 @@ are shown as `$key_1`, `$key_2`, `$key_3`; they are drawn anew for each run and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -70,7 +70,7 @@ def explain(
     dataset = find(engine, ledger, table)
     where = source(engine, dataset, batch)
     method = methods.get(plan.method)
-    forest = method.structure(replace(where.schema, unit=plan.unit), plan)
+    forest = method.structure(where.schema, plan)
     if isinstance(leaf, bool) or not isinstance(leaf, int) or not 0 <= leaf < forest.leaves:
         raise ParameterError("leaf", allowed=f"a whole number from 0 to {forest.leaves - 1}", given=leaf)
     build = leaf_counts if where.schema.target is None else leaf_sums
@@ -89,4 +89,4 @@ def explain(
 
 def _shared(plan: Plan) -> bool:
     """Return whether every row is in every tree of the first count; a plan that says so later counts in all trees."""
-    return next((step.shared for step in plan.steps if step.operation.startswith("leaf_")), True)
+    return next((step.shared for step in plan.steps if step.operation.fills_leaves), True)

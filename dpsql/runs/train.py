@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -17,13 +17,13 @@ from dpsql.kernel.border import AllowanceExceeded, plain, rebuild_voting_forest
 from dpsql.kernel.dataset import Dataset, find, scope
 from dpsql.kernel.noise import approximate
 from dpsql.kernel.plan import UNLABELLED, Plan
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.run import charge_for, run
 from dpsql.kernel.session import Session
 from dpsql.kernel.unlabelled_rows import apart, check_plan, partner, settled
 from dpsql.ledger import Charge, Entry, Ledger, format_epsilon, parse_delta, parse_epsilon
 from dpsql.models import store as shelf
 from dpsql.models.model import Model
-from dpsql.schema import Schema
 from dpsql.trees.grid import axes
 from dpsql.trees.voting import VotingForest
 
@@ -59,13 +59,15 @@ def planned(
 
     Where somebody may be on both sides, each side gets half of epsilon: they add up to what was asked for.
     """
-    schema = dataset.schema if delta is None else _approximated(dataset.schema, nano_epsilon, delta)
-    chosen = methods.fitting(method, dataset.schema)
+    schema = dataset.schema
+    allowed = None if delta is None else approximate(nano_epsilon, parse_delta(delta))
+    promise = Promise(schema.unit, approximate=allowed)
+    chosen = methods.fitting(method, schema)
     wanted = parameters.get("unlabelled") if "unlabelled" in chosen.parameters else None
     other = partner(engine, ledger, dataset, wanted) if isinstance(wanted, str) else None
-    found, separate = chosen.plan(schema, nano_epsilon, parameters), apart(dataset, other)
+    found, separate = chosen.plan(schema, nano_epsilon, parameters, promise), apart(dataset, other)
     if not separate and found.cost_of(UNLABELLED):
-        found = chosen.plan(schema, nano_epsilon // 2, parameters)
+        found = chosen.plan(schema, nano_epsilon // 2, parameters, promise)
     found = settled(found, apart=separate)
     if found.nano_epsilon > nano_epsilon:
         raise AllowanceExceeded(
@@ -74,11 +76,6 @@ def planned(
         )
     check_plan(engine, dataset, other, found)
     return found, other
-
-
-def _approximated(schema: Schema, nano_epsilon: int, delta: object) -> Schema:
-    """Return the schema as a run for (epsilon, delta) sees it: its unit says which noise protects it."""
-    return replace(schema, unit=replace(schema.unit, approximate=approximate(nano_epsilon, parse_delta(delta))))
 
 
 def _refuse_batch(batch: str | None, delta: object | None) -> None:
@@ -176,7 +173,7 @@ def carry_out(engine: Engine, ledger: Ledger, job: Job, *, ask: Callable[[Sessio
             name=shelf.name_for(transaction, job.name, job.base),
             method=job.plan.method,
             table=job.dataset.table,
-            schema=replace(learned["schema"], unit=job.dataset.schema.unit),
+            schema=learned["schema"],
             released=released,
             certificate=certificate(job, entry, released) | ({"facts": learned["facts"]} if learned["facts"] else {}),
         )
@@ -206,8 +203,8 @@ def certificate(job: Job, entry: Entry, released: VotingForest) -> dict[str, Any
         "private": planned.private,
         "kind": planned.kind,
         **planned.loss,
-        "neighbours": planned.unit.neighbours,
-        "unit": str(planned.unit),
+        "neighbours": planned.promise.neighbours,
+        "unit": str(planned.promise),
         "dataset": dataset.id,
         "table": dataset.table,
         "method": planned.method,

@@ -19,13 +19,12 @@ from dpsql.schema.features import (
     whole,
 )
 from dpsql.schema.schema import Schema
-from dpsql.schema.unit import Approximate, Unit
+from dpsql.schema.unit import Unit
 
 __all__ = [
     "CELLS",
     "MAX_VALUES",
     "STEPS",
-    "Approximate",
     "Boolean",
     "Categorical",
     "Feature",

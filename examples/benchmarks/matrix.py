@@ -170,7 +170,9 @@ def cost(table: Table, epsilon: str) -> dict[str, float]:
             profile = Profile()
             profile.runcall(db.train, "rows", epsilon=epsilon, method="mrf", **parameters)
             trained = time.perf_counter()
-    count, noise = (_within(profile, file, name) for file, name in (("exact.py", "leaf_counts"), ("noise.py", "noisy")))
+    count, noise = (
+        _within(profile, file, name) for file, name in (("exact.py", "leaf_counts"), ("noise.py", "add_noise"))
+    )
     return {
         "rows": len(table.frame),
         "optimise": optimised - started,

@@ -15,7 +15,9 @@ from dpsql.engines.base import Engine
 from dpsql.errors import DpsqlError, ParameterError, QueryFailed, RunFailed
 from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.dataset import find
+from dpsql.kernel.operations import Choose, Later, LeafSums, Linear, Pick, ScoreCounts, Size
 from dpsql.kernel.plan import Parallel, Plan, Sequential, Step
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.run import charge_for, run
 from dpsql.kernel.session import AllowanceExceeded, Session
 from dpsql.ledger import Charge
@@ -37,7 +39,7 @@ GRID = axes(SCHEMA)
 CLASSES = len(SCHEMA.classes)
 FOREST = small_forest(trees=2, depth=2)
 VOTES = VotingForest(FOREST, np.ones((FOREST.leaves, CLASSES), np.int64))
-LINEAR = Step("answers", "linear", EPSILON, trees=1, cells=CLASSES, row_weight=1)
+LINEAR = Step("answers", Linear(), EPSILON, trees=1, cells=CLASSES, row_weight=1)
 LEAVES = leaf_step("leaf_counts", FOREST, CLASSES, shared=True)
 
 
@@ -98,7 +100,7 @@ def test_plan_and_schema_cannot_be_set(name: str) -> None:
 def test_writing_to_the_plan_that_a_session_shows_changes_no_noise() -> None:
     """What `plan` and `step` hand out are copies: a unit of one row written there leaves the noise of three."""
     opened = session(held(some_rows(), schema=UNITS), replace(LEAVES, nano_epsilon=3))
-    object.__setattr__(opened.plan, "unit", Unit())
+    object.__setattr__(opened.plan, "promise", Promise(Unit()))
     object.__setattr__(opened.step("leaves"), "nano_epsilon", 10**15)
     object.__setattr__(opened.schema, "unit", Unit())
     assert opened.deviation("leaves") > 10**8
@@ -108,7 +110,7 @@ def test_writing_to_the_plan_that_a_session_shows_changes_no_noise() -> None:
 
 def test_the_steps_of_a_target_cannot_be_made_smaller() -> None:
     """`leaf_sums` keeps to the registered steps, whatever is written to the schema that a session shows."""
-    step = Step("sums", "leaf_sums", EPSILON, trees=2, cells=FOREST.leaves * 2, row_weight=2)
+    step = Step("sums", LeafSums(), EPSILON, trees=2, cells=FOREST.leaves * 2, row_weight=2)
     opened, watched = watched_session(step, held(some_targets(), schema=TARGET))
     object.__setattr__(opened.schema.target, "steps", 2)
     check_refused(opened, watched, lambda here: here.leaf_sums("sums", FOREST))
@@ -126,17 +128,17 @@ class Cheap(Sequential):
 
 def test_a_composition_with_a_cost_of_its_own_is_refused() -> None:
     """Steps that are opened later cost what the kernel's own classes say."""
-    opened, watched = watched_session(Step("rest", "later", 10))
-    dear = Cheap((Step("n", "size", EPSILON),))
+    opened, watched = watched_session(Step("rest", Later(), 10))
+    dear = Cheap((Step("n", Size(), EPSILON),))
     check_refused(opened, watched, lambda here: here.later("rest", dear))
     check_refused(opened, watched, lambda here: here.later("rest", Sequential((dear,))))
-    check_refused(opened, watched, lambda here: here.later("rest", Parallel((Step("m", "size", 1), dear))))
+    check_refused(opened, watched, lambda here: here.later("rest", Parallel((Step("m", Size(), 1), dear))))
 
 
 def test_a_plan_with_a_cost_of_its_own_is_not_run(tmp_path: Path) -> None:
     """A plan is rebuilt before it is charged; nothing is charged for one that lies."""
     with on_disk(tmp_path / "data.duckdb", some_rows(), cap=5) as database:
-        plan = Plan("test", Cheap((Step("n", "size", EPSILON),)), Unit())
+        plan = Plan("test", Cheap((Step("n", Size(), EPSILON),)), Promise(Unit()))
         with pytest.raises(AllowanceExceeded):
             perform(database, plan, lambda here: here.size("n"))
         assert database.budget("people").spent == 0
@@ -145,8 +147,8 @@ def test_a_plan_with_a_cost_of_its_own_is_not_run(tmp_path: Path) -> None:
 def test_a_charge_below_its_plan_is_refused(tmp_path: Path) -> None:
     """The ledger is asked for what the plan costs at the time of the run, not for what it cost when it was shown."""
     with on_disk(tmp_path / "data.duckdb", some_rows(), cap=5) as database:
-        step = Step("n", "size", 10**6)
-        plan = Plan("test", step, Unit())
+        step = Step("n", Size(), 10**6)
+        plan = Plan("test", step, Promise(Unit()))
         dataset = find(database.engine, database.book, "people")
         charge = charge_for(dataset, plan, who="ann", request_id="r")
         object.__setattr__(step, "nano_epsilon", EPSILON)
@@ -178,7 +180,7 @@ def test_weights_raised_after_they_were_checked_are_refused() -> None:
     votes = VotingForest(FOREST, np.ones((FOREST.leaves, CLASSES), np.int64))
     mixtures = Mixtures(votes, np.zeros(2, np.int64), np.ones((1, 1), np.int64), np.ones(1, np.int64))
     votes.weights[:] = 2**62
-    opened, watched = watched_session(Step("best", "pick", EPSILON, cells=1))
+    opened, watched = watched_session(Step("best", Pick(), EPSILON, cells=1))
     check_refused(opened, watched, lambda here: here.pick("best", mixtures))
 
 
@@ -186,7 +188,7 @@ def test_factors_raised_after_they_were_checked_are_refused() -> None:
     """The factors of a mixture are copied and checked again."""
     mixtures = Mixtures(VOTES, np.zeros(2, np.int64), np.ones((1, 1), np.int64), np.ones(1, np.int64))
     mixtures.factors[:] = 2**62
-    opened, watched = watched_session(Step("best", "pick", EPSILON, cells=1))
+    opened, watched = watched_session(Step("best", Pick(), EPSILON, cells=1))
     check_refused(opened, watched, lambda here: here.pick("best", mixtures))
 
 
@@ -242,9 +244,7 @@ class Reentrant(int):
 def test_attributes_that_ask_again_get_nothing() -> None:
     """While a step is taken no code of the caller's can use it, or another one, a second time."""
     database = held(some_rows())
-    steps = Sequential(
-        (Step("splits", "choose", EPSILON, cells=1, utility="median", uses=3), Step("n", "size", EPSILON))
-    )
+    steps = Sequential((Step("splits", Choose("median"), EPSILON, cells=1, uses=3), Step("n", Size(), EPSILON)))
     opened = session(database, steps)
     Greedy.taken.clear()
     number = Reentrant(5)
@@ -265,7 +265,7 @@ def test_attributes_that_ask_again_get_nothing() -> None:
 
 def test_a_session_does_one_thing_at_a_time() -> None:
     """A second request while one is under way is refused, wherever it comes from."""
-    opened = session(held(some_rows()), Sequential((Step("n", "size", EPSILON), LEAVES)))
+    opened = session(held(some_rows()), Sequential((Step("n", Size(), EPSILON), LEAVES)))
     with opened._allowance.one_at_a_time(), pytest.raises(AllowanceExceeded):
         opened.size("n")
 
@@ -312,7 +312,7 @@ def test_a_plain_mistake_is_refused_unread(ask: Callable[[Session], Any]) -> Non
 def test_a_failure_that_a_method_hides_loses_the_run(tmp_path: Path) -> None:
     """Whether a statement failed may depend on rows: a method that catches it and goes on has no result."""
     with on_disk(tmp_path / "data.duckdb", some_rows(), cap=5) as database:
-        plan = Plan("test", Sequential((Step("n", "size", EPSILON), Step("m", "size", EPSILON))), Unit())
+        plan = Plan("test", Sequential((Step("n", Size(), EPSILON), Step("m", Size(), EPSILON))), Promise(Unit()))
 
         def hide(here: Session) -> int:
             here._rows._run = lambda _: 1 / 0  # type: ignore[method-assign, assignment, return-value]
@@ -337,7 +337,7 @@ def test_a_field_of_a_step_that_could_change_is_refused(field: str) -> None:
         replace(LEAVES, **{field: FIELDS[field]})
     step = replace(LEAVES)
     object.__setattr__(step, field, FIELDS[field])
-    opened, watched = watched_session(Step("rest", "later", EPSILON))
+    opened, watched = watched_session(Step("rest", Later(), EPSILON))
     check_refused(opened, watched, lambda here: here.later("rest", step))
     with pytest.raises((AllowanceExceeded, ParameterError)):
         session(held(some_rows()), step)
@@ -358,7 +358,7 @@ def private_frames(error: BaseException) -> list[str]:
 def test_an_error_while_rows_are_read_brings_no_count_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A method sees neither the words nor the frames of a failure, and what it says of one is not passed on."""
     with on_disk(tmp_path / "data.duckdb", some_rows(), cap=5) as database:
-        plan = Plan("test", Step("n", "size", 10**6), Unit())
+        plan = Plan("test", Step("n", Size(), 10**6), Promise(Unit()))
         seen: list[BaseException] = []
 
         def fail(counts: Any, *_: Any) -> Any:
@@ -371,7 +371,7 @@ def test_an_error_while_rows_are_read_brings_no_count_with_it(tmp_path: Path, mo
                 seen.append(error)
                 raise DpsqlError("the count is odd") from None
 
-        monkeypatch.setattr("dpsql.kernel.noise.noisy", fail)
+        monkeypatch.setattr("dpsql.kernel.noise.add_noise", fail)
         with pytest.raises(RunFailed) as caught:
             perform(database, plan, tell)
         assert type(seen[0]) is RunFailed
@@ -387,8 +387,8 @@ def test_a_refusal_after_rows_were_read_puts_no_step_back(monkeypatch: pytest.Mo
     def refuse(*_: Any) -> Any:
         raise AllowanceExceeded("once more")
 
-    opened = session(held(some_rows()), Step("n", "size", EPSILON))
-    monkeypatch.setattr("dpsql.kernel.noise.noisy", refuse)
+    opened = session(held(some_rows()), Step("n", Size(), EPSILON))
+    monkeypatch.setattr("dpsql.kernel.noise.add_noise", refuse)
     with pytest.raises(RunFailed):
         opened.size("n")
     monkeypatch.undo()
@@ -408,7 +408,7 @@ def test_an_answer_that_no_memory_holds_is_refused_unread() -> None:
 @pytest.mark.parametrize("ask", [Session.hold, lambda here: here.size("n"), lambda here: here.narrow({})])
 def test_a_closed_session_reads_nothing(ask: Callable[[Session], Any]) -> None:
     """Not even rows that are only kept for later."""
-    opened, watched = watched_session(Step("n", "size", EPSILON))
+    opened, watched = watched_session(Step("n", Size(), EPSILON))
     opened.close()
     check_refused(opened, watched, ask)
 
@@ -430,7 +430,7 @@ class Discount(Charge):
 def test_what_is_charged_is_what_the_kernel_worked_out(tmp_path: Path) -> None:
     """A charge that was handed over is compared with the plan's, and then left alone."""
     with on_disk(tmp_path / "data.duckdb", some_rows(), cap=5) as database:
-        plan = Plan("test", Step("n", "size", 2 * EPSILON), Unit())
+        plan = Plan("test", Step("n", Size(), 2 * EPSILON), Promise(Unit()))
         dataset = find(database.engine, database.book, "people")
         known = vars(charge_for(dataset, plan, who="ann", request_id="r"))
         run(
@@ -443,7 +443,7 @@ def test_what_is_charged_is_what_the_kernel_worked_out(tmp_path: Path) -> None:
 def test_a_method_cannot_plan_more_than_was_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The epsilon that a user names is the most that a run costs, whatever its method plans."""
     plan = Rdt.plan
-    monkeypatch.setattr(Rdt, "plan", lambda self, schema, nano, given: plan(self, schema, 4 * nano, given))
+    monkeypatch.setattr(Rdt, "plan", lambda self, schema, nano, *rest: plan(self, schema, 4 * nano, *rest))
     with on_disk(tmp_path / "data.duckdb", some_rows(), cap=5) as database:
         with pytest.raises(AllowanceExceeded, match="planned epsilon"):
             database.train("people", epsilon=0.5, method="rdt", trees=1, depth=1)
@@ -472,9 +472,9 @@ def test_parts_are_disjoint_whatever_features_are_asked_about(engine: Engine) ->
     x, z = schema.features
     asked = [(x, z), (z, x), (x,), (z,)]
     grid = ScoreGrid(2)
-    parts = tuple(Step(f"part {n}", "score_counts", 100 * EPSILON, cells=grid.cells) for n in range(len(asked)))
+    parts = tuple(Step(f"part {n}", ScoreCounts(), 100 * EPSILON, cells=grid.cells) for n in range(len(asked)))
     for _ in range(1 if engine.dialect == "spark" else 5):
-        opened = Session(engine, source_in(engine, schema, "people"), Plan("test", Parallel(parts), Unit()))
+        opened = Session(engine, source_in(engine, schema, "people"), Plan("test", Parallel(parts), Promise(Unit())))
         total = 0
         for step, features in zip(parts, asked, strict=True):
             forest = Forest(axes(replace(schema, features=features)), 1, ())

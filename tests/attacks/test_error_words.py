@@ -12,13 +12,15 @@ import pytest
 from dpsql.engines.duckdb.cursor import COUNTING, replace_errors
 from dpsql.errors import DpsqlError, QueryFailed
 from dpsql.kernel.dataset import find
+from dpsql.kernel.operations import Size
 from dpsql.kernel.plan import Plan, Step
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.run import charge_for, run
 from dpsql.kernel.session import Session
 from dpsql.schema import Unit
 from tests.tables import on_disk, some_rows
 
-PLAN = Plan("test", Step("n", "size", 10**9), Unit())
+PLAN = Plan("test", Step("n", Size(), 10**9), Promise(Unit()))
 
 
 def fail_in_the_engine(kind: type[duckdb.Error]) -> Callable[[Session], Any]:

@@ -16,7 +16,9 @@ from dpsql.compile.rows import Part
 from dpsql.engines.base import Engine
 from dpsql.errors import NotPrivate
 from dpsql.kernel.dataset import find, source
+from dpsql.kernel.operations import PublicSize
 from dpsql.kernel.plan import FEATURES, LABELLED, UNLABELLED, Plan, Sequential, Sides, Step
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.kernel.unlabelled_rows import sources
 from dpsql.methods.shared.noisy_leaves import leaf_step
@@ -77,10 +79,10 @@ def session_of(database: Database, name: str, way: str) -> Session:
 
 def sums_plan(schema: Schema) -> Plan:
     """Return a plan for numeric targets, which none of the methods for labels alone takes: the kernel does."""
-    unlabelled = Sequential((Step("unlabelled_size", "public_size", 0), public_splits_step("splits", 3, 2)))
-    labelled = Sequential((Step("size", "public_size", 0), leaf_step(10**9, 3, schema, 100)))
+    unlabelled = Sequential((Step("unlabelled_size", PublicSize(), 0), public_splits_step("splits", 3, 2)))
+    labelled = Sequential((Step("size", PublicSize(), 0), leaf_step(10**9, 3, schema, 100)))
     sides = Sides(unlabelled, labelled, apart=True)
-    return Plan("mine", sides, replace(schema.unit, labels=True), {"trees": 3, "seed": 0})
+    return Plan("mine", sides, Promise(schema.unit, labels_only=True), {"trees": 3, "seed": 0})
 
 
 def exact_releases(session: Session, schema: Schema, way: str) -> dict[str, Any]:
@@ -148,7 +150,7 @@ def test_another_label_moves_a_row_and_never_removes_it(engine: Engine, change: 
 
 def test_a_size_that_a_method_of_its_own_asks_for_follows_nulls_alone() -> None:
     """A plan without sides is told the number of labelled rows too: an undeclared label is among them."""
-    plan = Plan("mine", Step("size", "public_size", 0), replace(CLASSES.unit, labels=True))
+    plan = Plan("mine", Step("size", PublicSize(), 0), Promise(CLASSES.unit, labels_only=True))
     for label in ("yes", "??"):
         with memory(rows(CLASSES, label), schema=CLASSES, kind="label") as database:
             dataset = find(database.engine, database.book, "people")

@@ -19,15 +19,15 @@ from dpsql.compile import rows as private_rows
 from dpsql.compile.rows import WHOLE
 from dpsql.engines.base import Transaction
 from dpsql.errors import QueryFailed
-from dpsql.kernel import exact, noise, plan, run, unlabelled_rows
+from dpsql.kernel import exact, noise, operations, run, unlabelled_rows
 from dpsql.kernel.exact import Rows
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.kernel.utility import width
 from dpsql.mechanisms.concentrated import largest_rho
 from dpsql.methods.rdt import Rdt
 from dpsql.models import store
 from dpsql.runs import train
-from dpsql.schema import Unit
 from dpsql.trees.voting import VotingForest
 from tests.audit.pairs import (
     AGAINST,
@@ -56,8 +56,8 @@ def kinds(found: Replay) -> set[str]:
 
 
 def test_a_forgotten_number_of_rows_shows_three_times_the_promise(monkeypatch: Patch) -> None:
-    """With `Unit.change` forced to 1, a unit of three rows loses exactly three times what was charged."""
-    monkeypatch.setattr(Unit, "change", property(lambda unit: 1))
+    """With `Promise.change` forced to 1, a unit of three rows loses exactly three times what was charged."""
+    monkeypatch.setattr(Promise, "change", property(lambda promise: 1))
     found = trained(method="rdt", depth=1)
     assert found.loss == 3 * found.promise
     assert not found.holds
@@ -67,7 +67,7 @@ def test_a_forgotten_number_of_rows_shows_three_times_the_promise(monkeypatch: P
 
 def test_a_forgotten_number_of_rows_shows_nine_times_rho(monkeypatch: Patch) -> None:
     """With a delta the loss goes by squares: nine times the promised rho, but for the rounding of the variance."""
-    monkeypatch.setattr(Unit, "change", property(lambda unit: 1))
+    monkeypatch.setattr(Promise, "change", property(lambda promise: 1))
     found = trained(kind="approximate", method="rdt", depth=1, delta=DELTA)
     assert 8.9 < found.ratio <= 9
     assert not found.holds
@@ -75,7 +75,7 @@ def test_a_forgotten_number_of_rows_shows_nine_times_rho(monkeypatch: Patch) -> 
 
 def test_a_forgotten_second_count_of_a_label_shows_twice_the_promise(monkeypatch: Patch) -> None:
     """Another label moves two counts; noise for one of them loses exactly twice what was charged."""
-    monkeypatch.setattr(Unit, "change", property(lambda unit: unit.max_rows))
+    monkeypatch.setattr(Promise, "change", property(lambda promise: promise.unit.max_rows))
     public = replace(ROWS, public_features=True)
     labels = [Table("people", TYPES, (*PEOPLE, (77, 9.0, "a", label)), public) for label in ("no", "yes")]
     found = between(*labels, kind="label", method="sspe", privacy="labels", trees=2, depth=1)
@@ -86,7 +86,7 @@ def test_a_forgotten_second_count_of_a_label_shows_twice_the_promise(monkeypatch
 def test_a_scale_that_is_three_tenths_short_is_seen(monkeypatch: Patch) -> None:
     """Discrete Laplace noise of 7/10 of its scale loses exactly 10/7 of what was charged."""
     real = noise.scale
-    monkeypatch.setattr(noise, "scale", lambda step, unit: real(step, unit) * Fraction(7, 10))
+    monkeypatch.setattr(noise, "scale", lambda step, promise: real(step, promise) * Fraction(7, 10))
     found = trained(method="rdt", depth=1)
     assert found.loss == found.promise * Fraction(10, 7)
     assert not found.holds
@@ -95,7 +95,7 @@ def test_a_scale_that_is_three_tenths_short_is_seen(monkeypatch: Patch) -> None:
 def test_a_variance_that_is_three_tenths_short_is_seen(monkeypatch: Patch) -> None:
     """Discrete Gaussian noise of 7/10 of its variance loses 10/7 of the promised rho, but for rounding."""
     real = noise.variance
-    monkeypatch.setattr(noise, "variance", lambda step, unit: real(step, unit) * Fraction(7, 10))
+    monkeypatch.setattr(noise, "variance", lambda step, promise: real(step, promise) * Fraction(7, 10))
     found = trained(kind="approximate", method="rdt", depth=1, delta=DELTA)
     assert 1.42 < found.ratio <= 10 / 7
     assert not found.holds
@@ -110,7 +110,7 @@ def test_choices_that_are_three_tenths_too_sharp_are_seen(method: str, place: fl
     added, asked = ((77, place, "a", "yes"),) * 3, {"trees": 1} if method == "rosnam" else {}
     assert trained(added, people=AGAINST, method=method, depth=1, **asked).holds
     real = noise.row_epsilon
-    monkeypatch.setattr(noise, "row_epsilon", lambda step, unit: real(step, unit) * Fraction(13, 10))
+    monkeypatch.setattr(noise, "row_epsilon", lambda step, promise: real(step, promise) * Fraction(13, 10))
     found = trained(added, people=AGAINST, method=method, depth=1, **asked)
     assert not found.holds
     assert not found.differences
@@ -187,7 +187,7 @@ def test_a_tree_that_is_counted_in_two_statements_is_seen(monkeypatch: Patch) ->
 
 def test_half_the_width_of_a_utility_is_seen(monkeypatch: Patch) -> None:
     """A choice whose utility is said to move half as far as it does loses nearly twice what its step may."""
-    monkeypatch.setattr(plan, "width", lambda *given: width(*given) // 2)
+    monkeypatch.setattr(operations, "width", lambda *given: width(*given) // 2)
     found = trained(((77, 10.0, "a", "yes"),) * 3, people=AGAINST, method="spe", trees=1, depth=1)
     assert 1.9 < max(step.loss / step.allowed for step in found.steps) <= 2
     assert not found.holds
@@ -236,9 +236,9 @@ def update_that_reads_all_batches(monkeypatch: Patch) -> None:
 
 def noise_of_one_histogram(monkeypatch: Patch) -> None:
     """Let an evaluation, of up to four histograms, get noise for one."""
-    real = Session._noisy
-    short = lambda step: replace(step, axes=1) if step.operation == "score_counts" else step  # noqa: E731
-    monkeypatch.setattr(Session, "_noisy", lambda session, counts, step: real(session, counts, short(step)))
+    real = Session._add_noise
+    short = lambda step: replace(step, axes=1) if step.operation.name == "score_counts" else step  # noqa: E731
+    monkeypatch.setattr(Session, "_add_noise", lambda session, counts, step: real(session, counts, short(step)))
 
 
 def rows_kept_for_either_side(monkeypatch: Patch) -> None:
@@ -323,19 +323,19 @@ def test_an_exact_parity_in_the_leaves_is_seen(monkeypatch: Patch) -> None:
 
 def test_a_release_that_follows_its_counts_is_seen(monkeypatch: Patch) -> None:
     """Noise that marks which cells are not empty gives another answer to the same draw."""
-    real = noise.noisy
-    monkeypatch.setattr(noise, "noisy", lambda counts, step, unit: real(counts, step, unit) + (counts > 0))
+    real = noise.add_noise
+    monkeypatch.setattr(noise, "add_noise", lambda counts, step, promise: real(counts, step, promise) + (counts > 0))
     assert PUBLIC in kinds(trained(people=(), method="rdt", depth=1))
 
 
 def test_noise_that_follows_the_counts_is_seen(monkeypatch: Patch) -> None:
     """A scale that is a little larger where there are many rows is a parameter that rows have a say in."""
-    real = noise.noisy
+    real = noise.add_noise
 
-    def noisy(counts: Any, step: Any, unit: Unit) -> Any:
-        return real(counts, replace(step, nano_epsilon=step.nano_epsilon - int(counts.sum())), unit)
+    def add_noise(counts: Any, step: Any, promise: Promise) -> Any:
+        return real(counts, replace(step, nano_epsilon=step.nano_epsilon - int(counts.sum())), promise)
 
-    monkeypatch.setattr(noise, "noisy", noisy)
+    monkeypatch.setattr(noise, "add_noise", add_noise)
     assert NOISE in kinds(trained(method="rdt", depth=1))
 
 
@@ -369,7 +369,7 @@ def test_a_failure_that_follows_the_rows_is_seen(monkeypatch: Patch) -> None:
 
 def test_an_exact_answer_is_not_a_loss_of_nothing(monkeypatch: Patch) -> None:
     """A charged operation that met no mechanism stops the audit, on the first table already."""
-    monkeypatch.setattr(noise, "noisy", lambda counts, step, unit: counts)
+    monkeypatch.setattr(noise, "add_noise", lambda counts, step, promise: counts)
     found = trained(method="rdt", depth=1)
     assert SHAPE in kinds(found)
     assert found.loss == 0

@@ -13,22 +13,24 @@ from dpsql.audit.record import LAPLACE, Diverged, Recorder
 from dpsql.audit.seam import listening
 from dpsql.errors import RunFailed
 from dpsql.kernel import exact, noise, session, statement_size
-from dpsql.kernel.plan import FREE, OPERATIONS, Step
+from dpsql.kernel.operations import OPERATIONS, LeafCounts, Size
+from dpsql.kernel.plan import Step
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.schema import Unit
 from tests.kernel.helpers import held
 from tests.kernel.helpers import session as open_session
 from tests.tables import small_forest, some_rows
 
-STEP = Step("n", "size", 10**9)
+STEP = Step("n", Size(), 10**9)
 FOREST = small_forest()
-COUNTS = Step("leaves", "leaf_counts", 10**9, trees=FOREST.trees, shared=True, cells=FOREST.leaves * 3)
+COUNTS = Step("leaves", LeafCounts(), 10**9, trees=FOREST.trees, shared=True, cells=FOREST.leaves * 3)
 
 
 def places() -> list[Any]:
     """Return the functions that listeners are put in the place of."""
-    names = ("noisy", "discrete_laplace", "discrete_gaussian", "permute_and_flip", "exponential")
-    operations = [vars(Session)[name] for name in (*OPERATIONS, *FREE)]
+    names = ("add_noise", "discrete_laplace", "discrete_gaussian", "permute_and_flip", "exponential")
+    operations = [vars(Session)[name] for name in OPERATIONS]
     return [exact.random_key, session.exponential, *(getattr(noise, name) for name in names), *operations]
 
 
@@ -110,7 +112,7 @@ def test_a_replay_stops_where_the_run_goes_another_way() -> None:
 def test_noise_outside_of_an_operation_stops_the_audit() -> None:
     """Exact values that meet noise without a session's knowledge are no release that was planned."""
     with listening(Recorder()), pytest.raises(Diverged):
-        noise.noisy(np.array([3]), STEP, Unit())
+        noise.add_noise(np.array([3]), STEP, Promise(Unit()))
 
 
 def test_a_refused_step_is_on_no_tape() -> None:

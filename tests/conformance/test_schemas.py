@@ -23,7 +23,7 @@ from dpsql.compile.rows import WHOLE
 from dpsql.engines.base import Engine
 from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.exact import Rows
-from dpsql.kernel.plan import Step
+from dpsql.kernel.operations import Choose
 from dpsql.methods.shared.greedy import even_weights
 from dpsql.schema import Boolean, Categorical, Numeric, Schema, Target, Unit
 from dpsql.trees.estimate.mixtures import Mixtures
@@ -247,14 +247,13 @@ def test_choices_are_scored_alike(engine: Engine, case: tuple[Schema, Table], du
     if len(schema.features) > 50:
         schema = replace(schema, features=schema.features[:50])
     tree = random_forest(axes(schema), trees=1, depth=2, seed=2, branches=2)
-    step = Step("s", "choose", 10**9, utility="majority")
     found = []
     for one in (engine, duckdb_engine):
         put(one, "t", table)
         rows = Rows(one, source_in(one, schema, "t"), {})
         try:
             candidates = every_split(tree)
-            found.append(rows.scores(tree, candidates, [WHOLE], step, by_class=True))
+            found.append(rows.scores(tree, candidates, [WHOLE], Choose("majority"), shared=False))
         finally:
             rows.close()
     assert (found[0] == found[1]).all()

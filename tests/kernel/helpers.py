@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from dpsql.compile.rows import Source
 from dpsql.engines.base import Arrays, Engine, TableInfo, Workspace
 from dpsql.engines.duckdb.engine import open_file
+from dpsql.kernel.operations import OPERATIONS, Histograms, LeafSums
 from dpsql.kernel.plan import Composition, Plan, Step
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.schema import CELLS, Schema
 from dpsql.trees.forest import Forest
@@ -105,19 +107,21 @@ def refill(opened: Session, rows: Iterable[Row], *, schema: Schema = SCHEMA) -> 
 
 def session(database: Held, composition: Composition) -> Session:
     """Return an open session for a plan, as the kernel opens it after a charge."""
-    return Session(database.engine, database.source, Plan("test", composition, database.schema.unit))
+    return Session(database.engine, database.source, Plan("test", composition, Promise(database.schema.unit)))
 
 
 def leaf_step(operation: str, forest: Forest, classes: int, *, shared: bool, nano: int = EPSILON) -> Step:
     """Return a step that releases the leaves of a forest: counts by class, or one label each."""
     cells = forest.leaves * (classes if operation == "leaf_counts" else 1)
-    return Step("leaves", operation, nano, trees=forest.trees, shared=shared, cells=cells, classes=classes)
+    return Step(
+        "leaves", OPERATIONS[operation](), nano, trees=forest.trees, shared=shared, cells=cells, classes=classes
+    )
 
 
 def histogram_step(forest: Forest, axes: Sequence[int], classes: int, *, shared: bool) -> Step:
     """Return a step that releases histograms of some axes at the leaves of a forest."""
     cells = sum(forest.axes[axis].cells for axis in axes) * forest.leaves * classes
-    return Step("bins", "histograms", EPSILON, trees=forest.trees, shared=shared, axes=len(axes), cells=cells)
+    return Step("bins", Histograms(), EPSILON, trees=forest.trees, shared=shared, axes=len(axes), cells=cells)
 
 
 def counted(database: Held, opened: Session) -> list[tuple[dict[str, Any], int, int]]:
@@ -147,7 +151,7 @@ def exact_leaf_counts(database: Held, opened: Session, forest: Forest, *, shared
 def sums_step(forest: Forest, *, shared: bool, nano: int = EPSILON, steps: int = 100) -> Step:
     """Return a step that releases the two sums of each leaf of a forest."""
     return Step(
-        "leaves", "leaf_sums", nano, trees=forest.trees, shared=shared, cells=forest.leaves * 2, row_weight=steps
+        "leaves", LeafSums(), nano, trees=forest.trees, shared=shared, cells=forest.leaves * 2, row_weight=steps
     )
 
 

@@ -15,7 +15,9 @@ import pytest
 
 from dpsql.errors import ParameterError
 from dpsql.kernel import noise
+from dpsql.kernel.operations import Choose, LeafCounts, LeafLabels, Size
 from dpsql.kernel.plan import Composition, Parallel, Plan, Sequential, Sides, Step
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import AllowanceExceeded, Session
 from dpsql.schema import Schema, Unit
 from tests.kernel.helpers import (
@@ -38,9 +40,9 @@ TREES = pytest.mark.parametrize("shared", [False, True], ids=["disjoint", "share
 LEVELS = pytest.mark.parametrize("schema", [SCHEMA, UNITS], ids=["row", "unit"])
 
 
-def approximated(unit: Unit, nano_epsilon: int = EPSILON, delta: Decimal = DELTA) -> Unit:
-    """Return the unit as a run for (epsilon, delta) protects it."""
-    return replace(unit, approximate=noise.approximate(nano_epsilon, delta))
+def approximated(unit: Unit, nano_epsilon: int = EPSILON, delta: Decimal = DELTA) -> Promise:
+    """Return what a run for (epsilon, delta) promises about a unit."""
+    return Promise(unit, approximate=noise.approximate(nano_epsilon, delta))
 
 
 def plan_of(composition: Composition, unit: Unit) -> Plan:
@@ -121,7 +123,7 @@ def test_leaf_sums_carry_gaussian_noise(schema: Schema) -> None:
 def test_sizes_carry_gaussian_noise_of_their_share() -> None:
     """A size of one 400th of epsilon gets one 400th of rho."""
     database = held(some_rows(38))
-    steps = Sequential(tuple(Step(f"n{k}", "size", EPSILON // 400) for k in range(400)))
+    steps = Sequential(tuple(Step(f"n{k}", Size(), EPSILON // 400) for k in range(400)))
     opened = opened_on(database, steps)
     found = np.array([opened.size(f"n{k}") for k in range(400)]) - 42
     expected = deviation(rho_of() / 400, 1, 1)
@@ -133,13 +135,13 @@ def test_sizes_carry_gaussian_noise_of_their_share() -> None:
 @TREES
 def test_labels_are_chosen_at_the_planned_row_epsilon(schema: Schema, shared: bool) -> None:
     """A class that leads by one row is named with the odds exp(e), K·(c·e)²/8 = rho: the exponential mechanism's."""
-    unit = approximated(schema.unit)
+    promise = approximated(schema.unit)
     step = leaf_step("leaf_labels", FOREST, 2, shared=shared)
     row_epsilon = math.sqrt(8 * float(rho_of()) / (24 if shared else 1)) / schema.unit.max_rows
-    assert float(step.row_epsilon(unit)) == pytest.approx(row_epsilon, rel=1e-6)
-    assert float(step.row_epsilon(unit)) <= row_epsilon
+    assert float(step.row_epsilon(promise)) == pytest.approx(row_epsilon, rel=1e-6)
+    assert float(step.row_epsilon(promise)) <= row_epsilon
     gap = round(1 / row_epsilon)
-    chosen = noise.largest(np.tile([gap, 0], (40_000, 1)), step, unit)
+    chosen = noise.choose_largest(np.tile([gap, 0], (40_000, 1)), step, promise)
     share, exact = float(np.mean(chosen == 0)), 1 / (1 + math.exp(-gap * row_epsilon))
     assert abs(share - exact) < 0.012
     assert abs(share - 1 / (1 + math.exp(-1.3 * gap * row_epsilon))) > 0.012
@@ -150,10 +152,12 @@ def test_no_unit_moves_counts_further_than_the_proof_says(rows: int, trees: int)
     """Over all ways to put the rows of a unit into two leaves of each tree, the longest change is c·√T."""
     ways = itertools.product(itertools.product([0, 1], repeat=trees), repeat=rows)
     longest = max(sum(squared_changes(way, trees)) for way in ways)
-    step = Step("leaves", "leaf_counts", EPSILON, trees=trees, shared=True)
-    unit = approximated(Unit("person", rows))
+    step = Step("leaves", LeafCounts(), EPSILON, trees=trees, shared=True)
+    promise = approximated(Unit("person", rows))
     assert longest == rows**2 * trees
-    assert float(noise.variance(step, unit)) == pytest.approx(longest / (2 * float(noise.rho(step, unit))), rel=1e-6)
+    assert float(noise.variance(step, promise)) == pytest.approx(
+        longest / (2 * float(noise.rho(step, promise))), rel=1e-6
+    )
 
 
 def squared_changes(way: Sequence[Sequence[int]], trees: int) -> list[int]:
@@ -166,23 +170,23 @@ def squared_changes(way: Sequence[Sequence[int]], trees: int) -> list[int]:
 @pytest.mark.parametrize("trees", [1, 17, 10_000])
 def test_rounding_is_on_the_safe_side(nano: int, rows: int, trees: int) -> None:
     """Variances are never below, row epsilons never above what rho allows, and both within a thousandth of it."""
-    step = Step("leaves", "leaf_counts", nano, trees=trees, shared=True)
-    unit = approximated(Unit("person", rows), nano)
-    rho = noise.rho(step, unit)
+    step = Step("leaves", LeafCounts(), nano, trees=trees, shared=True)
+    promise = approximated(Unit("person", rows), nano)
+    rho = noise.rho(step, promise)
     exact = Fraction(rows**2 * trees) / (2 * rho)
-    assert exact <= noise.variance(step, unit) <= exact * Fraction(1001, 1000)
-    spent = trees * (rows * step.row_epsilon(unit)) ** 2 / 8
+    assert exact <= noise.variance(step, promise) <= exact * Fraction(1001, 1000)
+    spent = trees * (rows * step.row_epsilon(promise)) ** 2 / 8
     assert rho * Fraction(999, 1000) <= spent <= rho
-    scale = float(step.scale(unit))
-    assert 2 * scale**2 == pytest.approx(float(noise.variance(step, unit)), rel=1e-5)
+    scale = float(step.scale(promise))
+    assert 2 * scale**2 == pytest.approx(float(noise.variance(step, promise)), rel=1e-5)
 
 
 def test_steps_add_up_to_the_rho_of_the_plan() -> None:
     """Sequential parts add up, of disjoint parts the largest counts, free steps pay nothing: in rho as in epsilon."""
     shares = [EPSILON // 10, EPSILON // 5, EPSILON // 3]
-    small = Sequential((Step("a", "size", shares[0]), Step("b", "size", shares[1])))
-    plan = plan_of(Sequential((Parallel((small, Step("c", "size", shares[2]))), Step("d", "size", 7))), Unit())
-    rhos = {step.name: noise.rho(step, plan.unit) for step in plan.steps}
+    small = Sequential((Step("a", Size(), shares[0]), Step("b", Size(), shares[1])))
+    plan = plan_of(Sequential((Parallel((small, Step("c", Size(), shares[2]))), Step("d", Size(), 7))), Unit())
+    rhos = {step.name: noise.rho(step, plan.promise) for step in plan.steps}
     whole = max(rhos["a"] + rhos["b"], rhos["c"]) + rhos["d"]
     assert plan.nano_epsilon == shares[2] + 7
     assert whole * 10**9 == plan.charge == noise.approximate(plan.nano_epsilon, DELTA).nano_rho
@@ -191,36 +195,36 @@ def test_steps_add_up_to_the_rho_of_the_plan() -> None:
 def test_uses_share_the_rho_of_a_step() -> None:
     """Parts of a step get their parts of its rho, and more than all of it cannot be asked for."""
     database = held(some_rows())
-    step = Step("splits", "choose", EPSILON, trees=1, cells=1, utility="median", uses=2)
+    step = Step("splits", Choose("median"), EPSILON, trees=1, cells=1, uses=2)
     opened = opened_on(database, step)
     forest = small_forest(trees=1, depth=0)
-    with opened._allowance.take("splits", "choose") as taken:
+    with opened._allowance.take("splits", Choose) as taken:
         first = opened._allowance.use(taken, opened.schema, forest=forest, nano_epsilon=EPSILON // 4)
-    assert noise.rho(first, opened.plan.unit) == rho_of() / 4
-    with pytest.raises(AllowanceExceeded), opened._allowance.take("splits", "choose") as taken:
+    assert noise.rho(first, opened.plan.promise) == rho_of() / 4
+    with pytest.raises(AllowanceExceeded), opened._allowance.take("splits", Choose) as taken:
         opened._allowance.use(taken, opened.schema, forest=forest, nano_epsilon=EPSILON)
 
 
 def test_a_plan_cannot_claim_more_than_its_rho_keeps() -> None:
-    """A unit that carries more rho, or another epsilon, than (epsilon, delta) allows is refused."""
-    step, unit = Step("size", "size", EPSILON), approximated(Unit())
-    assert unit.approximate is not None
-    more = replace(unit.approximate, nano_rho=unit.approximate.nano_rho + 1)
+    """A promise of more rho, or another epsilon, than (epsilon, delta) allows is refused."""
+    step, promise = Step("size", Size(), EPSILON), approximated(Unit())
+    assert promise.approximate is not None
+    more = replace(promise.approximate, nano_rho=promise.approximate.nano_rho + 1)
     for wrong in (more, noise.approximate(2 * EPSILON, DELTA)):
         with pytest.raises(ParameterError):
-            Plan("test", step, replace(unit, approximate=wrong))
-    assert Plan("test", step, unit).kind == "approximate"
+            Plan("test", step, replace(promise, approximate=wrong))
+    assert Plan("test", step, promise).kind == "approximate"
 
 
 def test_what_has_no_proof_is_refused() -> None:
     """Labels alone, two sides and published forms do not take a delta."""
-    step, unit = Step("labels", "leaf_labels", EPSILON), approximated(Unit())
+    step, promise = Step("labels", LeafLabels(), EPSILON), approximated(Unit())
     with pytest.raises(ParameterError, match="delta"):
-        Plan("test", step, replace(unit, labels=True))
+        Plan("test", step, replace(promise, labels_only=True))
     with pytest.raises(ParameterError, match="delta"):
-        Plan("test", replace(step, published=True), unit)
+        Plan("test", replace(step, published=True), promise)
     with pytest.raises(ParameterError, match="delta"):
-        Plan("test", Sides(Step("size", "size", EPSILON), step, apart=True), unit)
+        Plan("test", Sides(Step("size", Size(), EPSILON), step, apart=True), promise)
 
 
 def test_an_epsilon_too_small_for_its_delta_is_refused() -> None:
@@ -232,7 +236,7 @@ def test_an_epsilon_too_small_for_its_delta_is_refused() -> None:
 
 def test_the_plan_says_rho_deviation_and_what_pure_epsilon_would_need() -> None:
     """Each step tells its rho, its noise and deviation, and the scale without a delta."""
-    step = Step("leaves", "leaf_counts", EPSILON, trees=100, shared=True)
+    step = Step("leaves", LeafCounts(), EPSILON, trees=100, shared=True)
     described = plan_of(step, Unit()).to_dict()
     told = described["steps"][0]
     assert (described["epsilon"], described["delta"]) == ("1", "1e-6")

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dpsql.kernel.operations import LeafLabels
 from dpsql.kernel.plan import Step
+from dpsql.kernel.promise import Promise
 from dpsql.mechanisms.choose import permute_and_flip
 from dpsql.schema import Unit
 from dpsql.trees.forest import Forest
@@ -44,7 +46,7 @@ def outcomes(counts: list[list[int]], row_epsilon: Fraction) -> NDArray[np.int64
 
 def labels_step(*, trees: int = 1, shared: bool = False) -> Step:
     """Return a step of labels at epsilon 1."""
-    return Step("labels", "leaf_labels", 10**9, trees=trees, shared=shared, cells=8)
+    return Step("labels", LeafLabels(), 10**9, trees=trees, shared=shared, cells=8)
 
 
 CASES = {
@@ -62,7 +64,7 @@ def test_the_loss_of_labels_is_at_most_epsilon(
     step: Step, unit: Unit, first: list[list[int]], second: list[list[int]]
 ) -> None:
     """Labels of neighbouring counts, released at the step's row epsilon, differ by no more than epsilon 1."""
-    row_epsilon = step.row_epsilon(unit)
+    row_epsilon = step.row_epsilon(Promise(unit))
     assert least_loss(outcomes(first, row_epsilon), outcomes(second, row_epsilon)) <= 1.0
 
 
@@ -73,7 +75,7 @@ def test_a_doubled_epsilon_would_be_detected(
     step: Step, unit: Unit, first: list[list[int]], second: list[list[int]]
 ) -> None:
     """The same audit at twice the row epsilon finds a loss above 1: it can fail."""
-    row_epsilon = 2 * step.row_epsilon(unit)
+    row_epsilon = 2 * step.row_epsilon(Promise(unit))
     assert least_loss(outcomes(first, row_epsilon), outcomes(second, row_epsilon)) > 1.0
 
 
@@ -86,7 +88,7 @@ def test_forgetting_the_rows_of_a_unit_would_be_detected() -> None:
 def released(rows: list[Row], *, nano: int, unit: bool, trees: int = 4000) -> NDArray[np.int64]:
     """Return how often each class is named by as many shared one-leaf trees, all in one session on a real table."""
     forest = Forest(axes(SCHEMA), trees, ())
-    step = Step("labels", "leaf_labels", nano * trees, trees=trees, shared=True, cells=trees)
+    step = Step("labels", LeafLabels(), nano * trees, trees=trees, shared=True, cells=trees)
     labels = session(held(rows, schema=UNITS if unit else SCHEMA), step).leaf_labels("labels", forest)
     return np.bincount(labels, minlength=len(SCHEMA.classes))
 

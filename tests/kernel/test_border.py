@@ -11,7 +11,9 @@ import pytest
 
 from dpsql.kernel.border import AllowanceExceeded, plain, rebuild_composition, rebuild_forest, rebuild_plan
 from dpsql.kernel.exact import add_on_grid
+from dpsql.kernel.operations import Size
 from dpsql.kernel.plan import Composition, Parallel, Plan, Sample, Sequential, Sides, Step
+from dpsql.kernel.promise import Promise
 from dpsql.schema import Unit
 from dpsql.trees.forest import Forest, Level
 from dpsql.trees.grid import axes
@@ -19,7 +21,7 @@ from tests.tables import SCHEMA, small_forest
 
 GRID = axes(SCHEMA)
 FOREST = small_forest(trees=2, depth=2)
-SIZE = Step("n", "size", 10**9)
+SIZE = Step("n", Size(), 10**9)
 
 
 def test_planes_changed_after_a_forest_was_used_are_copied() -> None:
@@ -65,10 +67,10 @@ def test_a_composition_comes_back_the_same(composition: Composition) -> None:
 def test_a_plan_comes_back_the_same() -> None:
     """Parameters, unit and steps are copied; what was handed over can be changed without effect."""
     parameters = {"trees": 3, "names": ["a"], "deep": {"x": (1, 2.5, None, True)}}
-    plan = Plan("test", SIZE, Unit("person", 3), MappingProxyType(parameters))
+    plan = Plan("test", SIZE, Promise(Unit("person", 3)), MappingProxyType(parameters))
     rebuilt = rebuild_plan(plan)
     parameters["names"].append("b")  # type: ignore[attr-defined]
-    assert (rebuilt.method, rebuilt.unit, rebuilt.parameters["names"]) == ("test", Unit("person", 3), ["a"])
+    assert (rebuilt.method, rebuilt.promise.unit, rebuilt.parameters["names"]) == ("test", Unit("person", 3), ["a"])
 
 
 def test_deep_nesting_is_refused() -> None:
@@ -90,7 +92,7 @@ class OwnStep(Step):
     """A step of another class."""
 
 
-@pytest.mark.parametrize("given", [OwnStep("n", "size", 1), Sequential(()), Sequential([SIZE]), "n", None])  # type: ignore[arg-type]
+@pytest.mark.parametrize("given", [OwnStep("n", Size(), 1), Sequential(()), Sequential([SIZE]), "n", None])  # type: ignore[arg-type]
 def test_other_classes_are_refused(given: Any) -> None:
     """A subclass, an empty composition, a list of parts, and no composition at all."""
     with pytest.raises(AllowanceExceeded):

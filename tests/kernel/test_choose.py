@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dpsql.errors import UnknownName
 from dpsql.kernel.candidates import Candidates
+from dpsql.kernel.operations import Choose
 from dpsql.kernel.plan import Step
 from dpsql.kernel.utility import GRAIN, UTILITIES, utilities, width
 from dpsql.schema import CELLS
@@ -161,7 +162,7 @@ def draw(utility: str, *, weights: list[int] | None = None, nano: int, trees: in
     for (axis, number, _), weight in zip(CHOICES, weights or [1] * len(CHOICES), strict=True):
         measure[:, 1 - axis, number] = weight
     asked = np.tile(np.array([1, 0], np.int16), (trees, 1))
-    step = Step("pick", "choose", nano * trees, trees=trees, shared=True, cells=trees, utility=utility)
+    step = Step("pick", Choose(utility), nano * trees, trees=trees, shared=True, cells=trees)
     chosen = session(held(ROWS), step).choose("pick", forest, Candidates(splits, asked, measure))
     places = [(1 - axis) * splits.most + number for axis, number, _ in CHOICES]
     assert set(chosen.tolist()) <= set(places)

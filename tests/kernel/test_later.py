@@ -7,14 +7,16 @@ from dataclasses import replace
 
 import pytest
 
+from dpsql.kernel.operations import Later, LeafCounts, LeafLabels, PublicSize, Size
 from dpsql.kernel.plan import Composition, Parallel, Plan, Sample, Sequential, Sides, Step
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import AllowanceExceeded, Session
 from tests.kernel.helpers import EPSILON, Watched, held, leaf_step, session
 from tests.tables import SCHEMA, UNITS, Row, small_forest, some_rows
 
 FOREST = small_forest(trees=2, depth=2)
-REST = Step("rest", "later", EPSILON)
-SIZE = Step("n", "size", EPSILON // 2)
+REST = Step("rest", Later(), EPSILON)
+SIZE = Step("n", Size(), EPSILON // 2)
 ONE: list[Row] = [(k, 1.0, "a", "no") for k in range(200)]
 
 
@@ -44,12 +46,12 @@ REFUSED: dict[str, Composition] = {
     "the name of the allowance": replace(SIZE, name="rest"),
     "the name of another step": replace(SIZE, name="first"),
     "the name of a step that was used": replace(SIZE, name="used"),
-    "an allowance": Step("more", "later", 5),
-    "a free step": Sequential((SIZE, Step("free", "public_size", 0))),
-    "a published variant": Step("p", "leaf_labels", 5, published=True),
+    "an allowance": Step("more", Later(), 5),
+    "a free step": Sequential((SIZE, Step("free", PublicSize(), 0))),
+    "a published variant": Step("p", LeafLabels(), 5, published=True),
     "sides": Sides(SIZE, replace(SIZE, name="m"), apart=True),
     "sides inside": Sequential((Sides(SIZE, replace(SIZE, name="m"), apart=True),)),
-    "noise beyond 64 bits": Step("wide", "leaf_counts", 1, trees=2**30, shared=True, row_weight=2**20),
+    "noise beyond 64 bits": Step("wide", LeafCounts(), 1, trees=2**30, shared=True, row_weight=2**20),
 }
 
 
@@ -57,7 +59,7 @@ REFUSED: dict[str, Composition] = {
 def test_later_steps_beyond_the_allowance_are_refused(composition: Composition) -> None:
     """A refusal reads nothing, opens nothing, and leaves the allowance to be used."""
     database = held(some_rows())
-    later = session(database, Sequential((REST, Step("first", "size", EPSILON), Step("used", "size", EPSILON))))
+    later = session(database, Sequential((REST, Step("first", Size(), EPSILON), Step("used", Size(), EPSILON))))
     later.size("used")
     later._rows._engine = watched = Watched(database.engine)  # type: ignore[assignment]
     with pytest.raises(AllowanceExceeded):
@@ -70,7 +72,7 @@ def test_later_steps_beyond_the_allowance_are_refused(composition: Composition) 
 @pytest.mark.parametrize("name", ["first", "unknown"])
 def test_only_an_allowance_opens_later_steps(name: str) -> None:
     """A step of another kind, or none, is no allowance."""
-    later = opened(Sequential((REST, Step("first", "size", EPSILON))))
+    later = opened(Sequential((REST, Step("first", Size(), EPSILON))))
     with pytest.raises(AllowanceExceeded):
         later.later(name, SIZE)
 
@@ -107,7 +109,7 @@ def test_a_closed_session_opens_nothing() -> None:
 
 def test_nothing_opened_later_exceeds_the_plan() -> None:
     """All that was ever open costs no more than the plan: the steps that replace an allowance fit into it."""
-    later = opened(Sequential((Step("first", "size", 7), REST)))
+    later = opened(Sequential((Step("first", Size(), 7), REST)))
     later.later("rest", Sequential((SIZE, replace(SIZE, name="m"))))
     costs = sum(step.nano_epsilon for step in later._allowance._open.values())
     assert costs == later.plan.nano_epsilon == EPSILON + 7
@@ -115,11 +117,11 @@ def test_nothing_opened_later_exceeds_the_plan() -> None:
 
 def test_allowances_of_disjoint_parts_stay_disjoint() -> None:
     """Parallel allowances are charged once, so what they open must look at units of their own part alone."""
-    parts = Parallel(tuple(Step(name, "later", 10**12) for name in "abc"))
+    parts = Parallel(tuple(Step(name, Later(), 10**12) for name in "abc"))
     later = session(held(ONE), parts)
     assert later.plan.nano_epsilon == 10**12
     for name in "abc":
-        later.later(name, Step(f"{name} size", "size", 10**12))
+        later.later(name, Step(f"{name} size", Size(), 10**12))
     sizes = [later.size(f"{name} size") for name in "abc"]
     assert sum(sizes) == 200
     assert min(sizes) > 20
@@ -127,7 +129,7 @@ def test_allowances_of_disjoint_parts_stay_disjoint() -> None:
 
 def test_parts_of_an_allowance_are_parts_of_its_part() -> None:
     """Compositions opened later are placed inside the part that the allowance has."""
-    later = session(held(ONE), Parallel((Step("a", "later", EPSILON), Step("b", "later", EPSILON))))
+    later = session(held(ONE), Parallel((Step("a", Later(), EPSILON), Step("b", Later(), EPSILON))))
     later.later("b", Sequential((Parallel((SIZE, replace(SIZE, name="m"))), Sample(replace(SIZE, name="s"), 5))))
     assert [(later.step(name).part, later.step(name).parts) for name in "nms"] == [(1, 4), (3, 4), (1, 10)]
 
@@ -135,7 +137,9 @@ def test_parts_of_an_allowance_are_parts_of_its_part() -> None:
 @pytest.mark.parametrize("side", ["labelled", "unlabelled"])
 def test_an_allowance_keeps_its_side(side: str) -> None:
     """Steps opened on the allowance of one side read the rows of that side."""
-    plan = Plan("test", Sides(replace(REST, name="unlabelled"), replace(REST, name="labelled"), apart=True), UNITS.unit)
+    plan = Plan(
+        "test", Sides(replace(REST, name="unlabelled"), replace(REST, name="labelled"), apart=True), Promise(UNITS.unit)
+    )
     database = held(some_rows(), schema=UNITS)
     later = Session(database.engine, database.source, plan, {})
     later.later(side, SIZE)
@@ -144,7 +148,7 @@ def test_an_allowance_keeps_its_side(side: str) -> None:
 
 def test_a_plan_shows_its_allowance() -> None:
     """The dry run names the allowance and what it costs: the charge covers all that it may open."""
-    plan = Plan("test", Sequential((SIZE, REST)), SCHEMA.unit)
+    plan = Plan("test", Sequential((SIZE, REST)), Promise(SCHEMA.unit))
     shown = plan.to_dict()["steps"][1]
     assert (shown["operation"], shown["epsilon"]) == ("later", "1")
     assert plan.nano_epsilon == EPSILON * 3 // 2

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from dpsql.compile.rows import WHOLE
 from dpsql.errors import DpsqlError
+from dpsql.kernel.operations import LeafCounts, Linear
 from dpsql.kernel.plan import Step
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import AllowanceExceeded, Session
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
@@ -54,7 +56,7 @@ def linear_step(cells: Forest, strategy: Strategy, nano: int = EPSILON, classes:
     """Return the step that asks a strategy."""
     values = strategy.questions * classes
     weight = strategy.sensitivity
-    return Step("cells", "linear", nano, trees=cells.trees, cells=values, classes=classes, row_weight=weight)
+    return Step("cells", Linear(), nano, trees=cells.trees, cells=values, classes=classes, row_weight=weight)
 
 
 def strategies(cells: Forest) -> list[Strategy]:
@@ -165,7 +167,7 @@ def test_a_unit_changes_answers_by_its_rows() -> None:
     strategy = Strategy("total", 10, (Partition.even(np.zeros(10, np.int64), 4),))
     opened = session(held([(7, float(x), "a", "yes") for x in range(10)], schema=UNITS), linear_step(CELLS, strategy))
     assert exact_answers(opened, CELLS, strategy).tolist() == [[0, 12, 0]]
-    assert linear_step(CELLS, strategy).sensitivity(UNITS.unit) == 12
+    assert linear_step(CELLS, strategy).sensitivity(Promise(UNITS.unit)) == 12
 
 
 IDENTITY = identity(CELLS.leaves)
@@ -191,7 +193,7 @@ REFUSED: dict[str, tuple[Step, Ask]] = {
     "one question too many": (replace(STEP, cells=STEP.cells - 1), as_declared),
     "questions for one class": (replace(STEP, cells=MIXED.questions), as_declared),
     "another name": (STEP, lambda opened: opened.linear("others", CELLS, MIXED)),
-    "declared as leaf counts": (replace(STEP, operation="leaf_counts"), as_declared),
+    "declared as leaf counts": (replace(STEP, operation=LeafCounts()), as_declared),
     "declared on two axes": (replace(STEP, axes=2), as_declared),
     "leaf counts of a linear step": (linear_step(CELLS, IDENTITY), lambda opened: opened.leaf_counts("cells", CELLS)),
 }

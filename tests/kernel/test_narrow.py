@@ -12,7 +12,9 @@ from dpsql import methods
 from dpsql.compile.count.leaves import WHOLE, Part
 from dpsql.errors import SchemaError
 from dpsql.kernel.exact import Rows
+from dpsql.kernel.operations import LeafCounts
 from dpsql.kernel.plan import Plan, Sequential, Step
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.schema import Categorical, Numeric, Schema
 from dpsql.trees.forest import Forest
@@ -138,8 +140,10 @@ def test_a_model_carries_the_narrowed_schema(monkeypatch: pytest.MonkeyPatch) ->
     """Its schema has the narrowed bounds, also read back, and SQL and Python predict alike inside and outside."""
     rows: list[Row] = [(k, k % 64 + 0.25, "ab"[k % 2], "yes" if 20 <= k % 64 < 27 else "no") for k in range(640)]
     method = methods.get("rdt")
-    step = Step("counts", "leaf_counts", 100 * EPSILON, cells=16 * 3)
-    monkeypatch.setattr(method, "plan", lambda schema, nano, parameters: Plan("rdt", step, schema.unit))
+    step = Step("counts", LeafCounts(), 100 * EPSILON, cells=16 * 3)
+    monkeypatch.setattr(
+        method, "plan", lambda schema, nano, parameters, promise: Plan("rdt", step, Promise(schema.unit))
+    )
     monkeypatch.setattr(method, "train", Narrowing.train)
     with memory(rows) as database:
         model = database.train("people", method="rdt", epsilon=100, name="m")
@@ -153,4 +157,4 @@ def test_a_model_carries_the_narrowed_schema(monkeypatch: pytest.MonkeyPatch) ->
         view = rows_of(database.engine, f"SELECT person, prediction FROM ({stored.sql('select', table='fresh')})")
         assert [row["prediction"] for row in sorted(view, key=lambda row: int(row["person"]))] == found
         # The registered schema is the owner's, and stays.
-        assert database.plan("people", method="auto").unit == SCHEMA.unit
+        assert database.plan("people", method="auto").promise == Promise(SCHEMA.unit)

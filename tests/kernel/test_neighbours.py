@@ -26,6 +26,7 @@ from dpsql.api.database import Database
 from dpsql.compile.count.leaves import WHOLE
 from dpsql.kernel import exact
 from dpsql.kernel.plan import Plan
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.methods.base import public_structure, regression
 from dpsql.schema import Schema
@@ -266,7 +267,7 @@ def label_session(rows: Sequence[Row], schema: Schema, *, shared: bool, nano: in
     """Return the table and an open session of a plan that protects labels alone."""
     database = held(rows, schema=replace(schema, public_features=True))
     step = leaf_step("leaf_counts", FOREST, len(schema.classes), shared=shared, nano=nano)
-    plan = Plan("test", step, replace(schema.unit, labels=True))
+    plan = Plan("test", step, Promise(schema.unit, labels_only=True))
     return database, Session(database.engine, database.source, plan)
 
 
@@ -283,7 +284,7 @@ def test_a_changed_label_moves_two_counts(place: int, shared: bool) -> None:
     trees = FOREST.trees if shared else 1
     assert sorted(moved[moved != 0].tolist()) == [-1] * trees + [1] * trees
     assert sorted(np.abs(moved).sum(axis=1).tolist())[-trees - 1 :] == [0] + [2] * trees
-    assert np.abs(moved).sum() == opened.plan.steps[0].sensitivity(opened.plan.unit)
+    assert np.abs(moved).sum() == opened.plan.steps[0].sensitivity(opened.plan.promise)
 
 
 @TREES
@@ -297,7 +298,7 @@ def test_the_labels_of_a_unit_move_two_counts_for_each_row_used(shared: bool) ->
     before = opened._rows.leaf_counts(FOREST, WHOLE, shared=shared)
     refill(opened, [*some_rows(), *[(*row[:3], "no") for row in many]], schema=database.schema)
     moved = opened._rows.leaf_counts(FOREST, WHOLE, shared=shared) - before
-    assert np.abs(moved).sum() == opened.plan.steps[0].sensitivity(opened.plan.unit)
+    assert np.abs(moved).sum() == opened.plan.steps[0].sensitivity(opened.plan.promise)
     assert not moved.sum(axis=1).any()
 
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dpsql.kernel.operations import Size
 from dpsql.kernel.plan import Sequential, Step
 from dpsql.mechanisms.laplace import discrete_laplace
 from dpsql.schema import Schema
@@ -69,7 +70,7 @@ def test_size_carries_noise_of_the_stated_scale(schema: Schema) -> None:
     database = held(some_rows(38), schema=schema)
     passed = []
     for _ in range(3):
-        opened = session(database, Sequential(tuple(Step(f"n{k}", "size", EPSILON // 20) for k in range(120))))
+        opened = session(database, Sequential(tuple(Step(f"n{k}", Size(), EPSILON // 20) for k in range(120))))
         sizes = np.array([opened.size(f"n{k}") for k in range(120)])
         passed.append(has_scale(sizes - exact, scale, tolerance=0.19))
         if passed[-1]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dpsql.compile.count.leaves import WHOLE, Part
 from dpsql.errors import DpsqlError, ParameterError
+from dpsql.kernel.operations import Pick, Size
 from dpsql.kernel.plan import Sequential, Step
 from dpsql.kernel.session import AllowanceExceeded, Session
 from dpsql.schema import Schema
@@ -41,7 +42,7 @@ def ladder(weights: list[int] | None = None) -> Mixtures:
 
 def pick_step(mixtures: Mixtures, nano: int = EPSILON, name: str = "pick") -> Step:
     """Return the step that picks one of these mixtures."""
-    return Step(name, "pick", nano, cells=len(mixtures.factors))
+    return Step(name, Pick(), nano, cells=len(mixtures.factors))
 
 
 def some_mixtures(seed: int = 3, classes: int = 3) -> Mixtures:
@@ -148,7 +149,7 @@ def test_weights_are_a_base_measure() -> None:
 def test_more_mixtures_than_declared_are_refused_unread() -> None:
     """A step for two mixtures does not pay for thirteen; fewer than declared are no more than was paid for."""
     database = held(YES)
-    opened = session(database, Step("pick", "pick", EPSILON, cells=2))
+    opened = session(database, Step("pick", Pick(), EPSILON, cells=2))
     opened._rows._engine = watched = Watched(database.engine)  # type: ignore[assignment]
     with pytest.raises(AllowanceExceeded):
         opened.pick("pick", ladder())
@@ -181,7 +182,7 @@ def test_votes_for_other_classes_are_refused() -> None:
 def test_another_operation_does_not_pay_for_a_pick() -> None:
     """A step that was declared for a size buys no pick."""
     with pytest.raises(AllowanceExceeded):
-        session(held(YES), Step("pick", "size", EPSILON, cells=KNOWN)).pick("pick", ladder())
+        session(held(YES), Step("pick", Size(), EPSILON, cells=KNOWN)).pick("pick", ladder())
 
 
 def test_scores_that_could_overflow_are_refused_before_any_row() -> None:

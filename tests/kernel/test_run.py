@@ -13,7 +13,9 @@ from dpsql.api.database import Database
 from dpsql.engines.base import Transaction
 from dpsql.errors import BudgetExceeded, DpsqlError, NotPrivate, ParameterError, QueryFailed, TableChanged
 from dpsql.kernel.dataset import find
+from dpsql.kernel.operations import LeafLabels, Size
 from dpsql.kernel.plan import Plan, Step
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.run import charge_for, run
 from dpsql.kernel.session import AllowanceExceeded, Session
 from dpsql.ledger import Entry, Ledger
@@ -21,7 +23,7 @@ from dpsql.schema import Unit
 from tests.tables import on_disk, rows_of, some_rows, stored
 from tests.tables import run as run_sql
 
-PLAN = Plan("test", Step("n", "size", 10**9), Unit())
+PLAN = Plan("test", Step("n", Size(), 10**9), Promise(Unit()))
 SECRET = "a cell of 4711"
 
 
@@ -172,7 +174,7 @@ def test_other_content_under_a_used_request_id_is_refused(database: Database) ->
     perform(database)
     before = stored(database)
     with pytest.raises(ParameterError):
-        perform(database, plan=Plan("test", Step("n", "size", 2 * 10**9), Unit()))
+        perform(database, plan=Plan("test", Step("n", Size(), 2 * 10**9), Promise(Unit())))
     assert stored(database) == before
 
 
@@ -180,14 +182,18 @@ def test_a_refused_charge_asks_nothing(database: Database) -> None:
     """A plan beyond the cap is refused before a session exists, and leaves no trace."""
     before = stored(database)
     with pytest.raises(BudgetExceeded):
-        perform(database, lambda session: pytest.fail("asked"), plan=Plan("test", Step("n", "size", 6 * 10**9), Unit()))
+        perform(
+            database,
+            lambda session: pytest.fail("asked"),
+            plan=Plan("test", Step("n", Size(), 6 * 10**9), Promise(Unit())),
+        )
     assert stored(database) == before
 
 
 def test_an_unproven_plan_is_refused_under_a_cap(database: Database) -> None:
     """A published step on a dataset with a cap is refused with exit code 3, and leaves no trace."""
     before = stored(database)
-    plan = Plan("test", Step("n", "leaf_labels", 10**9, published=True), Unit())
+    plan = Plan("test", Step("n", LeafLabels(), 10**9, published=True), Promise(Unit()))
     with pytest.raises(NotPrivate) as caught:
         perform(database, lambda session: pytest.fail("asked"), plan=plan)
     assert caught.value.exit_code == 3

@@ -8,7 +8,9 @@ import pytest
 from dpsql.compile.count.leaves import Part
 from dpsql.errors import ParameterError
 from dpsql.kernel.candidates import Candidates
+from dpsql.kernel.operations import Choose, Histograms, LeafCounts, Pick, Size
 from dpsql.kernel.plan import Parallel, Plan, Sample, Sequential, Sides, Step
+from dpsql.kernel.promise import Promise
 from dpsql.trees.estimate.mixtures import Mixtures
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
@@ -24,7 +26,7 @@ MANY: list[Row] = [(k, float(k % 64), "a", "yes") for k in range(3000)]
 
 def test_a_sample_sees_its_share_of_the_rows() -> None:
     """One part of four holds about a quarter of 3,000 rows, another one for each session's keys."""
-    sizes = [session(held(MANY), Sample(Step("n", "size", MUCH), 4)).size("n") for _ in range(4)]
+    sizes = [session(held(MANY), Sample(Step("n", Size(), MUCH), 4)).size("n") for _ in range(4)]
     # Five standard deviations of a binomial are 119 rows.
     assert all(abs(size - 750) < 119 for size in sizes)
     assert len(set(sizes)) > 1
@@ -32,7 +34,7 @@ def test_a_sample_sees_its_share_of_the_rows() -> None:
 
 def test_one_part_of_one_is_everything() -> None:
     """A sample of one part looks at all rows."""
-    assert session(held(MANY), Sample(Step("n", "size", MUCH), 1)).size("n") == 3000
+    assert session(held(MANY), Sample(Step("n", Size(), MUCH), 1)).size("n") == 3000
 
 
 def test_a_unit_is_wholly_in_or_out() -> None:
@@ -40,7 +42,7 @@ def test_a_unit_is_wholly_in_or_out() -> None:
     rows: list[Row] = [(k // 3, 1.0, "a", "yes") for k in range(900)]
     opened = session(
         held(rows, schema=UNITS),
-        Sequential((Sample(Step("n", "size", MUCH), 3), Sample(Step("m", "size", MUCH), 3))),
+        Sequential((Sample(Step("n", Size(), MUCH), 3), Sample(Step("m", Size(), MUCH), 3))),
     )
     found = opened.size("n")
     assert found % 3 == 0
@@ -58,11 +60,11 @@ def test_histograms_choices_and_picks_look_at_the_sample() -> None:
         VotingForest(ROOT, np.array([[0, 1, 0]])), np.zeros(1, int), np.array([[1]]), np.ones(1, np.int64)
     )
     steps = [
-        Step("n", "size", MUCH),
-        Step("bins", "histograms", MUCH, cells=64),
-        Step("pick", "pick", MUCH),
-        Step("split", "choose", MUCH, utility="majority"),
-        Step("leaves", "leaf_counts", MUCH, cells=3),
+        Step("n", Size(), MUCH),
+        Step("bins", Histograms(), MUCH, cells=64),
+        Step("pick", Pick(), MUCH),
+        Step("split", Choose("majority"), MUCH),
+        Step("leaves", LeafCounts(), MUCH, cells=3),
     ]
     opened = session(held(MANY), Sequential(tuple(Sample(step, 5) for step in steps)))
     size = opened.size("n")
@@ -72,7 +74,7 @@ def test_histograms_choices_and_picks_look_at_the_sample() -> None:
     assert opened._rows.right(mixtures, Part(*part)).tolist() == [size]
     assert opened.pick("pick", mixtures) == 0
     scores = opened._rows.scores(
-        ROOT, Candidates(splits, np.ones((1, 1), np.int16), weights), [Part(*part)], opened.step("split"), by_class=True
+        ROOT, Candidates(splits, np.ones((1, 1), np.int16), weights), [Part(*part)], Choose("majority"), shared=False
     )
     assert scores[0, 0] == size
     assert opened.leaf_counts("leaves", ROOT)[0].tolist() == [0, size, 0]
@@ -80,20 +82,20 @@ def test_histograms_choices_and_picks_look_at_the_sample() -> None:
 
 def test_a_sample_costs_what_its_step_costs() -> None:
     """That other units are not asked is not counted in their favour: the costs add up as for all rows."""
-    step = Step("n", "size", EPSILON)
+    step = Step("n", Size(), EPSILON)
     assert Sample(step, 8).cost == EPSILON
-    assert Sequential((Sample(step, 8), Step("m", "size", 5))).cost == EPSILON + 5
+    assert Sequential((Sample(step, 8), Step("m", Size(), 5))).cost == EPSILON + 5
 
 
 def test_the_noise_is_that_of_the_step() -> None:
     """A sample does not lower the noise: its scale is sensitivity over the step's epsilon."""
-    plan = Plan("test", Sample(Step("n", "size", EPSILON // 4), 8), UNITS.unit)
-    assert plan.steps[0].scale(plan.unit) == 12
+    plan = Plan("test", Sample(Step("n", Size(), EPSILON // 4), 8), Promise(UNITS.unit))
+    assert plan.steps[0].scale(plan.promise) == 12
 
 
 def test_the_plan_shows_the_sample() -> None:
     """`to_dict`, which the dry run prints and the ledger stores, says which part of how many is looked at."""
-    plan = Plan("test", Sequential((Sample(Step("n", "size", 5), 7), Step("m", "size", 5))), SCHEMA.unit)
+    plan = Plan("test", Sequential((Sample(Step("n", Size(), 5), 7), Step("m", Size(), 5))), Promise(SCHEMA.unit))
     shown = plan.to_dict()
     assert shown["composition"] == {"sequential": [{"one part of 7": "n"}, "m"]}
     assert shown["steps"][0]["part"] == "1 of 7"
@@ -102,7 +104,7 @@ def test_the_plan_shows_the_sample() -> None:
 
 def test_a_sample_of_a_parallel_part_stays_inside_it() -> None:
     """Parts of disjoint parts do not overlap: together they are a share of each."""
-    halves = Parallel((Sample(Step("a", "size", MUCH), 2), Step("b", "size", MUCH)))
+    halves = Parallel((Sample(Step("a", Size(), MUCH), 2), Step("b", Size(), MUCH)))
     opened = session(held(MANY), halves)
     assert [(step.part, step.parts) for step in opened.plan.steps] == [(0, 4), (1, 2)]
     one, other = opened.size("a"), opened.size("b")
@@ -114,12 +116,12 @@ def test_a_sample_of_a_parallel_part_stays_inside_it() -> None:
 def test_a_sample_of_no_whole_number_of_parts_is_refused(of: object) -> None:
     """The number of parts is a positive whole number."""
     with pytest.raises(ParameterError):
-        Sample(Step("n", "size", 5), of)  # type: ignore[arg-type]
+        Sample(Step("n", Size(), 5), of)  # type: ignore[arg-type]
 
 
 def test_only_a_step_can_be_sampled() -> None:
     """A composition inside a sample could hide sides from the checks of a plan."""
-    sides = Sides(Step("a", "size", 5), Step("b", "size", 5), apart=True)
-    for part in (sides, Sequential((Step("a", "size", 5),))):
+    sides = Sides(Step("a", Size(), 5), Step("b", Size(), 5), apart=True)
+    for part in (sides, Sequential((Step("a", Size(), 5),))):
         with pytest.raises(ParameterError):
             Sample(part, 2)  # type: ignore[arg-type]

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from dpsql.compile.count.leaves import WHOLE
 from dpsql.compile.count.score_counts import CHANCES
+from dpsql.kernel.operations import ScoreCounts
 from dpsql.kernel.plan import Step
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import AllowanceExceeded, Session
 from dpsql.schema import Categorical, Numeric, Schema
 from dpsql.trees.grid import axes, cells
@@ -39,7 +41,7 @@ def scorer(schema: Schema, nat: int, seed: int = 2) -> VotingForest:
 def step(schema: Schema, nano: int = EPSILON, name: str = "scores") -> Step:
     """Return the step that counts scored rows."""
     grid = ScoreGrid(len(schema.classes))
-    return Step(name, "score_counts", nano, axes=len(grid.histograms), cells=grid.cells)
+    return Step(name, ScoreCounts(), nano, axes=len(grid.histograms), cells=grid.cells)
 
 
 def place(value: float, points: Sequence[float], chance: float) -> int:
@@ -148,7 +150,7 @@ def test_noise_has_the_stated_scale(schema: Schema) -> None:
 @pytest.mark.parametrize(("schema", "scale"), [(TWO, 1), (SCHEMA, 4), (TWO_UNITS, 3), (UNITS, 12)])
 def test_two_classes_take_a_quarter_of_the_noise(schema: Schema, scale: int) -> None:
     """Two classes take one histogram, more take four; a unit of three rows three times as much."""
-    assert step(schema).scale(schema.unit) == scale
+    assert step(schema).scale(Promise(schema.unit)) == scale
 
 
 def test_a_step_is_used_once() -> None:
@@ -162,7 +164,7 @@ def test_a_step_is_used_once() -> None:
 def test_fewer_histograms_than_are_counted_are_refused() -> None:
     """A step that declares one histogram, and so less noise, does not pay for four."""
     grid = ScoreGrid(3)
-    opened = session(held(some_rows()), Step("scores", "score_counts", EPSILON, cells=grid.cells))
+    opened = session(held(some_rows()), Step("scores", ScoreCounts(), EPSILON, cells=grid.cells))
     with pytest.raises(AllowanceExceeded):
         opened.score_counts("scores", scorer(SCHEMA, 3), SCHEMA.features)
 

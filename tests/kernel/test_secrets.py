@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpsql.kernel.operations import Later, LeafLabels, Pick, Size
 from dpsql.kernel.plan import Sequential, Step
 from dpsql.kernel.session import AllowanceExceeded, Session
 from dpsql.trees.estimate.mixtures import Mixtures
@@ -45,8 +46,8 @@ def used() -> tuple[Session, np.ndarray[Any, Any]]:
     steps = (
         leaf_step("leaf_counts", FOREST, CLASSES, shared=True),
         histogram_step(FOREST, [0, 1], CLASSES, shared=True),
-        Step("labels", "leaf_labels", EPSILON, trees=2, shared=True, cells=FOREST.leaves),
-        Step("n", "size", EPSILON),
+        Step("labels", LeafLabels(), EPSILON, trees=2, shared=True, cells=FOREST.leaves),
+        Step("n", Size(), EPSILON),
     )
     opened = session(database, Sequential(steps))
     opened.leaf_counts("leaves", FOREST)
@@ -80,8 +81,8 @@ def test_nothing_that_a_session_holds_is_a_number_of_right_rows() -> None:
     mixtures = Mixtures(
         VotingForest(forest, np.array([[0, 1, 0]])), np.zeros(1, np.int64), np.array([[1], [0]]), np.ones(2, np.int64)
     )
-    opened = session(held(rows), Step("rest", "later", EPSILON))
-    opened.later("rest", Step("pick", "pick", EPSILON, cells=2))
+    opened = session(held(rows), Step("rest", Later(), EPSILON))
+    opened.later("rest", Step("pick", Pick(), EPSILON, cells=2))
     opened.narrow({"x": (1, 60)})
     opened.pick("pick", mixtures)
     numbers = [value for value in reachable(opened) if isinstance(value, int | np.integer)]
@@ -118,5 +119,5 @@ def test_a_refusal_shows_public_figures_only() -> None:
 
 def test_each_session_draws_its_own_keys() -> None:
     """Ticket keys are fresh for each session, so that which units share a tree is never the same twice."""
-    keys = {session(held(), Step("n", "size", EPSILON))._rows._tickets.keys for _ in range(20)}
+    keys = {session(held(), Step("n", Size(), EPSILON))._rows._tickets.keys for _ in range(20)}
     assert len(keys) == 20

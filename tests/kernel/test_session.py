@@ -10,6 +10,7 @@ import pytest
 
 from dpsql.errors import DpsqlError
 from dpsql.kernel.candidates import Candidates
+from dpsql.kernel.operations import Choose, LeafCounts, Size
 from dpsql.kernel.plan import Parallel, Sequential, Step
 from dpsql.kernel.session import AllowanceExceeded, Session
 from dpsql.schema import CELLS
@@ -45,7 +46,7 @@ def candidates(forest: Forest = FOREST, count: int = 5) -> Candidates:
 
 def choose_step(forest: Forest = FOREST, utility: str = "majority", *, shared: bool = False) -> Step:
     """Return a step that chooses one candidate for each leaf."""
-    return Step("pick", "choose", EPSILON, trees=forest.trees, shared=shared, cells=forest.leaves, utility=utility)
+    return Step("pick", Choose(utility), EPSILON, trees=forest.trees, shared=shared, cells=forest.leaves)
 
 
 @ROWS
@@ -53,7 +54,7 @@ def choose_step(forest: Forest = FOREST, utility: str = "majority", *, shared: b
 def test_size_is_one_whole_number(rows: list[Row], schema: object) -> None:
     """`size` gives an int for any table."""
     database = held(rows, schema=schema)
-    assert type(session(database, Step("n", "size", EPSILON)).size("n")) is int
+    assert type(session(database, Step("n", Size(), EPSILON)).size("n")) is int
 
 
 @TREES
@@ -120,7 +121,7 @@ def test_a_broken_forest_is_refused_unread() -> None:
     assert watched.statements == []
 
 
-PARALLEL = Parallel((Step("a", "size", 10**12), Step("b", "size", 10**12), Step("c", "size", 10**12)))
+PARALLEL = Parallel((Step("a", Size(), 10**12), Step("b", Size(), 10**12), Step("c", Size(), 10**12)))
 
 
 def test_parallel_steps_count_each_row_once() -> None:
@@ -187,7 +188,7 @@ def test_more_than_the_plan_is_refused_unread(ask: Callable[[Session], object]) 
 @pytest.mark.parametrize("trees", [2, 4])
 def test_another_number_of_trees_is_refused_even_with_few_leaves(trees: int) -> None:
     """The number of shared trees sets the noise: another one is refused though its values would fit the plan."""
-    step = Step("leaves", "leaf_counts", EPSILON, trees=3, shared=True, cells=10**6)
+    step = Step("leaves", LeafCounts(), EPSILON, trees=3, shared=True, cells=10**6)
     opened = session(held(some_rows()), step)
     with pytest.raises(AllowanceExceeded):
         opened.leaf_counts("leaves", small_forest(trees=trees, depth=1))
@@ -209,7 +210,7 @@ def test_a_step_can_be_used_once() -> None:
 def test_a_step_whose_query_failed_is_spent() -> None:
     """A step is used up before its query runs: asking again after a failure is refused."""
     database = held(some_rows())
-    opened = session(database, Step("n", "size", EPSILON))
+    opened = session(database, Step("n", Size(), EPSILON))
     with database.engine.transaction() as transaction:
         transaction.run("DROP TABLE people")
     with pytest.raises(DpsqlError):
@@ -220,7 +221,7 @@ def test_a_step_whose_query_failed_is_spent() -> None:
 
 def test_a_smaller_forest_than_declared_is_allowed() -> None:
     """Fewer values than the plan declared cost no more, so they are given."""
-    step = Step("leaves", "leaf_counts", EPSILON, trees=3, cells=10**6)
+    step = Step("leaves", LeafCounts(), EPSILON, trees=3, cells=10**6)
     database = held(some_rows())
     assert session(database, step).leaf_counts("leaves", FOREST).shape == (FOREST.leaves, CLASSES)
 

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from dpsql.compile import rows as source
 from dpsql.compile.count import leaves as counts
 from dpsql.errors import DpsqlError
+from dpsql.kernel.operations import Histograms, LeafSums, Size
 from dpsql.kernel.plan import Plan, Sequential, Step
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import AllowanceExceeded, Session
 from dpsql.mechanisms.laplace import discrete_laplace
 from dpsql.schema import Schema, Target, Unit
@@ -82,7 +84,7 @@ def test_a_unit_changes_all_sums_together_by_no_more_than_stated(
     moved = np.abs(sums[1] - sums[0]).sum()
     counting = sum(target is not None and target == target for target in added)
     assert moved == counting * FEW.trees * 100
-    assert moved <= sums_step(FEW, shared=True).sensitivity(TARGET_UNITS.unit)
+    assert moved <= sums_step(FEW, shared=True).sensitivity(Promise(TARGET_UNITS.unit))
 
 
 def test_more_rows_of_a_unit_than_are_used_change_no_more() -> None:
@@ -106,11 +108,11 @@ def outcomes(sums: tuple[int, int], scale: Fraction, *, cut: int) -> NDArray[np.
 @pytest.mark.parametrize("unit", [Unit(), Unit("person", 3)], ids=["row", "unit"])
 def test_the_loss_of_sums_is_at_most_epsilon(z: int, unit: Unit) -> None:
     """Adding a unit whose targets are z of 10 steps costs at most epsilon 1, and half the noise is found out."""
-    step = Step("sums", "leaf_sums", EPSILON, cells=2, row_weight=10)
+    step = Step("sums", LeafSums(), EPSILON, cells=2, row_weight=10)
     rows = unit.max_rows
     first, second = (0, 0), (rows * (10 - z), rows * z)
     cut = max(second) // 2
-    scale = step.scale(unit)
+    scale = step.scale(Promise(unit))
     seen = least_loss(outcomes(first, scale, cut=cut), outcomes(second, scale, cut=cut))
     assert seen <= 1.0
     if z in (0, 10):
@@ -150,7 +152,7 @@ SUMS = sums_step(FEW, shared=False)
 def _asks() -> dict[str, tuple[Step, Callable[[Session], object]]]:
     by_class = leaf_step("leaf_counts", FEW, 2, shared=False)
     labels = leaf_step("leaf_labels", FEW, 2, shared=False)
-    bins = Step("bins", "histograms", EPSILON, trees=3, cells=10**6)
+    bins = Step("bins", Histograms(), EPSILON, trees=3, cells=10**6)
     return {
         "counts": (by_class, lambda opened: opened.leaf_counts("leaves", FEW)),
         "labels": (labels, lambda opened: opened.leaf_labels("leaves", FEW)),
@@ -185,7 +187,7 @@ def test_sums_of_classes_are_refused() -> None:
 
 def test_parallel_and_sequential_sums_use_their_rows() -> None:
     """A step of sums is used once, and a second one of the plan is there still."""
-    steps = Sequential((SUMS, Step("n", "size", 10**12)))
+    steps = Sequential((SUMS, Step("n", Size(), 10**12)))
     opened = session(held(some_targets(), schema=TARGET), steps)
     opened.leaf_sums("leaves", FEW)
     with pytest.raises(AllowanceExceeded):
@@ -195,7 +197,7 @@ def test_parallel_and_sequential_sums_use_their_rows() -> None:
 
 def test_the_plan_describes_the_noise_of_sums() -> None:
     """Sensitivity, scale and error count the steps, the trees and the rows of a unit."""
-    plan = Plan("test", sums_step(FEW, shared=True), Unit("person", 3))
+    plan = Plan("test", sums_step(FEW, shared=True), Promise(Unit("person", 3)))
     described = plan.to_dict()["steps"][0]
     assert (described["sensitivity"], described["noise_scale"]) == (900, 900.0)
     assert described["expected_error"] == "standard deviation 18 rows per leaf, 12.7 ranges per sum of targets"

@@ -22,7 +22,9 @@ from dpsql.errors import (
     UsageError,
 )
 from dpsql.kernel.dataset import find, source
+from dpsql.kernel.operations import OPERATIONS, LeafCounts, Size
 from dpsql.kernel.plan import FEATURES, LABELLED, UNLABELLED, Parallel, Plan, Sequential, Sides, Step
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.run import charge_for, run
 from dpsql.kernel.session import Session
 from dpsql.kernel.unlabelled_rows import apart, partner, settled, sources
@@ -61,8 +63,8 @@ def session_of(database: Database, plan: Plan, table: str) -> Session:
 
 def two_sizes(unlabelled: str = "") -> Plan:
     """Return a plan that asks for the size of each side."""
-    composition = Sides(Step("u", "size", 10**9), Step("l", "size", 10**9), apart=True)
-    return Plan("test", composition, SCHEMA.unit, unlabelled=unlabelled)
+    composition = Sides(Step("u", Size(), 10**9), Step("l", Size(), 10**9), apart=True)
+    return Plan("test", composition, Promise(SCHEMA.unit), unlabelled=unlabelled)
 
 
 def sizes(database: Database, unlabelled: str = "", table: str = "people") -> dict[str, int]:
@@ -286,7 +288,7 @@ def test_a_plan_cannot_protect_less_than_was_registered(database: Database, unit
     """A method that plans for another unit, and so for less noise, is refused by the kernel and charges nothing."""
     database.register("people", UNITS, cap=1)
     dataset = find(database.engine, database.book, "people")
-    plan = Plan("mine", Step("counts", "leaf_counts", 10**9, cells=3, classes=3), unit)
+    plan = Plan("mine", Step("counts", LeafCounts(), 10**9, cells=3, classes=3), Promise(unit))
     charge = charge_for(dataset, plan, who="ann", request_id="r")
     before = stored(database)
     with pytest.raises(NotPrivate, match="registered to protect"):
@@ -296,16 +298,16 @@ def test_a_plan_cannot_protect_less_than_was_registered(database: Database, unit
 
 def test_a_step_cannot_choose_its_side(database: Database) -> None:
     """The side of a step follows from the composition that pays for it, whatever the step says of itself."""
-    step = Step("counts", "leaf_counts", 10**9, cells=3, classes=3, side=UNLABELLED)
-    plan = Plan("mine", step, SCHEMA.unit, unlabelled="others")
+    step = Step("counts", LeafCounts(), 10**9, cells=3, classes=3, side=UNLABELLED)
+    plan = Plan("mine", step, Promise(SCHEMA.unit), unlabelled="others")
     assert [one.side for one in plan.steps] == [""]
     sides = Sides(replace(step, name="a", side=LABELLED), replace(step, name="b"), apart=True)
-    assert [one.side for one in Plan("mine", sides, SCHEMA.unit).steps] == [UNLABELLED, LABELLED]
+    assert [one.side for one in Plan("mine", sides, Promise(SCHEMA.unit)).steps] == [UNLABELLED, LABELLED]
 
 
 def test_two_sides_stand_at_the_top_alone() -> None:
     """Inside another composition nobody would charge them apart, so such a plan cannot be made."""
-    step = Step("a", "size", 10**9)
+    step = Step("a", Size(), 10**9)
     inner = Sides(step, replace(step, name="b"), apart=True)
     nested = (
         Sequential((inner, replace(step, name="c"))),
@@ -314,7 +316,7 @@ def test_two_sides_stand_at_the_top_alone() -> None:
     )
     for composition in nested:
         with pytest.raises(ParameterError):
-            Plan("mine", composition, SCHEMA.unit)
+            Plan("mine", composition, Promise(SCHEMA.unit))
 
 
 @pytest.mark.parametrize("definition", [
@@ -403,8 +405,8 @@ def test_label_privacy_needs_public_features(database: Database) -> None:
     with pytest.raises(NotPrivate, match="features"):
         database.set_cap("people", 1, kind="label")
     dataset = find(database.engine, database.book, "people")
-    unit = replace(SCHEMA.unit, labels=True)
-    plan = Plan("mine", Step("counts", "leaf_counts", 10**9, cells=3, classes=3), unit)
+    promise = Promise(SCHEMA.unit, labels_only=True)
+    plan = Plan("mine", Step("counts", LeafCounts(), 10**9, cells=3, classes=3), promise)
     charge = charge_for(dataset, plan, who="ann", request_id="r")
     with pytest.raises(NotPrivate, match="features"):
         run(database.engine, database.book, dataset, charge, plan, ask=lambda s: s, digest=str, store=lambda *_: None)
@@ -459,10 +461,11 @@ def test_a_plan_is_refused_where_the_run_would_be(database: Database) -> None:
 
 def test_free_steps_are_for_label_plans_alone() -> None:
     """A plan that protects rows cannot read features for nothing."""
-    for operation in ("public_size", "public_splits", "pseudo_counts"):
-        utility = "median" if operation == "public_splits" else ""
-        with pytest.raises(ParameterError):
-            Plan("mine", Step("free", operation, 0, utility=utility), SCHEMA.unit)
+    free = [kind() for kind in OPERATIONS.values() if kind.free]
+    assert {operation.name for operation in free} == {"public_size", "public_splits", "pseudo_counts"}
+    for operation in free:
+        with pytest.raises(ParameterError, match="labels alone"):
+            Plan("mine", Step("free", operation, 0), Promise(SCHEMA.unit))
 
 
 def test_unlabelled_rows_of_two_public_tables_count_together(database: Database) -> None:
@@ -478,11 +481,11 @@ def test_unlabelled_rows_of_two_public_tables_count_together(database: Database)
 
 def test_more_rows_make_sspe_no_dearer() -> None:
     """A label's change moves two counts: the noise of a label plan is twice that of a row plan."""
-    unit = replace(SCHEMA.unit, labels=True)
-    step = Step("counts", "leaf_counts", 10**9, cells=3, classes=3)
-    assert step.scale(unit) == 2 * step.scale(SCHEMA.unit)
-    assert replace(UNITS.unit, labels=True).change == 6
-    assert np.isclose(float(step.row_epsilon(unit)), 0.5)
+    promise = Promise(SCHEMA.unit, labels_only=True)
+    step = Step("counts", LeafCounts(), 10**9, cells=3, classes=3)
+    assert step.scale(promise) == 2 * step.scale(Promise(SCHEMA.unit))
+    assert Promise(UNITS.unit, labels_only=True).change == 6
+    assert np.isclose(float(step.row_epsilon(promise)), 0.5)
 
 
 def test_some_rows_train_whatever_they_hold(database: Database) -> None:

@@ -84,7 +84,7 @@ def test_the_kind_of_privacy_is_the_same_everywhere(method: str) -> None:
     entry = opened.book.entries(event="reserve")[-1]
     assert plan.kind == entry.kind == model.certificate["kind"] == way.kind
     expected = "change the label of one row" if method in LABEL_WAYS else "add or remove one row"
-    assert plan.unit.neighbours == entry.neighbours == model.certificate["neighbours"] == expected
+    assert plan.promise.neighbours == entry.neighbours == model.certificate["neighbours"] == expected
     assert [budget.spent for budget in opened.budgets() if budget.kind != way.kind] == [0] * (way.kind == "label")
 
 
@@ -103,7 +103,7 @@ def test_no_step_costs_more_than_the_plan(method: str) -> None:
     plan = trained(method)[0].plan("people", epsilon="0.75", **asked(method))
     paid = [step for step in plan.steps if not step.free]
     assert all(0 < step.nano_epsilon <= plan.nano_epsilon for step in paid)
-    assert all(step.nano_epsilon == step.scale(plan.unit) == 0 for step in plan.steps if step.free)
+    assert all(step.nano_epsilon == step.scale(plan.promise) == 0 for step in plan.steps if step.free)
     assert (len(paid) < len(plan.steps)) == (method in LABEL_WAYS)
     assert format_epsilon(plan.composition.cost) == "0.75"
 
@@ -147,7 +147,7 @@ def test_whatever_the_rows_a_model_comes_out(method: str, rows: list[Row], schem
         labels = model.predict(frame_of(some_rows()))
         assert set(labels) <= set(schema.classes)
         assert (len(labels), opened.budget("people", way.kind).spent) == (46, 10**9)
-        assert model.certificate["neighbours"] == way.unit.neighbours
+        assert model.certificate["neighbours"] == way.promise.neighbours
 
 
 def parameters_of(method: str) -> Mapping[str, Parameter]:
@@ -307,7 +307,7 @@ def test_the_noise_of_a_changed_label_is_planned(method: str, schema: Schema) ->
     plan = found.plan(way.schema, 10**9, parameters)
     counts = plan.step("counts")
     trees = counts.trees if counts.shared else 1
-    assert counts.scale(plan.unit) == 2 * trees * schema.unit.max_rows
+    assert counts.scale(plan.promise) == 2 * trees * schema.unit.max_rows
     assert plan.to_dict()["unit"].startswith("label of")
 
 

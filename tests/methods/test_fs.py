@@ -12,7 +12,9 @@ import pytest
 from dpsql.api.database import Database
 from dpsql.errors import ParameterError
 from dpsql.kernel.candidates import Candidates
+from dpsql.kernel.operations import Choose
 from dpsql.kernel.plan import Plan
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.utility import MOST, utilities
 from dpsql.methods.base import Method
 from dpsql.methods.fs import UTILITIES, Fs, bound
@@ -99,7 +101,7 @@ class Exact(Told):
         for axis in range(len(forest.axes)):
             keys = (leaf * CELLS + self.cells[:, axis]) * 2 + self.classes
             counts = np.bincount(keys, minlength=forest.leaves * CELLS * 2).reshape(-1, CELLS, 2)
-            found.append(utilities(self.plan.step(name).utility, counts, candidates.splits, axis))
+            found.append(utilities(self.plan.step(name).operation_as(Choose).utility, counts, candidates.splits, axis))
         scores = np.where(candidates.weights > 0, np.stack(found, axis=1), np.iinfo(np.int64).min)
         best = scores.reshape(forest.leaves, -1).argmax(axis=1)
         return np.where(candidates.weights.any(axis=(1, 2)), best, -1)
@@ -159,7 +161,7 @@ def test_a_limit_below_the_root_is_refused() -> None:
 @pytest.mark.parametrize("utility", UTILITIES)
 def test_each_utility_is_the_kernels(utility: str) -> None:
     """max, gain and gini are the kernel's majority, entropy and gini, with their proved widths."""
-    step = METHOD.plan(MIXED, NANO, {"utility": utility}).step("splits")
+    step = METHOD.plan(MIXED, NANO, {"utility": utility}).step("splits").operation_as(Choose)
     assert (step.utility, step.width) == {
         "max": ("majority", 1),
         "gain": ("entropy", step.width),
@@ -170,7 +172,10 @@ def test_each_utility_is_the_kernels(utility: str) -> None:
 def test_declared_rows_make_gain_less_noisy() -> None:
     """The bound on a node's rows follows from the declared number, and no class count of that many rows is cut off."""
     declared = replace(MIXED, rows=30_000)
-    widths = [METHOD.plan(one, NANO, {"utility": "gain"}).step("splits").width for one in (MIXED, declared)]
+    widths = [
+        METHOD.plan(one, NANO, {"utility": "gain"}).step("splits").operation_as(Choose).width
+        for one in (MIXED, declared)
+    ]
     assert 0.5 < widths[1] / widths[0] < 0.55
     assert bound(declared) // len(declared.classes) >= 30_000
     assert (bound(MIXED), bound(replace(MIXED, rows=2**40))) == (MOST, MOST)
@@ -195,7 +200,7 @@ def test_a_unit_of_three_rows_needs_three_times_the_rows() -> None:
     """At unit level the noise triples, and so does what a split needs."""
     for rows, schema, depth in ((300, SCHEMA, 5), (300, UNITS, 3), (900, UNITS, 5)):
         assert told(METHOD, schema, spread(rows, 3))[0].forest.depth <= depth
-    scales = [METHOD.plan(one, NANO, {}).step("counts").scale(one.unit) for one in (SCHEMA, UNITS)]
+    scales = [METHOD.plan(one, NANO, {}).step("counts").scale(Promise(one.unit)) for one in (SCHEMA, UNITS)]
     assert scales[1] == 3 * scales[0]
 
 

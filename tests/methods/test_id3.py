@@ -11,6 +11,7 @@ import pytest
 
 from dpsql.errors import ParameterError
 from dpsql.kernel.plan import Plan
+from dpsql.kernel.promise import Promise
 from dpsql.methods.id3 import Id3, information_gain
 from dpsql.schema import Categorical, Numeric, Schema, Unit
 from dpsql.trees.forest import PASS, Forest
@@ -88,8 +89,8 @@ def test_the_queries_of_votes_and_mushroom_too(attributes: int, queries: int) ->
 def test_every_query_gets_the_same_epsilon() -> None:
     """All noise scales are q/epsilon, but for what division leaves over for the last."""
     plan = METHOD.plan(NURSERY, 37 * 10**7, {})
-    assert {step.scale(plan.unit) for step in plan.steps} == {100}
-    assert all(step.operation == "leaf_counts" and step.shared for step in plan.steps)
+    assert {step.scale(plan.promise) for step in plan.steps} == {100}
+    assert all(step.operation.name == "leaf_counts" and step.shared for step in plan.steps)
 
 
 @pytest.mark.parametrize("nano_epsilon", [37, 10**9, 10**9 + 1, 123_456_789])
@@ -101,7 +102,7 @@ def test_the_steps_add_up(nano_epsilon: int) -> None:
 def test_a_unit_of_three_rows_triples_the_noise() -> None:
     """At unit level the noise scale is c·q/epsilon."""
     step = METHOD.plan(UNITS, 4 * 10**9, {}).steps[0]
-    assert step.scale(Unit("person", 3)) == 3 * step.scale(SCHEMA.unit) == 3
+    assert step.scale(Promise(Unit("person", 3))) == 3 * step.scale(Promise(SCHEMA.unit)) == 3
 
 
 def test_too_little_epsilon_is_refused() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dpsql.errors import ParameterError
+from dpsql.kernel.operations import Choose
 from dpsql.methods.fs import Fs
 from dpsql.methods.maxtree import DEMAND, Maxtree
 from dpsql.methods.shared.greedy import rows_needed, shrunken_shares
@@ -29,14 +30,14 @@ def test_trees_have_rows_of_their_own() -> None:
     one, ten, fs = METHOD.plan(MIXED, NANO, {"trees": 1}), METHOD.plan(MIXED, NANO, {}), Fs().plan(MIXED, NANO, {})
     assert ten.parameters["trees"] == 10
     assert not any(step.shared for step in ten.steps)
-    scales = [[step.scale(plan.unit) for step in plan.steps] for plan in (one, ten, fs)]
+    scales = [[step.scale(plan.promise) for step in plan.steps] for plan in (one, ten, fs)]
     assert scales[0] == scales[1] == scales[2]
 
 
 def test_splits_maximise_the_majority_vote() -> None:
     """The max operator, which a row moves by at most 1, one way only."""
     step = METHOD.plan(MIXED, NANO, {}).step("splits")
-    assert (step.utility, step.width) == ("majority", 1)
+    assert (step.operation_as(Choose).utility, step.operation_as(Choose).width) == ("majority", 1)
 
 
 def test_too_little_epsilon_is_refused() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from dpsql.api.database import Database, connect
 from dpsql.errors import ParameterError
+from dpsql.kernel.promise import Promise
 from dpsql.methods.rdt import Rdt, height
 from dpsql.models.model import Model
 from dpsql.schema import Boolean, Categorical, Numeric, Schema, Unit
@@ -106,7 +107,7 @@ def test_asked_trees_overrule_the_rule() -> None:
 def test_the_noise_scale_is_trees_over_epsilon() -> None:
     """A row is in all trees, so the scale is trees/epsilon, times the rows of a unit."""
     scales = [
-        METHOD.plan(schema, NANO // 2, {"trees": 6, "depth": 2}).steps[0].scale(schema.unit)
+        METHOD.plan(schema, NANO // 2, {"trees": 6, "depth": 2}).steps[0].scale(Promise(schema.unit))
         for schema in (SCHEMA, UNITS)
     ]
     assert scales == [12, 36]
@@ -138,7 +139,7 @@ def test_every_row_is_counted_in_every_tree() -> None:
 def test_a_bought_size_and_the_counts_cost_epsilon_exactly(nano: int) -> None:
     """Without declared rows the plan has two steps, which add up to the last nano-epsilon."""
     plan = METHOD.plan(SCHEMA, nano, {})
-    assert [step.operation for step in plan.steps] == ["size", "leaf_counts"]
+    assert [step.operation.name for step in plan.steps] == ["size", "leaf_counts"]
     assert sum(step.nano_epsilon for step in plan.steps) == plan.nano_epsilon == nano
 
 

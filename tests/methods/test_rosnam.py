@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from dpsql.errors import ParameterError
-from dpsql.kernel.published import smooth_labels, smooth_probability
+from dpsql.kernel.promise import Promise
+from dpsql.kernel.published import label_chances, smooth_labels
 from dpsql.methods.rosnam import Rosnam
 from dpsql.schema import Categorical, Numeric, Schema, Unit
 from tests.tables import SCHEMA, UNITS
@@ -27,13 +28,13 @@ def test_the_default_is_one_hundred_trees() -> None:
 def test_the_plan_is_one_release_on_disjoint_trees() -> None:
     """One step of labels, each unit in one tree, at the whole epsilon."""
     (step,) = METHOD.plan(SCHEMA, 10**9, {"trees": 7}).steps
-    assert (step.operation, step.trees, step.shared, step.nano_epsilon) == ("leaf_labels", 7, False, 10**9)
-    assert step.scale(SCHEMA.unit) == 1
+    assert (step.operation.name, step.trees, step.shared, step.nano_epsilon) == ("leaf_labels", 7, False, 10**9)
+    assert step.scale(Promise(SCHEMA.unit)) == 1
 
 
 def test_a_unit_of_three_rows_triples_the_noise() -> None:
     """At unit level the noise scale is c/epsilon."""
-    assert METHOD.plan(UNITS, 10**9, {"trees": 7}).steps[0].scale(Unit("person", 3)) == 3
+    assert METHOD.plan(UNITS, 10**9, {"trees": 7}).steps[0].scale(Promise(Unit("person", 3))) == 3
 
 
 def test_the_declared_values_are_the_leaves() -> None:
@@ -80,7 +81,7 @@ def test_the_published_form_follows_its_table() -> None:
     """With a lead of j rows the most frequent label is named as often as the paper's formula says."""
     counts = np.tile(np.array([[7, 5]]), (40_000, 1))
     share = np.mean(smooth_labels(counts, 0.5) == 0)
-    assert abs(share - smooth_probability(2, 0.5)) < 0.015
+    assert abs(share - label_chances(counts[:1], 0.5)[0, 0]) < 0.015
 
 
 def test_a_limit_below_the_roots_is_refused() -> None:
@@ -93,6 +94,6 @@ def test_a_limit_below_the_roots_is_refused() -> None:
 def test_shared_trees_share_epsilon() -> None:
     """With `shared` every row is in every tree, and a row's part of epsilon is divided among them."""
     plain, shared = (Rosnam().plan(SCHEMA, 10**9, {"trees": 5, "shared": flag}) for flag in (False, True))
-    assert plain.step("labels").row_epsilon(SCHEMA.unit) == 1
-    assert shared.step("labels").row_epsilon(SCHEMA.unit) == Fraction(1, 5)
+    assert plain.step("labels").row_epsilon(Promise(SCHEMA.unit)) == 1
+    assert shared.step("labels").row_epsilon(Promise(SCHEMA.unit)) == Fraction(1, 5)
     assert shared.nano_epsilon == plain.nano_epsilon == 10**9

@@ -12,6 +12,7 @@ import pytest
 
 from dpsql.errors import ParameterError
 from dpsql.kernel.plan import Sequential
+from dpsql.kernel.promise import Promise
 from dpsql.methods.snr import Snr, minimum_support
 from dpsql.schema import Categorical, Numeric, Schema, Unit
 from dpsql.trees.forest import Forest
@@ -68,8 +69,8 @@ def test_the_minimum_support_is_equation_5() -> None:
 def test_the_plan_is_one_release_on_shared_trees() -> None:
     """Where the size is declared there is one step of counts, at the whole epsilon, noise τ/epsilon."""
     (step,) = METHOD.plan(replace(NURSERY, rows=12_960), 10**9, {}).steps
-    assert (step.operation, step.trees, step.shared, step.nano_epsilon) == ("leaf_counts", 8, True, 10**9)
-    assert step.scale(NURSERY.unit) == 8
+    assert (step.operation.name, step.trees, step.shared, step.nano_epsilon) == ("leaf_counts", 8, True, 10**9)
+    assert step.scale(Promise(NURSERY.unit)) == 8
 
 
 def test_a_unit_of_three_rows_triples_noise_and_support() -> None:
@@ -140,7 +141,7 @@ def test_structure_and_plan_agree_for_exact_fractions() -> None:
     """An epsilon that floats cannot hold gives the same trees at planning and at training."""
     schema = replace(NURSERY, rows=12_960)
     plan = METHOD.plan(schema, 333_333_333, {})
-    assert plan.steps[0].scale(schema.unit) == Fraction(8 * 10**9, 333_333_333)
+    assert plan.steps[0].scale(Promise(schema.unit)) == Fraction(8 * 10**9, 333_333_333)
     assert METHOD.structure(schema, plan).leaves == plan.parameters["leaves"]
 
 

@@ -106,7 +106,7 @@ def test_a_label_plan_pays_for_counts_alone(method: str, options: dict[str, Any]
     paid = {step.name: step.nano_epsilon for step in plan.steps if step.nano_epsilon}
     assert paid == {"counts": 10**9}
     trees = 10 if method == "ssrdt" else 1
-    assert plan.step("counts").scale(plan.unit) == 2 * trees
+    assert plan.step("counts").scale(plan.promise) == 2 * trees
     assert plan.kind == "label"
 
 

@@ -19,7 +19,9 @@ from dpsql.errors import (
     UnknownName,
     UsageError,
 )
+from dpsql.kernel.operations import Size
 from dpsql.kernel.plan import Plan, Step
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.methods import DEFAULT
 from dpsql.schema import Boolean, Categorical, Numeric, Schema, Unit
@@ -246,7 +248,7 @@ def test_a_row_to_row_view_is_counted_like_its_filter(database: Database) -> Non
     run(database.engine, VIEW)
     database.register("adults", view_schema(), cap=10)
     dataset = find(database.engine, database.book, "adults")
-    plan = Plan("test", Step("n", "size", 10**12), Unit())
+    plan = Plan("test", Step("n", Size(), 10**12), Promise(Unit()))
     size = Session(database.engine, source(database.engine, dataset), plan).size("n")
     expected = "SELECT count(*) AS n FROM people WHERE x >= 18 AND y IN ('no', 'yes', 'maybe')"
     assert size == rows_of(database.engine, expected)[0]["n"]

@@ -118,7 +118,7 @@ def test_a_plan_charges_nothing(db: Database, way: str) -> None:
     before = stored(db)
     plan, table = db.plan_batch(db.structure("people", **SMALL), "fresh", epsilon=0.5, way=way)
     assert (table, plan.method, plan.nano_epsilon, plan.private) == ("people", "mrf", 500_000_000, True)
-    assert [step.operation for step in plan.steps] == ["linear"]
+    assert [step.operation.name for step in plan.steps] == ["linear"]
     assert (plan.parameters["batch_rows"], plan.parameters["way"]) == (len(NEW), way)
     assert stored(db) == before
 

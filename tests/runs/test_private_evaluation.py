@@ -193,7 +193,7 @@ def test_a_plan_reads_and_charges_nothing(db: Database) -> None:
     """`plan_evaluation` says cost and noise; the ledger is as it was."""
     before = stored(db)
     plan = db.plan_evaluation("m", "people", epsilon=0.5)
-    assert (plan.method, plan.nano_epsilon, plan.steps[0].operation) == ("evaluate", 500_000_000, "score_counts")
+    assert (plan.method, plan.nano_epsilon, plan.steps[0].operation.name) == ("evaluate", 500_000_000, "score_counts")
     assert plan.to_dict()["steps"][0]["noise_scale"] == 8  # four histograms
     assert stored(db) == before
 

@@ -21,7 +21,7 @@ Ours. Steps, all through the kernel (`methods/auto/epsilon_shares.py` says how m
 Where epsilon is small, marginals get all of it and naive Bayes is read alone. Where it is too small for marginals,
 trees grown without data are counted instead, and their leaves' shares are averaged.
 
-Proof: each step is an operation of the kernel (`kernel/session.py`); what happens between them looks at released
+Proof: each step is an operation of the kernel (`kernel/operations.py`); what happens between them looks at released
 values alone. The steps are sequential, so their epsilons add up to the whole.
 """
 
@@ -36,7 +36,9 @@ from numpy.typing import NDArray
 
 from dpsql.errors import ParameterError
 from dpsql.kernel.candidates import Candidates
+from dpsql.kernel.operations import Later, Size
 from dpsql.kernel.plan import Plan, Sequential, Step
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.methods.auto import epsilon_shares as advising
 from dpsql.methods.auto.auto_steps import DATA_DEPTH, steps
@@ -77,21 +79,25 @@ class Auto:
         "seed": Whole(0, 0, 2**63 - 1, "shapes the trees; never touches noise"),
     }
 
-    def plan(self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any]) -> Plan:
+    def plan(
+        self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
+    ) -> Plan:
         """Return the plan: every step where the size is declared, else the size and an allowance for the rest."""
         chosen = resolved(self, parameters)
+        promise = promise or Promise(schema.unit)
         if nano_epsilon < _SMALLEST:
             raise ParameterError("epsilon", allowed="at least 0.000001", given=nano_epsilon / NANO)
         if schema.rows is not None:
             advice = _advice(schema, schema.rows, nano_epsilon, chosen)
             facts = {"regime": advice.regime, "planned_depth": chosen["depth"] or advice.depth}
             facts |= {"trees": advice.trees} if advice.trees else {}
-            return Plan(self.name, steps(schema, advice, nano_epsilon, schema.rows), schema.unit, chosen | facts)
+            composition = steps(schema, promise, advice, nano_epsilon, schema.rows)
+            return Plan(self.name, composition, promise, chosen | facts)
         share = nano_epsilon * SIZE_SHARE // 100
-        size = Step("size", "size", share, note="the size is not declared; it decides how the rest is spent")
+        size = Step("size", Size(), share, note="the size is not declared; it decides how the rest is spent")
         note = "planned from the bought size: zoom 5 %, pick 8 %, calibration 3 %; of the others marginals 36 to 90 %"
-        rest = Step("rest", "later", nano_epsilon - share, note=note)
-        return Plan(self.name, Sequential((size, rest)), schema.unit, chosen)
+        rest = Step("rest", Later(), nano_epsilon - share, note=note)
+        return Plan(self.name, Sequential((size, rest)), promise, chosen)
 
     def structure(self, schema: Schema, plan: Plan) -> Forest:
         """Return what is known before any row is read: the one-feature trees, or the public ones where they are all."""
@@ -109,7 +115,7 @@ class Auto:
             rows, nano_epsilon = max(1, session.size("size")), plan.step("rest").nano_epsilon
         advice = _advice(schema, rows, nano_epsilon, plan.parameters)
         if schema.rows is None:
-            session.later("rest", steps(schema, advice, nano_epsilon, rows))
+            session.later("rest", steps(schema, plan.promise, advice, nano_epsilon, rows))
         if advice.regime == PUBLIC:
             return shared_votes(session, public_trees(axes(schema), advice, plan.parameters["seed"]))
         return _Run(session, advice, float(rows)).forest()

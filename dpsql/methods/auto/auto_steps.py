@@ -10,7 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import ceil
 
+from dpsql.kernel.operations import Choose, Histograms, Pick, ScoreCounts
 from dpsql.kernel.plan import Composition, Sample, Sequential, Step
+from dpsql.kernel.promise import Promise
 from dpsql.methods.auto import epsilon_shares as advising
 from dpsql.methods.auto.epsilon_shares import ALONE, DEEPEST, PUBLIC, Advice
 from dpsql.methods.auto.mixture_list import choices
@@ -28,23 +30,25 @@ APART_ROWS = 2**18
 MARGINAL_ROWS = 2**17
 #: Below so many rows all are asked, and a sample never has fewer rows than this (or this, where all trees score it).
 SAMPLED_ROWS, LEAST_SAMPLE, LEAST_SCORED = 2**16, 2**13, 2**12
+#: The name of the step that counts each feature's bins by class.
+MARGINALS = "marginals"
 #: The most rows × axes that one level of the data tree looks at, and rows × trees × classes that `pick` does.
 SPLIT_WORK, PICK_WORK = 2**18, 2**17
 #: A sample for `zoom`, `marginals`, `pick` and `calibration` has at least so many times their noise scale in rows.
 ZOOM_CLARITY, MARGINAL_CLARITY, PICK_CLARITY, SURE_CLARITY = 200, 2000, 300, 300
 
 
-def steps(schema: Schema, advice: Advice, nano_epsilon: int, rows: float) -> Composition:
+def steps(schema: Schema, promise: Promise, advice: Advice, nano_epsilon: int, rows: float) -> Composition:
     """Return the steps of one run on about so many rows; they add up to epsilon exactly."""
     if advice.regime == PUBLIC:
         cells = advice.trees * 2**advice.depth * len(schema.classes)
         return shared_counts(nano_epsilon, advice.trees, schema, cells)
     if advice.regime == ALONE:
-        return _marginals(schema, nano_epsilon, rows)
-    return Sequential(tuple(_guided(schema, advice, nano_epsilon, rows)))
+        return _marginals(schema, promise, nano_epsilon, rows)
+    return Sequential(tuple(_guided(schema, promise, advice, nano_epsilon, rows)))
 
 
-def _guided(schema: Schema, advice: Advice, nano_epsilon: int, rows: float) -> Iterator[Composition]:
+def _guided(schema: Schema, promise: Promise, advice: Advice, nano_epsilon: int, rows: float) -> Iterator[Composition]:
     zoom = nano_epsilon * advising.ZOOM_SHARE // 100 if advice.zoom else 0
     pick = nano_epsilon * advising.PICK_SHARE // 100 if advice.pick else 0
     calibration = nano_epsilon * advising.CALIBRATION_SHARE // 100 if advice.calibration else 0
@@ -52,34 +56,34 @@ def _guided(schema: Schema, advice: Advice, nano_epsilon: int, rows: float) -> I
     marginals = int(left * advice.marginals)
     splits = (left - marginals) * advising.SPLITS_SHARE // 100
     if zoom:
-        yield _zoom(schema, zoom, rows)
-    yield _marginals(schema, marginals, rows)
+        yield _zoom(schema, promise, zoom, rows)
+    yield _marginals(schema, promise, marginals, rows)
     yield _splits(schema, splits, rows)
     yield _counts(schema, advice, left - marginals - splits, rows)
     if pick:
-        yield _pick(schema, advice, pick, rows)
+        yield _pick(schema, promise, advice, pick, rows)
     if calibration:
-        yield _calibration(schema, advice, calibration, rows)
+        yield _calibration(schema, promise, advice, calibration, rows)
 
 
-def _zoom(schema: Schema, nano_epsilon: int, rows: float) -> Composition:
+def _zoom(schema: Schema, promise: Promise, nano_epsilon: int, rows: float) -> Composition:
     numbers = len(advising.numbers(schema))
     note = "where numbers lie, without classes: a range that is mostly empty is narrowed"
-    step = Step("zoom", "histograms", nano_epsilon, axes=numbers, cells=numbers * CELLS, note=note)
-    return _sampled(step, rows, max(SAMPLED_ROWS, ceil(ZOOM_CLARITY * step.scale(schema.unit))))
+    step = Step("zoom", Histograms(), nano_epsilon, axes=numbers, cells=numbers * CELLS, note=note)
+    return _sampled(step, rows, max(SAMPLED_ROWS, ceil(ZOOM_CLARITY * step.scale(promise))))
 
 
-def _marginals(schema: Schema, nano_epsilon: int, rows: float) -> Composition:
+def _marginals(schema: Schema, promise: Promise, nano_epsilon: int, rows: float) -> Composition:
     grid = axes(schema)
     cells = sum(_most_bins(places, grid) for places in features_of(grid)) * len(schema.classes)
     note = "each feature's bins by class: a naive-Bayes reader, and what guides the trees"
-    step = replace(shared_counts(nano_epsilon, len(schema.features), schema, cells), name="marginals", note=note)
-    return _sampled(step, rows, max(MARGINAL_ROWS, ceil(MARGINAL_CLARITY * step.scale(schema.unit))))
+    step = replace(shared_counts(nano_epsilon, len(schema.features), schema, cells), name=MARGINALS, note=note)
+    return _sampled(step, rows, max(MARGINAL_ROWS, ceil(MARGINAL_CLARITY * step.scale(promise))))
 
 
 def _splits(schema: Schema, nano_epsilon: int, rows: float) -> Composition:
     note = f"one split for all nodes of a level, by rows that a majority vote gets right; up to {DATA_DEPTH} levels"
-    step = Step("splits", "choose", nano_epsilon, cells=2**DATA_DEPTH, utility="majority", uses=DATA_DEPTH, note=note)
+    step = Step("splits", Choose("majority"), nano_epsilon, cells=2**DATA_DEPTH, uses=DATA_DEPTH, note=note)
     return _sampled(replace(step, scans=DATA_DEPTH), rows, max(LEAST_SAMPLE, SPLIT_WORK // len(axes(schema))))
 
 
@@ -90,17 +94,17 @@ def _counts(schema: Schema, advice: Advice, nano_epsilon: int, rows: float) -> C
     return replace(shared_counts(nano_epsilon, advice.trees, schema, cells), note=note, shared=shared)
 
 
-def _pick(schema: Schema, advice: Advice, nano_epsilon: int, rows: float) -> Composition:
+def _pick(schema: Schema, promise: Promise, advice: Advice, nano_epsilon: int, rows: float) -> Composition:
     note = "which mixture of naive Bayes and trees labels most rows right"
-    step = Step("pick", "pick", nano_epsilon, cells=len(choices(advice.kinds, advice.rows)), note=note)
-    return _sampled(step, rows, max(_scored_rows(schema, advice), ceil(PICK_CLARITY * step.scale(schema.unit))))
+    step = Step("pick", Pick(), nano_epsilon, cells=len(choices(advice.kinds, advice.rows)), note=note)
+    return _sampled(step, rows, max(_scored_rows(schema, advice), ceil(PICK_CLARITY * step.scale(promise))))
 
 
-def _calibration(schema: Schema, advice: Advice, nano_epsilon: int, rows: float) -> Composition:
+def _calibration(schema: Schema, promise: Promise, advice: Advice, nano_epsilon: int, rows: float) -> Composition:
     grid = ScoreGrid(len(schema.classes), confidence_alone=True)
     note = "how sure the model is and how often it is right: sets how far probabilities are from even"
-    step = Step("calibration", "score_counts", nano_epsilon, cells=grid.cells, classes=grid.classes, note=note)
-    return _sampled(step, rows, max(_scored_rows(schema, advice), ceil(SURE_CLARITY * step.scale(schema.unit))))
+    step = Step("calibration", ScoreCounts(), nano_epsilon, cells=grid.cells, classes=grid.classes, note=note)
+    return _sampled(step, rows, max(_scored_rows(schema, advice), ceil(SURE_CLARITY * step.scale(promise))))
 
 
 def _scored_rows(schema: Schema, advice: Advice) -> int:

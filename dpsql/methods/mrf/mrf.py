@@ -32,7 +32,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.kernel.operations import Linear
 from dpsql.kernel.plan import Composition, Plan, Sequential, Step
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.methods.base import Choice, Parameter, Whole, resolved
 from dpsql.methods.mrf.ensembles import MOST_CELLS, Ensemble, ensembles, joined
@@ -66,7 +68,9 @@ class Mrf:
         "seed": Whole(0, 0, 2**62, "shapes trees and ensembles; never touches noise"),
     }
 
-    def plan(self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any]) -> Plan:
+    def plan(
+        self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
+    ) -> Plan:
         """Return the plan: one question-and-answer for each ensemble."""
         chosen = resolved(self, parameters)
         found = ensembles(schema, chosen)
@@ -77,7 +81,12 @@ class Mrf:
             "error_to_identity": [round(one.ratio, 4) for one in strategies],
             "leaves": sum(one.forest.leaves for one in found),
         }
-        return Plan(self.name, steps(strategies, nano_epsilon, schema), schema.unit, chosen | {"chosen": facts})
+        return Plan(
+            self.name,
+            steps(strategies, nano_epsilon, schema),
+            promise or Promise(schema.unit),
+            chosen | {"chosen": facts},
+        )
 
     def structure(self, schema: Schema, plan: Plan) -> Forest:
         """Return the trees: they need no rows."""
@@ -103,7 +112,7 @@ def steps(strategies: Sequence[BestStrategy], nano_epsilon: int, schema: Schema)
         tuple(
             Step(
                 step_name(number),
-                "linear",
+                Linear(),
                 ends[number + 1] - ends[number],
                 cells=one.strategy.questions * classes,
                 classes=classes,

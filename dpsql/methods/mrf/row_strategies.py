@@ -21,7 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from dpsql.kernel.operations import Linear
 from dpsql.kernel.plan import Plan, Step
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.methods.base import resolved
 from dpsql.methods.mrf.ensembles import Ensemble, ensembles, joined
@@ -79,7 +81,7 @@ def prepare(schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], ba
         "strategies": [one.strategy.name for one in strategies],
         "error_to_identity": [round(one.ratio, 4) for one in strategies],
     }
-    return Prepared(Plan(Mrf.name, composition, schema.unit, chosen | facts), found, strategies, forest)
+    return Prepared(Plan(Mrf.name, composition, Promise(schema.unit), chosen | facts), found, strategies, forest)
 
 
 def _workloads(found: tuple[Ensemble, ...], forest: Forest, batch: Cells, way: str) -> list[Sums]:
@@ -93,7 +95,7 @@ def _apart(found: BestStrategy, nano_epsilon: int, schema: Schema, forest: Fores
     """Return the one step of trees that see disjoint rows."""
     return Step(
         _STEP,
-        "linear",
+        Linear(),
         nano_epsilon,
         trees=forest.trees,
         cells=found.strategy.questions * len(schema.classes),

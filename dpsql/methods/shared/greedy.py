@@ -17,7 +17,7 @@ exponential mechanism. At the end the leaves are counted once more.
   parent says.
 
 Proof: `size_k` and `counts` are one `leaf_counts` release each, `splits` is a `choose` release of up to `depth` uses,
-all on disjoint trees; see `kernel/session.py` and `kernel/utility.py`. What is asked follows from schema, parameters
+all on disjoint trees; see `kernel/operations.py` and `kernel/utility.py`. What is asked follows from schema, parameters
 and earlier releases, so the steps compose sequentially, adaptively, to their sum (Dwork & Roth 2014, Theorem 3.16;
 Rogers, Roth, Ullman & Vadhan 2016 for parts of adaptive size). `greedy_steps` makes that sum epsilon to the last
 billionth: `counts` gets what the others leave. All the rest is post-processing. Two scans for each level and one for
@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 
 from dpsql.errors import ParameterError
 from dpsql.kernel.candidates import Candidates
+from dpsql.kernel.operations import Choose, LeafCounts
 from dpsql.kernel.plan import NANO, Sequential, Step
 from dpsql.kernel.session import Session
 from dpsql.kernel.utility import MOST
@@ -105,9 +106,17 @@ def greedy_steps(
     steps = [_counts_step(f"size_{k}", each, trees, widths[k] * classes, classes, note) for k in range(depth)]
     note = f"one split for each node by utility {utility!r}; up to {depth} levels share epsilon"
     steps.append(
-        Step("splits", "choose", choices, trees=trees, cells=widths[depth - 1], scans=depth, utility=utility, most=most,
-             uses=depth, note=note)
-    )  # fmt: skip
+        Step(
+            "splits",
+            Choose(utility, most),
+            choices,
+            trees=trees,
+            cells=widths[depth - 1],
+            scans=depth,
+            uses=depth,
+            note=note,
+        )
+    )
     note = "one noisy count per leaf and class; each row is in one tree"
     rest = nano_epsilon - choices - each * depth
     steps.append(_counts_step("counts", rest, trees, widths[depth] * classes, classes, note))
@@ -133,7 +142,7 @@ def greedy_forest(
     """
     plan, forest, measured = session.plan, roots, list[Measured]()
     held, live = Held.roots(roots.axes, roots.trees), np.ones(roots.trees, bool)
-    needed = demand * rows_needed(len(session.schema.classes), float(plan.step("counts").scale(plan.unit)))
+    needed = demand * rows_needed(len(session.schema.classes), float(plan.noise_scale("counts")))
     nodes = most_nodes(session.schema, splits, roots.trees, limit)
     left, share = plan.step("splits").nano_epsilon, 0
     for number in range(depth):
@@ -240,9 +249,9 @@ def _read(forest: Forest, measured: list[Measured], last: Measured) -> VotingFor
 
 
 def _measure(session: Session, name: str, forest: Forest) -> Measured:
-    scale = float(session.plan.step(name).scale(session.plan.unit))
+    scale = float(session.plan.noise_scale(name))
     return Measured(session.leaf_counts(name, forest).astype(np.float64), 2 * scale * scale)
 
 
 def _counts_step(name: str, nano_epsilon: int, trees: int, cells: int, classes: int, note: str) -> Step:
-    return Step(name, "leaf_counts", nano_epsilon, trees=trees, cells=cells, classes=classes, note=note)
+    return Step(name, LeafCounts(), nano_epsilon, trees=trees, cells=cells, classes=classes, note=note)

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from dpsql.errors import ParameterError
+from dpsql.kernel.operations import LeafCounts, LeafSums, Size
 from dpsql.kernel.plan import Sequential, Step
 from dpsql.kernel.session import Session
 from dpsql.schema import Schema
@@ -35,13 +36,13 @@ def leaf_step(
     if schema.target is None:
         return counts
     note = "two noisy sums of the target per leaf, " + counts.note.partition("; ")[2]
-    return replace(counts, operation="leaf_sums", classes=2, row_weight=schema.steps, note=note)
+    return replace(counts, operation=LeafSums(), classes=2, row_weight=schema.steps, note=note)
 
 
 def fill_leaves(session: Session, forest: Forest, *, name: str = "counts") -> VotingForest:
     """Return the forest whose leaves vote with their noisy counts, or with the means that their noisy sums tell."""
     if session.schema.target is not None:
-        scale = float(session.plan.step(name).scale(session.plan.unit))
+        scale = float(session.plan.noise_scale(name))
         return VotingForest(forest, mean_votes(session.leaf_sums(name, forest), scale, forest.trees))
     noisy_counts = session.leaf_counts(name, forest)
     most = largest_weight(forest.trees, len(session.schema.classes))
@@ -52,7 +53,7 @@ def shared_counts(nano_epsilon: int, trees: int, schema: Schema, cells: int) -> 
     """Return the step that releases a noisy count of every leaf and class, each row in every tree."""
     return Step(
         "counts",
-        "leaf_counts",
+        LeafCounts(),
         nano_epsilon,
         trees=trees,
         shared=True,
@@ -68,5 +69,5 @@ def size_then_counts(nano_epsilon: int, trees: int, schema: Schema, limit: int) 
         given = nano_epsilon / 10**9
         raise ParameterError("epsilon", allowed="at least 0.0000001 where the size is bought", given=given)
     share = nano_epsilon * SIZE_SHARE // 100
-    size = Step("size", "size", share, note="the size is not declared; it decides the depth")
+    size = Step("size", Size(), share, note="the size is not declared; it decides the depth")
     return Sequential((size, leaf_step(nano_epsilon - share, trees, schema, limit)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpsql.kernel.operations import PseudoCounts
 from dpsql.kernel.plan import Step
 from dpsql.kernel.session import Session
 from dpsql.schema import Schema
@@ -21,7 +22,7 @@ def pseudo_step(trees: int, cells: int, schema: Schema) -> Step:
     """Return the step that counts the teacher's labels in the second trees."""
     return Step(
         "pseudo_labels",
-        "pseudo_counts",
+        PseudoCounts(),
         0,
         trees=trees,
         shared=True,

@@ -15,7 +15,8 @@ from sqlglot import exp
 from dpsql.api import census
 from dpsql.api.database import Database, connect
 from dpsql.errors import ParameterError
-from dpsql.kernel.plan import Plan, Sample, Sequential, placed
+from dpsql.kernel.plan import Plan, Sample, Sequential, steps_with_parts
+from dpsql.kernel.promise import Promise
 from dpsql.methods.auto.auto import Auto
 from dpsql.methods.auto.auto_steps import steps
 from dpsql.methods.auto.epsilon_shares import ALONE, GUIDED, PUBLIC, advise
@@ -73,13 +74,13 @@ def test_steps_add_up_to_epsilon_exactly(schema: Schema, rows: int | None, nano:
 def test_later_steps_fit_into_what_is_left(schema: Schema, rows: float, nano: int) -> None:
     """Where the size is bought, the steps planned from it cost the rest exactly, and make a plan of their own."""
     advice = advise(schema, rows, nano / NANO)
-    found = steps(schema, advice, nano, rows)
+    found = steps(schema, Promise(schema.unit), advice, nano, rows)
     assert found.cost == nano
-    names = [step.name for step in placed(found)]
+    names = [step.name for step in steps_with_parts(found)]
     assert names == (["counts"] if advice.regime == PUBLIC else ["marginals"] if advice.regime == ALONE else
                      ["zoom"] * advice.zoom + ["marginals", "splits", "counts"] + ["pick"] * advice.pick
                      + ["calibration"] * advice.calibration)  # fmt: skip
-    assert Plan("auto", found, schema.unit).nano_epsilon == nano
+    assert Plan("auto", found, Promise(schema.unit)).nano_epsilon == nano
 
 
 def mixed(rows: int | None = None, unit: Unit | None = None, classes: int = 2) -> Schema:
@@ -102,7 +103,7 @@ def test_a_declared_size_plans_every_step() -> None:
 def test_a_bought_size_plans_an_allowance() -> None:
     """Without a size 3 % buy it, and the rest waits for the answer."""
     plan = AUTO.plan(mixed(), NANO, {})
-    assert [(step.name, step.operation, step.nano_epsilon) for step in plan.steps] == [
+    assert [(step.name, step.operation.name, step.nano_epsilon) for step in plan.steps] == [
         ("size", "size", NANO * 3 // 100), ("rest", "later", NANO * 97 // 100),
     ]  # fmt: skip
 
@@ -117,7 +118,7 @@ def test_large_tables_are_sampled_where_a_sample_is_enough() -> None:
     seen = {step.name: 10**7 / step.parts for step in plan.steps}
     assert seen["marginals"] >= 2**17
     assert min(seen[name] for name in ("zoom", "splits", "pick", "calibration")) >= 2**12
-    scales = {step.name: step.scale(mixed().unit) for step in AUTO.plan(mixed(10**7), NANO // 20, {}).steps}
+    scales = {step.name: step.scale(Promise(mixed().unit)) for step in AUTO.plan(mixed(10**7), NANO // 20, {}).steps}
     faint = {step.name: 10**7 / step.parts for step in AUTO.plan(mixed(10**7), NANO // 20, {}).steps}
     assert faint["pick"] >= 300 * scales["pick"]
     small = AUTO.plan(mixed(20_000), NANO, {})

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dpsql.kernel.operations import Pick, Size
 from dpsql.kernel.plan import Step
 from dpsql.methods.auto.mixture_list import (
     COMMON,
@@ -113,7 +114,7 @@ def test_public_weights_prefer_the_usual() -> None:
 @pytest.mark.parametrize(("strength", "factors"), [(STRONG_FROM - 1, WEAK), (STRONG_FROM, STRONG)])
 def test_without_asking_the_usual_mixture_is_read(strength: float, factors: tuple[float, float]) -> None:
     """No step is used; facts say which reader it is, and the forest is that of the mixture."""
-    opened = session(held(some_rows()), Step("other", "size", 5))
+    opened = session(held(some_rows()), Step("other", Size(), 5))
     found = read(opened, reading(), ask=False, strength=strength)
     assert opened.facts["reader"] == {"naive_bayes": factors[0], "trees": factors[1], "kind": ""}
     assert found.scores(CELLS).tolist() == plain_scores(reading(), (*factors, "")).tolist()
@@ -124,7 +125,7 @@ def test_the_reader_that_labels_most_rows_right_is_picked() -> None:
     """With much epsilon the picked forest gets as many rows right as the best of all."""
     one = reading()
     rows = some_rows(60)
-    opened = session(held(rows), Step("pick", "pick", 10**13, cells=len(choices(KINDS, STRONG_FROM))))
+    opened = session(held(rows), Step("pick", Pick(), 10**13, cells=len(choices(KINDS, STRONG_FROM))))
     picked = read(opened, one, ask=True, strength=1.0)
     frame = {"c": [row[2] for row in rows], "x": [row[1] for row in rows]}
     grid, truth = cells(SCHEMA, frame), np.array([row[3] for row in rows])

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpsql.kernel.operations import Histograms
 from dpsql.kernel.plan import Step
 from dpsql.methods.auto.zoom import BINS, KEPT, STANDS, TAIL, holds_cells, kept_bins, zoomed
 from dpsql.schema import CELLS, Categorical, Numeric, Schema
@@ -80,7 +81,7 @@ def narrowed(schema: Schema, x: list[float]) -> Schema:
     """Return the schema after a zoom over these numbers, nearly without noise."""
     rows: list[Row] = [(number, value, "a", "yes") for number, value in enumerate(x)]
     numeric = len(schema.numeric)
-    step = Step("zoom", "histograms", 10**13, axes=numeric, cells=numeric * CELLS)
+    step = Step("zoom", Histograms(), 10**13, axes=numeric, cells=numeric * CELLS)
     opened = session(held(rows, schema=schema), step)
     zoomed(opened, len(rows))
     return opened.schema

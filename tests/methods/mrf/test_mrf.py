@@ -12,6 +12,7 @@ import pytest
 
 from dpsql.errors import ParameterError, UnknownName, UsageError
 from dpsql.kernel.plan import Plan
+from dpsql.kernel.promise import Promise
 from dpsql.methods.mrf.ensembles import FEW_CELLS, SEVERAL, ensembles, usual_depth
 from dpsql.methods.mrf.mrf import GRAIN, Mrf, leaf_votes
 from dpsql.models.model import Model
@@ -129,9 +130,9 @@ def test_steps_declare_what_their_strategies_ask() -> None:
     for step, one in zip(plan.steps, found, strict=True):
         strategy = optimize.best_strategy(one.workload).strategy
         assert strategy.sensitivity > 1
-        assert (step.operation, step.trees, step.shared) == ("linear", 1, False)
+        assert (step.operation.name, step.trees, step.shared) == ("linear", 1, False)
         assert (step.cells, step.row_weight) == (2 * strategy.questions, strategy.sensitivity)
-        assert step.scale(SIX.unit) == 2 * strategy.sensitivity
+        assert step.scale(Promise(SIX.unit)) == 2 * strategy.sensitivity
 
 
 def test_noise_is_that_of_the_cells_alone() -> None:
