@@ -16,7 +16,7 @@ from dpsql.api.database import Database, connect
 from dpsql.engines.base import Engine
 from dpsql.kernel.dataset import Dataset, columns_used
 from dpsql.kernel.identity import Base
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 from dpsql.schema import Categorical, Numeric, Schema, Target, Unit
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes

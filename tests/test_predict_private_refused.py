@@ -99,8 +99,14 @@ def test_a_broken_batch_charges_nothing(
 
 
 ASKED: dict[str, tuple[Callable[[Database, Structure], object], str]] = {
-    "way": (lambda db, found: db.predict_private(found, "fresh", way="both"), "way must be one of batch, subsample"),
-    "plan's way": (lambda db, found: db.plan_batch(found, "fresh", way=""), "way must be one of batch, subsample"),
+    "trees": (
+        lambda db, found: db.predict_private(found, "fresh", trees_see="both"),
+        "trees_see must be one of all, parts",
+    ),
+    "plan's trees": (
+        lambda db, found: db.plan_batch(found, "fresh", trees_see=""),
+        "trees_see must be one of all, parts",
+    ),
     "epsilon": (lambda db, found: db.predict_private(found, "fresh", epsilon=0), "epsilon must be a number above 0"),
     "name": (lambda db, found: db.predict_private(found, "fresh", name="votes"), "a model of that name exists"),
     "request": (lambda db, found: db.predict_private(found, "fresh", request_id=""), "request_id must be text"),

@@ -24,6 +24,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import IO, Any
 
 #: How long making a plan may take inside the server, and a search for one strategy in it, in seconds.
@@ -61,7 +62,7 @@ def _reply(request: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
     try:
         _check_given(request["act"], request["values"])
         with _borrowed(answers) if request["act"] in FREE else _owned(request) as db:
-            return {"rows": act(db, *request["values"])}
+            return {"rows": act(db, **request["values"])}
     except DpsqlError as error:
         return {"error": error.message, "hint": error.hint or ""}
     except Exception:  # noqa: BLE001  the border to the server: what passes it is shown to anyone
@@ -71,33 +72,16 @@ def _reply(request: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
 # What is done.
 
 
-def train(
-    db: Any,
-    table: str,
-    epsilon: str,
-    method: str,
-    options: str | None,
-    name: str | None,
-    request_id: str | None,
-    delta: str | None,
-) -> Rows:
+def train(db: Any, named: dict[str, Any], options: str | None) -> Rows:
     """Train under a charged budget and describe the new model in one row."""
     from dpsql.runs import train as training
+    from dpsql.runs.request import TrainRequest, with_options
 
-    model = training.train(
-        db.engine,
-        db.book,
-        table,
-        epsilon=epsilon,
-        delta=delta,
-        method=method,
-        parameters=_quick(method, _options(options)),
-        name=name,
-        who=db.who,
-        request_id=request_id,
-        planning=_planning(),
-    )
-    budget, forest = db.budget(table, model.certificate.get("kind", "pure")), model.released.forest
+    values = with_options(named, _options(options))
+    request = TrainRequest.of(values.pop("table"), values)
+    request = replace(request, parameters=_quick(request.method, dict(request.parameters)))
+    model = training.train(db.engine, db.book, request, who=db.who, planning=_planning())
+    budget, forest = db.budget(request.table, model.certificate.get("kind", "pure")), model.released.forest
     return [
         {
             "model": model.name,
@@ -130,11 +114,11 @@ def evaluate_free(db: Any, model: str, table: str) -> Rows:
 def advise(db: Any, table: str, epsilon: str, rows: int | None, buy: str | None, request_id: str | None) -> Rows:
     """Advise on a registered table: one row for now and for each what if."""
     with _planning() if buy is None else contextlib.nullcontext():
-        told = db.advise(table, epsilon=epsilon, rows=rows, buy=buy, request_id=request_id).to_dict()
-    cases = [(name.replace("_", " "), told[name]) for name in _CASES if told[name] is not None]
-    cases += [("if so many rows", one) for one in told["by_size"]]
+        advice = db.advise(table, epsilon=epsilon, rows=rows, buy=buy, request_id=request_id).to_dict()
+    cases = [(name.replace("_", " "), advice[name]) for name in _CASES if advice[name] is not None]
+    cases += [("if so many rows", outlook) for outlook in advice["by_size"]]
     names = ("rows", "epsilon", "trees", "depth", "expected_gain", "method", "verdict")
-    return [{"case": case, **{name: one[name] for name in names}} for case, one in cases]
+    return [{"case": case, **{name: figures[name] for name in names}} for case, figures in cases]
 
 
 def check(db: Any) -> Rows:
@@ -153,30 +137,27 @@ ACTS: dict[str, Callable[..., Rows]] = {
 FREE = frozenset({"evaluate_free"})
 
 
-#: The arguments that no call goes without, by their places.
-_NEEDED = {
-    "train": ("table_name", "epsilon", "method"),
-    "evaluate": ("model", "table_name"),
-    "evaluate_free": ("model", "table_name"),
-    "advise": ("table_name", "epsilon"),
-    "check": (),
-}
+#: The arguments that no call goes without, and what SQL calls them.
+_NEEDED = {"model": "model", "table": "table_name", "epsilon": "epsilon", "method": "method"}
+#: Where an act can do without one of them, or says itself what is wrong.
+_OPTIONAL = {"evaluate": {"epsilon"}}
 
 
-def _check_given(act: str, values: list[Any]) -> None:
+def _check_given(act: str, values: dict[str, Any]) -> None:
     """Refuse a NULL where a value is needed."""
     from dpsql.errors import ParameterError
 
-    for name, value in zip(_NEEDED[act], values, strict=False):
-        if value is None:
-            raise ParameterError(name, allowed="given", given="NULL")
+    given = values.get("named", values)
+    for name, spelled in _NEEDED.items():
+        if name in given and given[name] is None and name not in _OPTIONAL.get(act, ()):
+            raise ParameterError(spelled, allowed="given", given="NULL")
 
 
-def _figures(found: dict[str, Any]) -> Rows:
-    bounds = found.get("intervals", {})
+def _figures(evaluation: dict[str, Any]) -> Rows:
+    bounds = evaluation.get("intervals", {})
     return [
         {"figure": figure, "value": value, "low": low, "high": high}
-        for figure, value in found.items()
+        for figure, value in evaluation.items()
         if isinstance(value, int | float) and not isinstance(value, bool) and figure != "ledger_entry"
         for low, high in [bounds.get(figure, (None, None))]
     ]

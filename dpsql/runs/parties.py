@@ -25,12 +25,13 @@ from dpsql import jsontext, methods
 from dpsql.engines.base import Engine
 from dpsql.errors import ParameterError, SchemaError, UsageError
 from dpsql.kernel.dataset import find
-from dpsql.kernel.run import charge_for
+from dpsql.kernel.run import Job
 from dpsql.kernel.session import Session
 from dpsql.ledger import Ledger, format_epsilon, parse_epsilon
+from dpsql.methods.base import Trained
 from dpsql.methods.rdt import Rdt, count, counting_plan, refuse_target
-from dpsql.models.model import Model
-from dpsql.runs.train import Job, carry_out
+from dpsql.models.usable_model import Model
+from dpsql.runs.release_model import ModelLabel, release_model
 from dpsql.schema import Schema, Unit
 from dpsql.trees.forest import Forest
 from dpsql.trees.join import side_by_side
@@ -51,7 +52,7 @@ def export_structure(engine: Engine, ledger: Ledger, table: str, *, parameters: 
     plan = method.plan(dataset.schema, parse_epsilon(1), parameters)
     if "wanted_depth" not in plan.parameters:
         raise UsageError("a structure must be known before any row is read.", hint="give --depth, or declare rows")
-    empty = _silent(method.structure(dataset.schema, plan), len(dataset.schema.classes))
+    empty = _silent(method.public_trees(dataset.schema, plan), len(dataset.schema.classes))
     return json.dumps(
         {
             "format": FORMAT,
@@ -83,13 +84,13 @@ def contribute(
     if _shared(dataset.schema) != schema:
         raise SchemaError(f'the structure was made for another schema than that of "{dataset.table}".')
     plan = counting_plan(dataset.schema, forest, parse_epsilon(epsilon), {"structure": digest})
-    charge = charge_for(dataset, plan, who=who, request_id=request_id)
-    job = Job(dataset, plan, charge, name=name, base=dataset.table, notes={"structure": digest})
+    job = Job.of(dataset, plan, who=who, request_id=request_id)
+    label = ModelLabel(dataset.table, name, {"structure": digest})
 
-    def ask(session: Session) -> VotingForest:
-        return count(session, forest)
+    def ask(session: Session) -> Trained:
+        return Trained(count(session, forest))
 
-    return carry_out(engine, ledger, job, ask=ask)
+    return release_model(engine, ledger, job, label, ask=ask)
 
 
 def read_structure(source: str | Path) -> tuple[Schema, Forest, str]:
@@ -218,7 +219,9 @@ def _sound(certificate: object) -> bool:
 def _tables(certificate: Mapping[str, Any]) -> list[str]:
     """Return the datasets behind a model, those of each party for a joined one."""
     parties = certificate.get("parties")
-    return [found for one in parties for found in _tables(one)] if parties else [str(certificate["dataset"])]
+    if not parties:
+        return [str(certificate["dataset"])]
+    return [dataset for party in parties for dataset in _tables(party)]
 
 
 def _structure(model: Model) -> str:

@@ -18,10 +18,11 @@ from dpsql.compile.count.leaves import Slice, leaf_counts, leaf_sums
 from dpsql.compile.rows import Tickets
 from dpsql.engines.base import Engine
 from dpsql.errors import ParameterError
-from dpsql.kernel.dataset import find, source
+from dpsql.kernel.dataset import source
 from dpsql.kernel.plan import Plan
 from dpsql.ledger import Ledger
-from dpsql.methods.base import public_structure
+from dpsql.runs.request import TrainRequest
+from dpsql.runs.train import plan_run
 
 _HIDDEN = Tickets(("key_1", "key_2", "key_3"))
 
@@ -63,14 +64,13 @@ class Explanation:
         }
 
 
-def explain(
-    engine: Engine, ledger: Ledger, table: str, plan: Plan, *, leaf: int, batch: str | None = None
-) -> Explanation:
-    """Return the SQL of a plan on a registered table, for one leaf and for all. Touches no row."""
-    dataset = find(engine, ledger, table)
-    where = source(engine, dataset, batch)
+def explain(engine: Engine, ledger: Ledger, request: TrainRequest, *, leaf: int) -> Explanation:
+    """Return the SQL that a request to train would run, for one leaf and for all. Touches no row."""
+    planned = plan_run(engine, ledger, request)
+    dataset, plan = planned.dataset, planned.plan
+    where = source(engine, dataset, request.batch)
     method = methods.get(plan.method)
-    forest = method.structure(replace(where.schema, unit=plan.unit), plan)
+    forest = method.public_trees(replace(where.schema, unit=plan.unit), plan)
     if isinstance(leaf, bool) or not isinstance(leaf, int) or not 0 <= leaf < forest.leaves:
         raise ParameterError("leaf", allowed=f"a whole number from 0 to {forest.leaves - 1}", given=leaf)
     build = leaf_counts if where.schema.target is None else leaf_sums
@@ -82,7 +82,7 @@ def explain(
         leaf_sql=leaf_query(where, forest, leaf, engine.vocabulary).sql(engine.dialect, pretty=True),
         statement_sql=statement.query.sql(engine.dialect, pretty=True),
         shared=_shared(plan),
-        public=public_structure(method),
+        public=method.trees_are_public,
         node_tables={name: int(np.size(columns["node"])) for name, columns in statement.tables.items()},
     )
 

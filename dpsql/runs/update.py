@@ -16,14 +16,14 @@ from dpsql.engines.base import Engine
 from dpsql.errors import ParameterError, SchemaError, UsageError
 from dpsql.kernel.dataset import Dataset, find
 from dpsql.kernel.plan import Plan
-from dpsql.kernel.run import charge_for
+from dpsql.kernel.run import Job
 from dpsql.kernel.session import Session
 from dpsql.ledger import Ledger, format_epsilon, parse_epsilon
+from dpsql.methods.base import Trained
 from dpsql.methods.rdt import Rdt, count, counting_plan, refuse_target
-from dpsql.models.model import Model
-from dpsql.runs.train import Job, carry_out
+from dpsql.models.usable_model import Model
+from dpsql.runs.release_model import ModelLabel, release_model
 from dpsql.schema import Schema
-from dpsql.trees.voting import VotingForest
 
 
 def update(
@@ -45,14 +45,13 @@ def update(
     nano_epsilon = parse_epsilon(last[-1]["epsilon"] if epsilon is None else epsilon)
     forest = model.released.forest
     plan = counting_plan(dataset.schema, forest, nano_epsilon, {"update_of": model.certificate["digest"]})
-    charge = charge_for(dataset, plan, who=who, request_id=request_id, batch=batch)
-    notes = _notes(model, dataset, plan, batch)
-    job = Job(dataset, plan, charge, batch, name=name, base=dataset.table, notes=notes)
+    job = Job.of(dataset, plan, who=who, request_id=request_id, batch=batch)
+    label = ModelLabel(dataset.table, name, _notes(model, dataset, plan, batch))
 
-    def ask(session: Session) -> VotingForest:
-        return model.released.plus(count(session, forest))
+    def ask(session: Session) -> Trained:
+        return Trained(model.released.plus(count(session, forest)))
 
-    return carry_out(engine, ledger, job, ask=ask)
+    return release_model(engine, ledger, job, label, ask=ask)
 
 
 def rebuild_gain(certificate: Mapping[str, Any]) -> str | None:
@@ -61,7 +60,7 @@ def rebuild_gain(certificate: Mapping[str, Any]) -> str | None:
     if not updates:
         return None
     try:
-        now, anew = _deviation(updates), min(_deviation([one]) for one in updates)
+        now, anew = _deviation(updates), min(_deviation([update]) for update in updates)
         times = now / anew
     except (LookupError, TypeError, ValueError, ArithmeticError):
         raise SchemaError("the model's certificate is damaged: it does not say how noisy its counts are.") from None
@@ -105,7 +104,7 @@ def _notes(model: Model, dataset: Dataset, plan: Plan, batch: str) -> dict[str, 
     earlier = model.certificate.get("updates") or [_first(model.certificate)]
     scale = plan.to_dict()["steps"][-1]["noise_scale"]
     updates = [*earlier, {"batch": batch, "epsilon": format_epsilon(plan.nano_epsilon), "noise_scale": scale}]
-    costs = [parse_epsilon(one["epsilon"]) for one in updates]
+    costs = [parse_epsilon(update["epsilon"]) for update in updates]
     disjoint = dataset.schema.unit.column is None
     return {
         "batches": [*model.certificate["batches"], batch],
@@ -125,4 +124,4 @@ def _first(certificate: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _deviation(updates: list[Mapping[str, Any]]) -> float:
-    return math.sqrt(2 * sum(one["noise_scale"] ** 2 for one in updates))
+    return math.sqrt(2 * sum(update["noise_scale"] ** 2 for update in updates))

@@ -12,7 +12,7 @@ from dpsql import jsontext
 from dpsql.api.database import Database
 from dpsql.cli.main import run
 from dpsql.errors import DpsqlError, LedgerBroken
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 from dpsql.runs.label_rows import Structure
 from dpsql.runs.parties import read_structure
 from tests.tables import SCHEMA, SMALL, memory, model_of, on_disk, small_forest, some_rows, voting

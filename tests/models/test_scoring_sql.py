@@ -9,8 +9,8 @@ import pytest
 from dpsql.api.database import Database
 from dpsql.compile.predict.votes import OWN_COLUMNS
 from dpsql.errors import ParameterError
-from dpsql.models.model import Model
 from dpsql.models.scoring_sql import FORMS, default_name
+from dpsql.models.usable_model import Model
 from dpsql.schema import Numeric, Schema
 from dpsql.trees.grid import axes
 from tests.hostile import HOSTILE

@@ -127,6 +127,7 @@ class DuckDBEngine:
     """A DuckDB database behind the protocol of `engines/base.py`."""
 
     dialect = own_dialect = DIALECT
+    driver = "duckdb"
     home = "main"
 
     def __init__(

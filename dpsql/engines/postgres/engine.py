@@ -110,6 +110,7 @@ class PostgresEngine:
     """A PostgreSQL database behind the protocol of `engines/base.py`."""
 
     dialect = own_dialect = DIALECT
+    driver = "psycopg"
     home = _HOME
     path: Path | None = None
 
