@@ -34,6 +34,7 @@ from dpsql.audit.neighbours import (
 from dpsql.audit.replay import Act, Replay, replay
 from dpsql.ledger import Entry
 from dpsql.methods.base import Choice, Flag
+from dpsql.runs.label_rows import TREES_SEE
 from dpsql.schema import Schema
 
 DELTA = "1e-6"

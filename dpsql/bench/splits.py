@@ -180,9 +180,8 @@ def _model(db: Database, method: str, epsilon: object, parameters: Mapping[str, 
     if "way" not in parameters:
         return db.train("train", epsilon=epsilon, method=method, **parameters)
     shape = {name: value for name, value in parameters.items() if name != "way"}
-    return db.predict_private(
-        db.structure("train", **shape), "test", epsilon=epsilon, trees_see=_TREES_SEE[parameters["way"]]
-    )
+    trees_see = _TREES_SEE[parameters["way"]]
+    return db.predict_private(db.structure("train", **shape), "test", epsilon=epsilon, trees_see=trees_see)
 
 
 def scored(labels: pd.Series, shares: pd.DataFrame) -> Scores:

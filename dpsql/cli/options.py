@@ -13,7 +13,7 @@ import click
 from dpsql.api.database import Database, connect
 from dpsql.errors import UsageError
 from dpsql.methods import METHODS, PARAMETERS
-from dpsql.methods.base import Flag, Method, Parameter, Whole
+from dpsql.methods.base import Choice, Flag, Method, Parameter, Whole
 from dpsql.runs.request import arguments
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -133,6 +133,8 @@ def _parameter_option(name: str, parameter: Parameter, sentence: str) -> Callabl
     """Return the option of a parameter; one that is not given is None, and left to the method."""
     if isinstance(parameter, Flag):
         return click.option(_option(name), is_flag=True, default=None, help=sentence)
+    if isinstance(parameter, Choice):
+        return click.option(_option(name), metavar="|".join(parameter.values), help=sentence)
     return click.option(_option(name), type=int if isinstance(parameter, Whole) else str, help=sentence)
 
 

@@ -22,7 +22,7 @@ from dpsql.errors import (
 from dpsql.kernel.exact import Rows
 from dpsql.methods.mrf.mrf import GRAIN
 from dpsql.models.usable_model import Model
-from dpsql.runs.label_rows import TREES_SEE, Structure
+from dpsql.runs.label_rows import TREES_SEE, LabelRequest
 from dpsql.schema import Numeric, Schema
 from dpsql.trees.strategies import optimize
 from tests.kernel.helpers import Watched
@@ -86,7 +86,7 @@ def test_a_structure_is_free(db: Database) -> None:
 def test_a_structure_survives_json(db: Database) -> None:
     """Its text leads to the same structure, all parameters written out."""
     found = db.structure("people", seed=7, strategy="identity", **SMALL)
-    assert Structure.from_json(found.to_json()) == found
+    assert LabelRequest.from_json(found.to_json()) == found
     assert json.loads(found.to_json())["parameters"] == dict(found.parameters)
 
 
