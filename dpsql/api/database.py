@@ -32,10 +32,11 @@ from dpsql.owner.postgres_roles import Prepared, init
 from dpsql.owner.row_ids import add_row_ids
 from dpsql.runs import label_rows, parties
 from dpsql.runs import train as training
+from dpsql.runs.arguments import takes_request
 from dpsql.runs.label_rows import ALL_ROWS, LabelRequest
 from dpsql.runs.private_evaluation import charged_table, evaluate_private, plan_evaluation
-from dpsql.runs.request import TrainRequest, takes_request
 from dpsql.runs.show_sql import Explanation, explain
+from dpsql.runs.train import TrainRequest
 from dpsql.runs.update import update
 from dpsql.schema import Schema
 

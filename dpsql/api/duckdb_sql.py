@@ -26,7 +26,8 @@ from dpsql.models.release_store import MODELS
 from dpsql.models.score import public_table, scoring_query
 from dpsql.models.usable_model import Model
 from dpsql.runs import train as training
-from dpsql.runs.request import TrainRequest, arguments, with_options
+from dpsql.runs.arguments import arguments, with_options
+from dpsql.runs.train import TrainRequest
 from dpsql.schema import Numeric
 
 _Result = TypeVar("_Result")

@@ -75,7 +75,8 @@ def _reply(request: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
 def train(db: Any, named: dict[str, Any], options: str | None) -> Rows:
     """Train under a charged budget and describe the new model in one row."""
     from dpsql.runs import train as training
-    from dpsql.runs.request import TrainRequest, with_options
+    from dpsql.runs.arguments import with_options
+    from dpsql.runs.train import TrainRequest
 
     values = with_options(named, _options(options))
     request = TrainRequest.of(values.pop("table"), values)

@@ -11,7 +11,7 @@ from dpsql.cli.options import Target, as_json, database, parameters
 from dpsql.cli.output import check_new, note, print_json, say, say_exact, working
 from dpsql.errors import ParameterError, UsageError
 from dpsql.models.explain import PANELS, TOP
-from dpsql.runs.request import ARGUMENTS
+from dpsql.runs.train import ARGUMENTS
 
 #: Arguments that have a value whether or not they were given.
 _DEFAULTS = [name for name, known in ARGUMENTS.items() if known.default is not None]

@@ -14,7 +14,7 @@ from dpsql.api.database import Database, connect
 from dpsql.errors import UsageError
 from dpsql.methods import METHODS, PARAMETERS
 from dpsql.methods.base import Choice, Flag, Method, Parameter, Whole
-from dpsql.runs.request import arguments
+from dpsql.runs.arguments import arguments
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

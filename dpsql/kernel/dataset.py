@@ -17,7 +17,7 @@ from typing import Any
 from dpsql.compile.rows import Source, table
 from dpsql.compile.views.condition_text import tests_of
 from dpsql.compile.views.row_to_row import RowView
-from dpsql.engines.base import Engine, TableInfo
+from dpsql.engines.base import Column, Engine, TableInfo
 from dpsql.errors import DatabaseError, NotRegistered, ParameterError, SchemaError, TableChanged, UnknownName
 from dpsql.kernel.column_checks import HINT, why_unreliable
 from dpsql.kernel.identity import Base, why_private
@@ -115,7 +115,7 @@ def columns_used(info: TableInfo, schema: Schema) -> dict[str, str]:
     names += [name for name in (schema.unit.column, schema.partition, schema.batch) if name is not None]
     tested = {test.column for _, text in schema.conditions for test in tests_of(text)}
     names += [column.name for column in info.columns if column.name.lower() in {name.lower() for name in tested}]
-    return {name: _type(info, name) for name in names}
+    return {name: _type(info.column(name)) for name in names}
 
 
 def check_unchanged(engine: Engine, dataset: Dataset) -> None:
@@ -137,9 +137,10 @@ def _unchanged(engine: Engine, dataset: Dataset, info: TableInfo | None) -> tupl
             raise TableChanged(
                 f'table "{dataset.table}" has lost its column "{name}" since it was registered.', hint=hint
             )
-        if _type(info, name) != kind:
+        now = _type(column)
+        if now != kind:
             raise TableChanged(
-                f'column "{name}" of "{dataset.table}" was {kind} when registered and is {_type(info, name)} now.',
+                f'column "{name}" of "{dataset.table}" was {kind} when registered and is {now} now.',
                 hint=hint,
             )
     base, view = _unfolded(engine, info)
@@ -269,9 +270,8 @@ def _fitting(info: TableInfo, name: str, families: tuple[str, ...], role: str) -
     return column.name
 
 
-def _type(info: TableInfo, name: str) -> str:
+def _type(column: Column | None) -> str:
     """Return a column's type; of an ENUM known by a name with its values too: a new one would move rows to a batch."""
-    column = info.column(name)
     if column is None:
         return ""
     return column.type if not column.values or "(" in column.type else f"{column.type}{column.values}"

@@ -21,8 +21,7 @@ from dpsql.errors import ParameterError
 from dpsql.kernel.dataset import source
 from dpsql.kernel.plan import Plan
 from dpsql.ledger import Ledger
-from dpsql.runs.request import TrainRequest
-from dpsql.runs.train import plan_run
+from dpsql.runs.train import TrainRequest, plan_run
 
 _HIDDEN = Tickets(("key_1", "key_2", "key_3"))
 

@@ -1,25 +1,117 @@
-"""Plans and trains: from a registered table, a budget and a method to a released model in the database."""
+"""Plans and trains: from a request to a released model in the database.
+
+`TrainRequest` is the one place that knows the arguments of `train`. The command line, Python, SQL and PL/Python offer
+its fields and the methods' own parameters (`runs/arguments.py`). A new argument is a new field, and what it does
+follows in this file.
+"""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from typing import Any
 
 from dpsql import methods
 from dpsql.engines.base import Engine
-from dpsql.errors import BudgetExceeded
+from dpsql.errors import BudgetExceeded, ParameterError
 from dpsql.kernel.border import AllowanceExceeded
 from dpsql.kernel.dataset import Dataset, find, scope
 from dpsql.kernel.noise import approximate
 from dpsql.kernel.plan import UNLABELLED, Plan
 from dpsql.kernel.run import Job
 from dpsql.kernel.unlabelled_rows import apart, partner, rows_to_read, settled
-from dpsql.ledger import Ledger, format_epsilon
+from dpsql.ledger import Ledger, format_epsilon, parse_delta, parse_epsilon
 from dpsql.models.usable_model import Model
 from dpsql.runs.release_model import ModelLabel, release_model
-from dpsql.runs.request import TrainRequest
 from dpsql.schema import Schema
+
+_METHOD = f"One of: {', '.join(methods.METHODS)}. For a number auto is {methods.REGRESSION}."
+
+
+def _argument(
+    sentence: str,
+    *,
+    default: Any = MISSING,
+    metavar: str | None = None,
+    must_be: str | None = None,
+    names_release: bool = False,
+) -> Any:
+    """Return a field of the request: its help, how help shows its value, and what it must be where it must be text.
+
+    `names_release` marks an argument that a plan has no use for.
+    """
+    metadata = {"help": sentence, "metavar": metavar, "must_be": must_be, "names_release": names_release}
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainRequest:
+    """A request to train, checked as far as that needs no database."""
+
+    table: str = _argument("The registered table.", must_be="the name of a table")
+    epsilon: object = _argument("What the run may cost.", metavar="E", default=1)
+    delta: object | None = _argument(
+        "Approximate privacy: (epsilon, delta), far below 1 over the rows.", metavar="D", default=None
+    )
+    method: str = _argument(_METHOD, default=methods.DEFAULT, must_be="the name of a method")
+    batch: str | None = _argument(
+        "Only the rows of one batch, charged on that batch alone.", metavar="VALUE", default=None
+    )
+    name: str | None = _argument(
+        "Name of the model [default: the table's name and a number].", names_release=True, default=None
+    )
+    request_id: str | None = _argument(
+        "Ask twice under one id: the same model, one charge.", metavar="ID", names_release=True, default=None
+    )
+    #: The method's own parameters, as far as they were given.
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, known in ARGUMENTS.items():
+            value = getattr(self, name)
+            if known.metadata["must_be"] and not isinstance(value, str):
+                given = "NULL" if value is None else value
+                raise ParameterError(name, allowed=known.metadata["must_be"], given=given)
+        parse_epsilon(self.epsilon)
+        if self.delta is not None:
+            parse_delta(self.delta)
+        if self.batch is not None and self.delta is not None:
+            raise ParameterError(
+                "delta", allowed="left out for a batch: updates add up epsilon alone", given=self.delta
+            )
+
+    @property
+    def nano_epsilon(self) -> int:
+        """Epsilon in billionths, as the ledger counts it."""
+        return parse_epsilon(self.epsilon)
+
+    @classmethod
+    def of(cls, table: str, given: Mapping[str, Any]) -> TrainRequest:
+        """Return a request from named arguments: what is no argument of `train` is a parameter of its method."""
+        own = {name: value for name, value in given.items() if name in ARGUMENTS}
+        parameters = {name: value for name, value in given.items() if name not in ARGUMENTS}
+        return cls(**{**own, "table": table}, parameters=parameters)
+
+    @classmethod
+    def from_text(cls, given: Mapping[str, str | None]) -> TrainRequest:
+        """Return a request from arguments and parameters that are all written as text, as SQL hands them over.
+
+        A parameter that is NULL is left to the method. An argument that is NULL is not left out: it is checked like any
+        other value, so that an expression that turned out NULL never stands for a charge that nobody named.
+        """
+        own = {name: text for name, text in given.items() if name in ARGUMENTS}
+        parameters = {
+            name: _parse_parameter(name, text)
+            for name, text in given.items()
+            if name not in ARGUMENTS and text is not None
+        }
+        return cls(**own, parameters=parameters)  # type: ignore[arg-type]  # checked above
+
+
+#: The arguments of `train` by their names, without the methods' own parameters.
+ARGUMENTS: dict[str, Field[Any]] = {known.name: known for known in fields(TrainRequest) if known.name != "parameters"}
 
 
 @dataclass(frozen=True)
@@ -102,7 +194,7 @@ def _make_plan(engine: Engine, ledger: Ledger, request: TrainRequest, dataset: D
 
 def _with_delta(schema: Schema, request: TrainRequest) -> Schema:
     """Return the schema as a run for (epsilon, delta) sees it: its unit says which noise protects it."""
-    noise = approximate(request.nano_epsilon, request.delta_value)
+    noise = approximate(request.nano_epsilon, parse_delta(request.delta))
     return replace(schema, unit=replace(schema.unit, approximate=noise))
 
 
@@ -125,3 +217,9 @@ def check_affordable(ledger: Ledger, dataset: Dataset, nano_epsilon: int, part: 
 
 def _is_known(ledger: Ledger, request_id: str | None) -> bool:
     return request_id is not None and ledger.find_request(request_id) is not None
+
+
+def _parse_parameter(name: str, text: str) -> Any:
+    """Return what a text says for a parameter; of a name that no method knows the text, which is then refused."""
+    kinds = methods.PARAMETERS.get(name)
+    return text if kinds is None else next(iter(kinds.values())).parse(name, text)

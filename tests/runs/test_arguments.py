@@ -18,7 +18,8 @@ from dpsql.cli.explain_commands import explain
 from dpsql.cli.options import _parameter_help
 from dpsql.cli.train_commands import train
 from dpsql.errors import ParameterError, UnknownName
-from dpsql.runs.request import ARGUMENTS, TrainRequest, arguments, with_options
+from dpsql.runs.arguments import arguments, with_options
+from dpsql.runs.train import ARGUMENTS, TrainRequest
 from tests.tables import SMALL, memory, on_disk, some_rows, stored
 
 OF_A_PLAN = set(ARGUMENTS) - {"name", "request_id"}
