@@ -22,7 +22,7 @@ from dpsql.runs.arguments import arguments, with_options
 from dpsql.runs.train import ARGUMENTS, TrainRequest
 from tests.tables import SMALL, memory, on_disk, some_rows, stored
 
-OF_A_PLAN = set(ARGUMENTS) - {"name", "request_id"}
+OF_A_PLAN = set(arguments(names_release=False))
 
 
 def option_names(command: Any) -> set[str]:
