@@ -185,19 +185,19 @@ class _Calls:
 
     def predict(self, name: str | None, row: dict[str, str | None] | None) -> str | None:
         """Return the label of one row, given as texts by column name; NULL where there is no row."""
-        model = self._model(_named(name, "model"))
+        model = self._model(_check_name(name, "model"))
         return None if row is None else model.label(_columns(model, row))
 
     def predict_proba(self, name: str | None, row: dict[str, str | None] | None) -> dict[str, float] | None:
         """Return the probability of each class for one row, given as texts by column name; NULL where there is none."""
-        model = self._model(_named(name, "model"))
+        model = self._model(_check_name(name, "model"))
         return None if row is None else model.probabilities(_columns(model, row))
 
     def score(self, name: str | None, table: str | None, probabilities: str | None) -> str:
         """Return the SQL that scores a whole table."""
-        model = self._model(_named(name, "model"))
+        model = self._model(_check_name(name, "model"))
         assert model.database is not None
-        info = public_table(model.database, _named(table, "table"))
+        info = public_table(model.database, _check_name(table, "table"))
         shown = probabilities == "true"
         if shown:
             model.check_classes()
@@ -207,7 +207,7 @@ class _Calls:
         self, name: str | None, table: str | None, epsilon: str | None, request_id: str | None
     ) -> list[dict[str, Any]]:
         """Measure a model and give one row for each figure, with its interval where the rows are private."""
-        name, table = _named(name, "model"), _named(table, "table")
+        name, table = _check_name(name, "model"), _check_name(table, "table")
         evaluation = self._database().evaluate(name, table, epsilon=epsilon, request_id=request_id).to_dict()
         figures = evaluation | {f"f1 of {label}": value for label, value in evaluation.get("class_f1", {}).items()}
         bounds = evaluation.get("intervals", {})
@@ -220,7 +220,7 @@ class _Calls:
 
     def explain(self, name: str | None) -> list[dict[str, Any]]:
         """Return how much the predictions depend on each feature, one row each, the most important first."""
-        effects = self._model(_named(name, "model")).explain().effects
+        effects = self._model(_check_name(name, "model")).explain().effects
         return [{"feature": effect.feature, "importance": effect.importance, "note": effect.note} for effect in effects]
 
     def advise(
@@ -233,16 +233,19 @@ class _Calls:
         request_id: str | None,
     ) -> list[dict[str, Any]]:
         """Advise on a table: one row for now and for each what if, or for each of several sizes."""
-        size = None if rows is None else _whole("rows", rows)
-        share = None if majority is None else _number(majority)
-        advice = (
-            self._database()
-            .advise(_named(table, "table"), epsilon=epsilon, rows=size, buy=buy, majority=share, request_id=request_id)
-            .to_dict()
+        size = None if rows is None else _parse_whole("rows", rows)
+        share = None if majority is None else _parse_number(majority)
+        named = _check_name(table, "table")
+        recommendation = self._database().advise(
+            named, epsilon=epsilon, rows=size, buy=buy, majority=share, request_id=request_id
         )
+        advice = recommendation.to_dict()
         cases = [(name.replace("_", " "), advice[name]) for name in _CASES if advice[name] is not None]
         cases += [("if so many rows", outlook) for outlook in advice["by_size"]]
-        return [{"case": case, **{name: _short(figures[name]) for name in _ADVICE_FIGURES}} for case, figures in cases]
+        return [
+            {"case": case, **{name: _round_figure(figures[name]) for name in _ADVICE_FIGURES}}
+            for case, figures in cases
+        ]
 
     def _model(self, name: str) -> Model:
         db = self._database()
@@ -282,29 +285,29 @@ def _columns(model: Model, row: dict[str, str | None]) -> dict[str, Any]:
         if feature.name.lower() not in lowered:
             raise UnknownName("column in the row called", feature.name, row)
         text = lowered[feature.name.lower()]
-        columns[feature.name] = [_number(text) if isinstance(feature, Numeric) else text]
+        columns[feature.name] = [_parse_number(text) if isinstance(feature, Numeric) else text]
     return columns
 
 
-def _named(name: str | None, what: str) -> str:
+def _check_name(name: str | None, what: str) -> str:
     if name is None:
         raise ParameterError(what, allowed=f"the name of a {what}", given="NULL")
     return name
 
 
-def _whole(name: str, text: str) -> int:
+def _parse_whole(name: str, text: str) -> int:
     try:
         return int(text)
     except ValueError:
         raise ParameterError(name, allowed="a whole number", given=text) from None
 
 
-def _short(value: Any) -> Any:
+def _round_figure(value: Any) -> Any:
     """Return a figure with four digits, anything else as it is."""
     return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
-def _number(text: str | None) -> float:
+def _parse_number(text: str | None) -> float:
     """Return a cell as a number. As in a CSV file, a text that is none goes where NULL goes."""
     if text is None:
         return np.nan

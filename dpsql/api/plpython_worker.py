@@ -49,7 +49,7 @@ def main() -> None:
     except KeyboardInterrupt:
         os._exit(1)
     with contextlib.suppress(OSError):  # nobody listens any more
-        answers.write(json.dumps(reply, default=_plain) + "\n")
+        answers.write(json.dumps(reply, default=_plain_number) + "\n")
         answers.flush()
     os._exit(0)
 
@@ -61,7 +61,7 @@ def _reply(request: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
     act = ACTS[request["act"]]
     try:
         _check_given(request["act"], request["values"])
-        with _borrowed(answers) if request["act"] in FREE else _owned(request) as db:
+        with _open_as_caller(answers) if request["act"] in FREE else _open_as_owner(request) as db:
             return {"rows": act(db, **request["values"])}
     except DpsqlError as error:
         return {"error": error.message, "hint": error.hint or ""}
@@ -78,10 +78,10 @@ def train(db: Any, named: dict[str, Any], options: str | None) -> Rows:
     from dpsql.runs.arguments import with_options
     from dpsql.runs.train import TrainRequest
 
-    values = with_options(named, _options(options))
+    values = with_options(named, _parse_options(options))
     request = TrainRequest.of(values.pop("table"), values)
-    request = replace(request, parameters=_quick(request.method, dict(request.parameters)))
-    model = training.train(db.engine, db.book, request, who=db.who, planning=_planning())
+    request = replace(request, parameters=_limit_search(request.method, dict(request.parameters)))
+    model = training.train(db.engine, db.book, request, who=db.who, planning=_limit_planning())
     budget, forest = db.budget(request.table, model.certificate.get("kind", "pure")), model.released.forest
     return [
         {
@@ -104,17 +104,17 @@ def evaluate(db: Any, model: str, table: str, epsilon: str | None, request_id: s
 
     if epsilon is None:
         raise ParameterError("epsilon", allowed="given; dpsql.evaluate(model, table) reads for free", given=None)
-    return _figures(db.evaluate(model, table, epsilon=epsilon, request_id=request_id).to_dict())
+    return _figure_rows(db.evaluate(model, table, epsilon=epsilon, request_id=request_id).to_dict())
 
 
 def evaluate_free(db: Any, model: str, table: str) -> Rows:
     """Measure a model on a table that the caller reads, as the caller."""
-    return _figures(db.evaluate(model, table).to_dict())
+    return _figure_rows(db.evaluate(model, table).to_dict())
 
 
 def advise(db: Any, table: str, epsilon: str, rows: int | None, buy: str | None, request_id: str | None) -> Rows:
     """Advise on a registered table: one row for now and for each what if."""
-    with _planning() if buy is None else contextlib.nullcontext():
+    with _limit_planning() if buy is None else contextlib.nullcontext():
         advice = db.advise(table, epsilon=epsilon, rows=rows, buy=buy, request_id=request_id).to_dict()
     cases = [(name.replace("_", " "), advice[name]) for name in _CASES if advice[name] is not None]
     cases += [("if so many rows", outlook) for outlook in advice["by_size"]]
@@ -154,7 +154,7 @@ def _check_given(act: str, values: dict[str, Any]) -> None:
             raise ParameterError(spelled, allowed="given", given="NULL")
 
 
-def _figures(evaluation: dict[str, Any]) -> Rows:
+def _figure_rows(evaluation: dict[str, Any]) -> Rows:
     bounds = evaluation.get("intervals", {})
     return [
         {"figure": figure, "value": value, "low": low, "high": high}
@@ -168,7 +168,7 @@ def _figures(evaluation: dict[str, Any]) -> Rows:
 
 
 @contextlib.contextmanager
-def _owned(request: dict[str, Any]) -> Iterator[Any]:
+def _open_as_owner(request: dict[str, Any]) -> Iterator[Any]:
     """Open this very server and database as the owner role, or say that it is a copy."""
     from dpsql.api.database import Database
     from dpsql.engines.postgres import loopback
@@ -192,7 +192,7 @@ def _owned(request: dict[str, Any]) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def _borrowed(answers: IO[str]) -> Iterator[Any]:
+def _open_as_caller(answers: IO[str]) -> Iterator[Any]:
     """Open the caller's own session: a statement goes out as a line, what it gave comes in as a line."""
     from dpsql.api.database import Database
     from dpsql.engines.postgres.way_back import through_caller
@@ -239,7 +239,7 @@ def _watch() -> None:
 
 
 @contextlib.contextmanager
-def _planning() -> Iterator[None]:
+def _limit_planning() -> Iterator[None]:
     """Give up on a plan that takes too long: an analyst's options must not keep the server busy."""
     from dpsql.errors import ParameterError
 
@@ -259,12 +259,12 @@ def _planning() -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _plain(value: Any) -> Any:
+def _plain_number(value: Any) -> Any:
     """Return a number of numpy's as Python's own."""
     return value.item()
 
 
-def _options(given: str | None) -> dict[str, Any]:
+def _parse_options(given: str | None) -> dict[str, Any]:
     """Return a method's own parameters; PL/Python hands JSON over as text."""
     from dpsql.errors import ParameterError
     from dpsql.jsontext import parse
@@ -278,7 +278,7 @@ def _options(given: str | None) -> dict[str, Any]:
     return options
 
 
-def _quick(method: str, given: dict[str, Any]) -> dict[str, Any]:
+def _limit_search(method: str, given: dict[str, Any]) -> dict[str, Any]:
     """Return a method's parameters with less time to search, where it has one that says so."""
     from dpsql import methods
 

@@ -1,4 +1,4 @@
-"""The methods, one file per paper. `get` finds one by its name, `fitting` one that can predict a schema's label."""
+"""The methods, one file per paper. `get` finds one by its name, `get_fitting` one that can predict a schema's label."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def get(name: str) -> Method:
     return METHODS[name]
 
 
-def fitting(name: str, schema: Schema) -> Method:
+def get_fitting(name: str, schema: Schema) -> Method:
     """Return the method of that name, or raise UsageError when it cannot predict what the schema's label is.
 
     The default stands for the best we have: for a numeric target that is another method than for classes.

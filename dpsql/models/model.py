@@ -76,7 +76,7 @@ class ReleasedModel:
         """The class labels, in the schema's order; none where the model predicts a number."""
         return self.schema.classes
 
-    def numbered(self, model_id: int) -> Self:
+    def with_number(self, model_id: int) -> Self:
         """Return the model with its number in the database."""
         return replace(self, model_id=model_id)
 
@@ -84,7 +84,7 @@ class ReleasedModel:
         """Return the model tied to a database, so that it can score its tables."""
         return replace(self, database=database)
 
-    def ranked(self, shares: NDArray[np.float64], best: NDArray[np.int64], top: int) -> dict[str, NDArray[Any]]:
+    def rank_classes(self, shares: NDArray[np.float64], best: NDArray[np.int64], top: int) -> dict[str, NDArray[Any]]:
         """Return columns with the most probable classes and their probabilities, from all probabilities."""
         order = most_probable(shares, best, top)
         probabilities = np.take_along_axis(shares, order, axis=1)
@@ -103,7 +103,7 @@ class ReleasedModel:
         """Return the predicted label of each row of a DataFrame: texts, or floats where the target is a number."""
         scores = self.scores(frame)
         if threshold is None:
-            return self._named(scores)
+            return self._label_names(scores)
         number, least = self.threshold(threshold)
         classes = past_threshold(scores, self.released.shares(scores), number, least)
         return np.array(self.classes, dtype=object)[classes]
@@ -122,7 +122,7 @@ class ReleasedModel:
 
     def label(self, columns: Mapping[str, Any]) -> str:
         """Return the label of a single row, given as columns of one value, as text."""
-        return str(self._named(self.released.scores(grid.cells(self.schema, columns)))[0])
+        return str(self._label_names(self.released.scores(grid.cells(self.schema, columns)))[0])
 
     def probabilities(self, columns: Mapping[str, Any]) -> dict[str, float]:
         """Return the probability of each class for a single row, given as columns of one value."""
@@ -130,7 +130,7 @@ class ReleasedModel:
         shares = self.released.shares(self.released.scores(grid.cells(self.schema, columns)))
         return dict(zip(self.classes, shares[0].tolist(), strict=True))
 
-    def _named(self, scores: NDArray[np.int64]) -> NDArray[Any]:
+    def _label_names(self, scores: NDArray[np.int64]) -> NDArray[Any]:
         if self.schema.target is not None:
             return predictions(self.schema.target, scores)
         return np.array(self.classes, dtype=object)[np.argmax(scores, axis=1)]
@@ -150,7 +150,7 @@ class ReleasedModel:
         for feature in self.schema.features:
             if feature.name not in frame.columns:
                 raise UnknownName("column in the data called", feature.name, (str(name) for name in frame.columns))
-            columns[feature.name] = _plain(feature, frame[feature.name])
+            columns[feature.name] = _plain_column(feature, frame[feature.name])
         return grid.cells(self.schema, columns)
 
     def to_json(self, path: str | Path | None = None) -> str:
@@ -173,7 +173,7 @@ class ReleasedModel:
     @classmethod
     def from_json(cls, source: str | Path, *, name: str | None = None) -> Self:
         """Read a model from JSON text or a file; a damaged one or one whose digest differs is refused."""
-        stored = _parsed(source)
+        stored = _parse_source(source)
         if not isinstance(stored, dict) or stored.get("format") != FORMAT:
             raise SchemaError("this is not a dpsql model.", hint="dpsql export --model NAME --to FILE writes one")
         if stored.get("version") != VERSION:
@@ -213,7 +213,7 @@ _SAID: dict[Any, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def _plain(feature: Feature, column: pd.Series) -> pd.Series:
+def _plain_column(feature: Feature, column: pd.Series) -> pd.Series:
     """Return a column with one kind of missing value; a number's column holds numbers, or is refused."""
     if isinstance(feature, Numeric) and getattr(column.dtype, "kind", "") in "iufb":
         return column
@@ -235,7 +235,7 @@ def _text(value: object) -> str:
     return value
 
 
-def _parsed(source: str | Path) -> Any:
+def _parse_source(source: str | Path) -> Any:
     text = str(source)
     if isinstance(source, Path) or not text.lstrip().startswith("{"):
         text = _read(Path(source))

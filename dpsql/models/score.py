@@ -69,7 +69,7 @@ def _top(model: ReleasedModel, scored: pd.DataFrame, top: int) -> pd.DataFrame:
     shares = scored.iloc[:, -count:].to_numpy(float)
     best = scored[PREDICTION].map(list(model.classes).index).to_numpy(np.int64)
     keys = scored.iloc[:, : -count - 1]
-    return keys.join(pd.DataFrame(model.ranked(shares, best, top), index=scored.index))
+    return keys.join(pd.DataFrame(model.rank_classes(shares, best, top), index=scored.index))
 
 
 def scoring_query(

@@ -23,7 +23,7 @@ from dpsql.trees.serialize import from_columns, leaf_columns, node_columns
 def save(transaction: Transaction, model: Model, *, entry_id: int | None) -> Model:
     """Store a released model in an open transaction and return it with its number."""
     rows = transaction.rows("SELECT coalesce(max(model_id), 0) + 1 AS next FROM dpsql.model")
-    stored = _with_nat(model.numbered(int(rows[0]["next"])))
+    stored = _with_nat(model.with_number(int(rows[0]["next"])))
     forest = stored.released.forest
     transaction.run(
         _INSERT,
@@ -64,7 +64,7 @@ def add(engine: Engine, model: Model) -> Model:
 
 def check_free(engine: Engine, name: str) -> None:
     """Refuse a model name that cannot be used or is already taken."""
-    if not isinstance(name, str) or not name.strip() or len(name) > 200 or not _storable(name):
+    if not isinstance(name, str) or not name.strip() or len(name) > 200 or not _is_storable(name):
         raise ParameterError("name", allowed="text of 1 to 200 characters", given=ascii(name))
     if name in (row["name"] for row in list_models(engine)):
         raise name_taken(name)
@@ -109,10 +109,10 @@ def load(engine: Engine, name: str) -> Model:
     known = {row["name"]: row for row in list_models(engine)}
     if name not in known:
         raise UnknownName("model", str(name), known, hint="dpsql models")
-    return _load(engine, name)
+    return _load_model(engine, name)
 
 
-def _load(engine: Engine, name: str) -> Model:
+def _load_model(engine: Engine, name: str) -> Model:
     with engine.transaction() as transaction:
         row = transaction.rows("SELECT * FROM dpsql.model WHERE name = ?", (name,))[0]
         nodes = transaction.arrays(_NODES, (row["model_id"],))
@@ -141,7 +141,7 @@ def _with_nat(model: Model) -> Model:
     return replace(model, certificate={**model.certificate, "nat": nat}) if nat else model
 
 
-def _storable(name: str) -> bool:
+def _is_storable(name: str) -> bool:
     return not any(character == "\x00" or "\ud800" <= character <= "\udfff" for character in name)
 
 

@@ -59,7 +59,7 @@ class Model(ReleasedModel):
         if not isinstance(data, pd.DataFrame):
             return _frame(predict_table(self, data, into=None, key=key, top=top), data)
         scores = self.scores(data)
-        ranked = self.ranked(self.released.shares(scores), np.argmax(scores, axis=1), top)
+        ranked = self.rank_classes(self.released.shares(scores), np.argmax(scores, axis=1), top)
         return pd.DataFrame(ranked, index=data.index)
 
     def sql(

@@ -68,7 +68,7 @@ def label_request(database: Home, table: str, parameters: Mapping[str, Any]) -> 
     """Return a request for labels from a registered table, checked. Reads no row, charges nothing."""
     dataset = find(database.engine, database.book, table)
     chosen = resolved(Mrf(), parameters)
-    Mrf().plan(_classes(dataset), 10**9, chosen)
+    Mrf().plan(_class_schema(dataset), 10**9, chosen)
     return LabelRequest(dataset.table, chosen)
 
 
@@ -142,18 +142,18 @@ def _prepare(
     nano_epsilon = parse_epsilon(epsilon)
     request = find_label_request(database, given)
     dataset = find(database.engine, database.book, request.table)
-    schema = _classes(dataset)
-    rows = _batch(database, schema, data)
+    schema = _class_schema(dataset)
+    rows = _read_batch(database, schema, data)
     return dataset, prepare(schema, nano_epsilon, request.parameters, rows, TREES_SEE[trees_see])
 
 
-def _classes(dataset: Dataset) -> Schema:
+def _class_schema(dataset: Dataset) -> Schema:
     if dataset.schema.target is not None or not dataset.schema.labelled:
         raise UsageError("the matrix random forest labels classes.", hint="register a table whose label has classes")
     return dataset.schema
 
 
-def _batch(database: Home, schema: Schema, data: str | Path) -> Cells:
+def _read_batch(database: Home, schema: Schema, data: str | Path) -> Cells:
     """Return the cells of the rows to be labelled, from a public table of the database or a file."""
     if is_file(data) and database.engine.table(str(data)) is None:
         frame = read_rows(public_file(database, Path(data)), [feature.name for feature in schema.numeric])

@@ -73,19 +73,19 @@ def explain(engine: Engine, ledger: Ledger, request: TrainRequest, *, leaf: int)
     if isinstance(leaf, bool) or not isinstance(leaf, int) or not 0 <= leaf < forest.leaves:
         raise ParameterError("leaf", allowed=f"a whole number from 0 to {forest.leaves - 1}", given=leaf)
     build = leaf_counts if where.schema.target is None else leaf_sums
-    statement = build(where, forest, engine.vocabulary, _HIDDEN, Slice(_shared(plan), 0, forest.trees))
+    statement = build(where, forest, engine.vocabulary, _HIDDEN, Slice(_walks_every_tree(plan), 0, forest.trees))
     return Explanation(
         table=dataset.table,
         leaf=leaf,
         tree=int(forest.leaf_tree[leaf]),
         leaf_sql=leaf_query(where, forest, leaf, engine.vocabulary).sql(engine.dialect, pretty=True),
         statement_sql=statement.query.sql(engine.dialect, pretty=True),
-        shared=_shared(plan),
+        shared=_walks_every_tree(plan),
         public=method.trees_are_public,
         node_tables={name: int(np.size(columns["node"])) for name, columns in statement.tables.items()},
     )
 
 
-def _shared(plan: Plan) -> bool:
+def _walks_every_tree(plan: Plan) -> bool:
     """Return whether every row is in every tree of the first count; a plan that says so later counts in all trees."""
     return next((step.shared for step in plan.steps if step.operation.startswith("leaf_")), True)

@@ -177,7 +177,7 @@ def _make_plan(engine: Engine, ledger: Ledger, request: TrainRequest, dataset: D
     """
     nano_epsilon, parameters = request.nano_epsilon, request.parameters
     schema = dataset.schema if request.delta is None else _with_delta(dataset.schema, request)
-    method = methods.fitting(request.method, dataset.schema)
+    method = methods.get_fitting(request.method, dataset.schema)
     unlabelled = parameters.get("unlabelled") if "unlabelled" in method.parameters else None
     other = partner(engine, ledger, dataset, unlabelled) if isinstance(unlabelled, str) else None
     plan, separate = method.plan(schema, nano_epsilon, parameters), apart(dataset, other)

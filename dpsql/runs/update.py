@@ -41,7 +41,7 @@ def update(
     dataset = find(engine, ledger, model.table)
     _check(model, dataset, batch)
     _check_batches(ledger, model, dataset)
-    last = model.certificate.get("updates") or [_first(model.certificate)]
+    last = model.certificate.get("updates") or [_first_update(model.certificate)]
     nano_epsilon = parse_epsilon(last[-1]["epsilon"] if epsilon is None else epsilon)
     forest = model.released.forest
     plan = counting_plan(dataset.schema, forest, nano_epsilon, {"update_of": model.certificate["digest"]})
@@ -60,7 +60,7 @@ def rebuild_gain(certificate: Mapping[str, Any]) -> str | None:
     if not updates:
         return None
     try:
-        now, anew = _deviation(updates), min(_deviation([update]) for update in updates)
+        now, anew = _deviation_of(updates), min(_deviation_of([update]) for update in updates)
         times = now / anew
     except (LookupError, TypeError, ValueError, ArithmeticError):
         raise SchemaError("the model's certificate is damaged: it does not say how noisy its counts are.") from None
@@ -101,7 +101,7 @@ def _meaning(schema: Schema) -> Schema:
 
 
 def _notes(model: Model, dataset: Dataset, plan: Plan, batch: str) -> dict[str, Any]:
-    earlier = model.certificate.get("updates") or [_first(model.certificate)]
+    earlier = model.certificate.get("updates") or [_first_update(model.certificate)]
     scale = plan.to_dict()["steps"][-1]["noise_scale"]
     updates = [*earlier, {"batch": batch, "epsilon": format_epsilon(plan.nano_epsilon), "noise_scale": scale}]
     costs = [parse_epsilon(update["epsilon"]) for update in updates]
@@ -115,7 +115,7 @@ def _notes(model: Model, dataset: Dataset, plan: Plan, batch: str) -> dict[str, 
     }
 
 
-def _first(certificate: Mapping[str, Any]) -> dict[str, Any]:
+def _first_update(certificate: Mapping[str, Any]) -> dict[str, Any]:
     try:
         scale = float(certificate["plan"]["steps"][-1]["noise_scale"])
         return {"batch": certificate["batches"][0], "epsilon": certificate["epsilon"], "noise_scale": scale}
@@ -123,5 +123,5 @@ def _first(certificate: Mapping[str, Any]) -> dict[str, Any]:
         raise SchemaError("the model's certificate is damaged: it does not say how noisy its counts are.") from None
 
 
-def _deviation(updates: list[Mapping[str, Any]]) -> float:
+def _deviation_of(updates: list[Mapping[str, Any]]) -> float:
     return math.sqrt(2 * sum(update["noise_scale"] ** 2 for update in updates))
