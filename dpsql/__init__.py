@@ -31,7 +31,7 @@ from dpsql.errors import (
     UsageError,
 )
 from dpsql.models.evaluate import Evaluation, NumericEvaluation
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 from dpsql.runs.parties import merge, unite
 from dpsql.schema import Boolean, Categorical, Numeric, Schema, Target, Unit
 

@@ -24,7 +24,7 @@ import duckdb
 import pytest
 
 from dpsql.models.export_sql import script, statements
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 from tests.servers import chdb, fresh_database, spark
 
 KEY = "which_row"

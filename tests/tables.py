@@ -17,7 +17,7 @@ from dpsql.engines.base import Engine
 from dpsql.kernel.dataset import Dataset, columns_used
 from dpsql.kernel.identity import Base
 from dpsql.kernel.promise import Promise
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 from dpsql.schema import Categorical, Numeric, Schema, Target, Unit
 from dpsql.trees.estimate.mixtures import Mixtures
 from dpsql.trees.forest import Forest

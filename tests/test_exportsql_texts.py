@@ -12,7 +12,7 @@ from sqlglot import exp
 from dpsql.compile.predict.dialects import DIALECTS
 from dpsql.errors import ParameterError, UnknownName, UsageError
 from dpsql.models.export_sql import statements
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 from dpsql.schema import Boolean, Categorical, Numeric, Schema, Target
 from dpsql.trees.grid import axes
 from tests.hostile import HOSTILE

@@ -20,7 +20,7 @@ from dpsql.errors import (
     UnknownName,
     UsageError,
 )
-from dpsql.runs.label_rows import Structure
+from dpsql.runs.label_rows import LabelRequest
 from tests.tables import (
     SCHEMA,
     SMALL,
@@ -98,9 +98,15 @@ def test_a_broken_batch_charges_nothing(
     assert stored(shared) == before
 
 
-ASKED: dict[str, tuple[Callable[[Database, Structure], object], str]] = {
-    "way": (lambda db, found: db.predict_private(found, "fresh", way="both"), "way must be one of batch, subsample"),
-    "plan's way": (lambda db, found: db.plan_batch(found, "fresh", way=""), "way must be one of batch, subsample"),
+ASKED: dict[str, tuple[Callable[[Database, LabelRequest], object], str]] = {
+    "trees": (
+        lambda db, found: db.predict_private(found, "fresh", trees_see="both"),
+        "trees_see must be one of all",
+    ),
+    "plan's trees": (
+        lambda db, found: db.plan_batch(found, "fresh", trees_see=""),
+        "trees_see must be one of all",
+    ),
     "epsilon": (lambda db, found: db.predict_private(found, "fresh", epsilon=0), "epsilon must be a number above 0"),
     "name": (lambda db, found: db.predict_private(found, "fresh", name="votes"), "a model of that name exists"),
     "request": (lambda db, found: db.predict_private(found, "fresh", request_id=""), "request_id must be text"),
@@ -110,7 +116,7 @@ ASKED: dict[str, tuple[Callable[[Database, Structure], object], str]] = {
     "other method": (lambda db, _: db.predict_private("votes", "fresh"), "only mrf labels batches privately"),
     "other table": (lambda db, found: db.predict_private(replace(found, table="fresh"), "fresh"), "not registered"),
     "lost table": (lambda db, found: db.predict_private(replace(found, table="lost"), "fresh"), "there is no table"),
-    "parameter": (lambda db, _: db.predict_private(Structure("people", {"trees": 0}), "fresh"), "trees must be"),
+    "parameter": (lambda db, _: db.predict_private(LabelRequest("people", {"trees": 0}), "fresh"), "trees must be"),
     "small epsilon": (
         lambda db, _: db.predict_private(db.structure("people", trees=4, ensembles=2), "fresh", epsilon="1e-9"),
         "must be",
@@ -182,8 +188,8 @@ def test_numbers_are_refused() -> None:
         before = stored(opened)
         for act in (
             lambda: opened.structure("people"),
-            lambda: opened.plan_batch(Structure("people", {}), "fresh"),
-            lambda: opened.predict_private(Structure("people", {}), "fresh"),
+            lambda: opened.plan_batch(LabelRequest("people", {}), "fresh"),
+            lambda: opened.predict_private(LabelRequest("people", {}), "fresh"),
         ):
             with pytest.raises(UsageError, match="labels classes"):
                 act()

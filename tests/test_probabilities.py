@@ -16,7 +16,7 @@ import pytest
 import dpsql
 from dpsql.api.database import Database
 from dpsql.errors import ParameterError, SchemaError, UnknownName, UsageError
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 from dpsql.trees.join import together
 from dpsql.trees.voting import VotingForest
 from tests.tables import SCHEMA, TARGET, fill, frame_of, memory, model_of, rows_of, run, small_forest, some_rows

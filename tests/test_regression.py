@@ -18,8 +18,7 @@ import dpsql
 from dpsql import methods
 from dpsql.api.database import Database
 from dpsql.errors import DpsqlError, ParameterError, SchemaError, UsageError
-from dpsql.methods.base import regression
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 from dpsql.schema import Schema, Target
 from dpsql.trees.grid import axes
 from dpsql.trees.voting import VotingForest
@@ -40,10 +39,10 @@ from tests.tables import (
     types_of,
 )
 
-ABLE = pytest.mark.parametrize("method", [name for name, one in methods.METHODS.items() if regression(one)])
+ABLE = pytest.mark.parametrize("method", [name for name, one in methods.METHODS.items() if one.regression])
 #: The default is not among them: for a number it stands for another method.
 UNABLE = pytest.mark.parametrize(
-    "method", [name for name, one in methods.METHODS.items() if not regression(one) and name != methods.DEFAULT]
+    "method", [name for name, one in methods.METHODS.items() if not one.regression and name != methods.DEFAULT]
 )
 RULE: list[Row] = [(k, float(k % 64), "a", k % 64 / 6.4) for k in range(4000)]
 

@@ -12,7 +12,7 @@ import pytest
 
 from dpsql.api.database import Database, connect
 from dpsql.errors import SchemaError, UsageError
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 from dpsql.runs.parties import unite
 from dpsql.schema import Boolean, Categorical, Numeric, Schema, Unit
 from tests.tables import memory, rows_of, run

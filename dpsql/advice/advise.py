@@ -181,13 +181,13 @@ def plan_advice(engine: Engine, ledger: Ledger, table: str, *, buy: object) -> P
 
 
 def _labelled(dataset: Dataset) -> Dataset:
-    methods.fitting(recommended(dataset.schema), dataset.schema)
+    methods.get_fitting(recommended(dataset.schema), dataset.schema)
     return dataset
 
 
 def _advice(schema: Schema, nano_epsilon: int, rows: int | None, source: str, majority: float | None) -> Recommendation:
     problem = Problem.of(schema, majority)
-    methods.fitting(recommended(schema), schema)
+    methods.get_fitting(recommended(schema), schema)
     found = Recommendation(schema, nano_epsilon, problem, source)
     if rows is None:
         return replace(found, by_size=tuple(outlook(schema, size, nano_epsilon, problem) for size in SIZES))

@@ -127,7 +127,7 @@ class Outlook:
 
 def outlook(schema: Schema, rows: int, nano_epsilon: int, problem: Problem) -> Outlook:
     """Return the outlook of the recommended method; where the schema declares no size, training buys it first."""
-    method = methods.fitting(recommended(schema), schema)
+    method = methods.get_fitting(recommended(schema), schema)
     left = nano_epsilon if schema.rows is not None else nano_epsilon - nano_epsilon * SIZE_SHARE // 100
     plan = method.plan(replace(schema, rows=rows), left, {})
     return Outlook(rows, nano_epsilon / NANO, plan, problem)

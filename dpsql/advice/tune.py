@@ -110,7 +110,7 @@ def tune(
         raise UsageError("tuning weighs noise against rows, and nobody told how many there are.", hint="rows=N")
     if method not in METHODS:
         raise ParameterError("tune", allowed=f"one of {', '.join(METHODS)}", given=method)
-    methods.fitting(method, schema)
+    methods.get_fitting(method, schema)
     if schema.target is not None:
         raise UsageError("only forests for classes are tuned.", hint="leave out --tune")
     look = _matrix if method == Mrf.name else _plain

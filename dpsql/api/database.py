@@ -12,7 +12,6 @@ from typing import Any
 
 import pandas as pd
 
-from dpsql import methods
 from dpsql.advice.advise import Recommendation, advise_table, plan_advice
 from dpsql.advice.tune import Tuned, tune
 from dpsql.api import ledger_tables
@@ -22,21 +21,22 @@ from dpsql.errors import ParameterError
 from dpsql.kernel.dataset import Dataset, find
 from dpsql.kernel.plan import Plan
 from dpsql.ledger import Budget, Ledger
-from dpsql.methods.mrf.row_strategies import BATCH
 from dpsql.models import store
 from dpsql.models.evaluate import evaluate
-from dpsql.models.model import Model
+from dpsql.models.release_store import MODELS
+from dpsql.models.usable_model import Model
 from dpsql.owner import register as registering
 from dpsql.owner.doctor import examine
 from dpsql.owner.draft_schema import draft
 from dpsql.owner.postgres_roles import Prepared, init
 from dpsql.owner.row_ids import add_row_ids
-from dpsql.runs import label_rows as batching
-from dpsql.runs import parties
+from dpsql.runs import label_rows, parties
 from dpsql.runs import train as training
-from dpsql.runs.label_rows import Structure
+from dpsql.runs.arguments import takes_request
+from dpsql.runs.label_rows import ALL_ROWS, LabelRequest
 from dpsql.runs.private_evaluation import charged_table, evaluate_private, plan_evaluation
 from dpsql.runs.show_sql import Explanation, explain
+from dpsql.runs.train import TrainRequest
 from dpsql.runs.update import update
 from dpsql.schema import Schema
 
@@ -150,7 +150,7 @@ class Database:
             lost_runs=lost_runs,
             least_epsilon=least_epsilon,
         )
-        store.install(self.engine)
+        MODELS.install(self.engine)
         return dataset
 
     def draft(self, table: str, *, label: str | None = None) -> str:
@@ -233,58 +233,19 @@ class Database:
 
     # A run.
 
-    def plan(
-        self,
-        table: str,
-        *,
-        epsilon: object = 1,
-        delta: object | None = None,
-        method: str = methods.DEFAULT,
-        batch: str | None = None,
-        **parameters: Any,
-    ) -> Plan:
+    @takes_request(names_release=False)
+    def plan(self, table: str, **arguments: Any) -> Plan:
         """Return what training would ask and cost. Reads no row, charges nothing."""
-        return training.plan(
-            self.engine,
-            self.book,
-            table,
-            epsilon=epsilon,
-            delta=delta,
-            method=method,
-            parameters=parameters,
-            batch=batch,
-        )
+        return training.plan(self.engine, self.book, TrainRequest.of(table, arguments))
 
-    def train(
-        self,
-        table: str,
-        *,
-        epsilon: object = 1,
-        delta: object | None = None,
-        method: str = methods.DEFAULT,
-        name: str | None = None,
-        request_id: str | None = None,
-        batch: str | None = None,
-        **parameters: Any,
-    ) -> Model:
+    @takes_request(names_release=True)
+    def train(self, table: str, **arguments: Any) -> Model:
         """Train a forest under a charged budget, on the whole table or one batch of it, store it, and return it.
 
         With `delta` the run is (epsilon, delta)-private and pays from a budget of kind "approximate".
         """
-        model = training.train(
-            self.engine,
-            self.book,
-            table,
-            epsilon=epsilon,
-            delta=delta,
-            method=method,
-            parameters=parameters,
-            name=name,
-            who=self.who,
-            request_id=request_id,
-            batch=batch,
-        )
-        return model.within(self)
+        request = TrainRequest.of(table, arguments)
+        return training.train(self.engine, self.book, request, who=self.who).within(self)
 
     def update(
         self,
@@ -296,9 +257,9 @@ class Database:
         request_id: str | None = None,
     ) -> Model:
         """Add a new batch's noisy counts to a model of counts, charged on that batch alone; return a new model."""
-        found = self.model(model) if isinstance(model, str) else model
+        known = self.model(model) if isinstance(model, str) else model
         return update(
-            self.engine, self.book, found, batch, epsilon=epsilon, name=name, who=self.who, request_id=request_id
+            self.engine, self.book, known, batch, epsilon=epsilon, name=name, who=self.who, request_id=request_id
         ).within(self)
 
     def export_structure(self, table: str, **parameters: Any) -> str:
@@ -319,26 +280,16 @@ class Database:
             self.engine, self.book, table, structure, epsilon=epsilon, name=name, who=self.who, request_id=request_id
         ).within(self)
 
-    def explain(
-        self,
-        table: str,
-        *,
-        leaf: int = 0,
-        epsilon: object = 1,
-        delta: object | None = None,
-        method: str = methods.DEFAULT,
-        batch: str | None = None,
-        **parameters: Any,
-    ) -> Explanation:
+    @takes_request(names_release=False, leaf=0)
+    def explain(self, table: str, *, leaf: int = 0, **arguments: Any) -> Explanation:
         """Return the SQL that training would run: one leaf in readable form, and the one statement for all."""
-        planned = self.plan(table, epsilon=epsilon, delta=delta, method=method, batch=batch, **parameters)
-        return explain(self.engine, self.book, table, planned, leaf=leaf, batch=batch)
+        return explain(self.engine, self.book, TrainRequest.of(table, arguments), leaf=leaf)
 
     # Models.
 
     def models(self) -> pd.DataFrame:
         """Return the stored models, one row each."""
-        return store.shown(self.engine)
+        return store.model_table(self.engine)
 
     def model(self, name: str) -> Model:
         """Return a stored model by its name."""
@@ -346,8 +297,8 @@ class Database:
 
     def add(self, model: Model | str | Path, *, name: str | None = None) -> Model:
         """Store a model from elsewhere: a Model, or the JSON file of one."""
-        found = model if isinstance(model, Model) else Model.from_json(model)
-        return store.add(self.engine, replace(found, name=name or found.name)).within(self)
+        given = model if isinstance(model, Model) else Model.from_json(model)
+        return store.add(self.engine, replace(given, name=name or given.name)).within(self)
 
     def evaluate(
         self,
@@ -362,48 +313,58 @@ class Database:
         Returns an `Evaluation`, or a `NumericEvaluation` where the label is a number. On private rows figures come
         from noisy counts and have `intervals`. A repeated `request_id` gives the same figures and charges nothing.
         """
-        found = self.model(model) if isinstance(model, str) else model.within(self)
+        known = self.model(model) if isinstance(model, str) else model.within(self)
         if epsilon is None:
             if request_id is not None:
                 raise ParameterError("request_id", allowed="given only with epsilon", given=request_id)
-            return evaluate(found, data)
+            return evaluate(known, data)
         table = charged_table(self.engine, self.book, data)
         return evaluate_private(
-            self.engine, self.book, found, table, epsilon=epsilon, who=self.who, request_id=request_id
+            self.engine, self.book, known, table, epsilon=epsilon, who=self.who, request_id=request_id
         )
 
     # Labels for one batch of new rows, straight from a private table.
 
-    def structure(self, table: str, **parameters: Any) -> Structure:
+    def structure(self, table: str, **parameters: Any) -> LabelRequest:
         """Return what the trees of a matrix random forest would look like. Reads no row, charges nothing."""
-        return batching.structure(self, table, parameters)
+        return label_rows.label_request(self, table, parameters)
 
     def plan_batch(
-        self, structure: Structure | str | Path, data: str | Path, *, epsilon: object = 1, way: str = BATCH
+        self, structure: LabelRequest | str | Path, data: str | Path, *, epsilon: object = 1, trees_see: str = ALL_ROWS
     ) -> tuple[Plan, str]:
         """Return what labelling a batch would ask and cost, and the table that pays. Charges nothing."""
-        return batching.plan_batch(self, structure, data, epsilon=epsilon, way=way)
+        return label_rows.plan_batch(self, structure, data, epsilon=epsilon, trees_see=trees_see)
 
     def predict_private(
         self,
-        structure: Structure | str | Path,
+        structure: LabelRequest | str | Path,
         data: str | Path,
         *,
         epsilon: object = 1,
-        way: str = BATCH,
+        trees_see: str = ALL_ROWS,
         name: str | None = None,
         request_id: str | None = None,
     ) -> Model:
-        """Label a batch of new rows under a charged budget; `predict` of the returned model reads them, for free."""
-        return batching.predict_private(
-            self, structure, data, epsilon=epsilon, way=way, name=name, request_id=request_id
-        )
+        """Label a batch of new rows under a charged budget; `predict` of the returned model reads them, for free.
+
+        Trees see "all" rows of the private table, or disjoint "parts" of them.
+        """
+        return label_rows.predict_private(
+            self,
+            structure,
+            data,
+            epsilon=epsilon,
+            who=self.who,
+            trees_see=trees_see,
+            name=name,
+            request_id=request_id,
+        ).within(self)
 
     def plan_evaluation(self, model: str | Model, table: str, *, epsilon: object) -> Plan:
         """Return what an evaluation on a private registered table would ask and cost. Reads no row, charges nothing."""
-        found = self.model(model) if isinstance(model, str) else model.within(self)
+        known = self.model(model) if isinstance(model, str) else model.within(self)
         paying = charged_table(self.engine, self.book, table)
-        return plan_evaluation(self.engine, self.book, found, paying, epsilon=epsilon)
+        return plan_evaluation(self.engine, self.book, known, paying, epsilon=epsilon)
 
     # The ledger.
 

@@ -12,7 +12,7 @@ from dpsql.api import census
 from dpsql.api.database import connect
 from dpsql.ledger import Budget
 from dpsql.models.evaluate import Evaluation
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,23 +7,33 @@ connection. Each call works on a cursor of its own, so that a charge is committe
 from __future__ import annotations
 
 import functools
+import re
 import weakref
 from collections.abc import Callable
+from dataclasses import MISSING
 from typing import Any, TypeVar
 
 import numpy as np
+from sqlglot import exp
 
-from dpsql import sqlfiles
+from dpsql import methods, sqlfiles
 from dpsql.api.database import Database, connect
 from dpsql.engines.duckdb.engine import Connection, define
 from dpsql.errors import DpsqlError, ParameterError, QueryFailed, UnknownName, UsageError
 from dpsql.ledger import Ledger
 from dpsql.models import store
-from dpsql.models.model import Model
+from dpsql.models.release_store import MODELS
 from dpsql.models.score import public_table, scoring_query
+from dpsql.models.usable_model import Model
+from dpsql.runs import train as training
+from dpsql.runs.arguments import arguments, with_options
+from dpsql.runs.train import TrainRequest
 from dpsql.schema import Numeric
 
 _Result = TypeVar("_Result")
+#: Named values as SQL hands them over.
+_Texts = dict[str, str | None]
+_DUCKDB = "duckdb"
 _TRAINED = (
     "STRUCT(model VARCHAR, method VARCHAR, trees BIGINT, depth BIGINT, leaves BIGINT, epsilon VARCHAR, "
     'neighbours VARCHAR, spent VARCHAR, "left" VARCHAR, delta VARCHAR, rho VARCHAR)[]'
@@ -44,7 +54,7 @@ _ADVICE = (
     "verdict VARCHAR)[]"
 )
 _TEXT = "VARCHAR"
-_ROW = "MAP(VARCHAR, VARCHAR)"
+_ROW = _VALUES = "MAP(VARCHAR, VARCHAR)"
 _SHARES = "MAP(VARCHAR, DOUBLE)"
 _FIGURES = "STRUCT(figure VARCHAR, value DOUBLE, low DOUBLE, high DOUBLE)[]"
 _CALLS = (
@@ -68,12 +78,12 @@ def attach(connection: Connection, *, who: str | None = None) -> Database:
     """
     database = connect(connection, who=who)
     Ledger(database.engine).install()
-    store.install(database.engine)
+    MODELS.install(database.engine)
     _make_room(connection, database)
     calls = _Calls(connection, database.who)
     train, plan, predict, proba, score, evaluate, explain, advise = _CALLS
-    define(connection, train, _sealed(calls.train), [*[_TEXT] * 9, _ROW], _TRAINED, changes=True)
-    define(connection, plan, _sealed(calls.plan), [*[_TEXT] * 7, _ROW], _STEPS)
+    define(connection, train, _sealed(calls.train), [_VALUES, _VALUES], _TRAINED, changes=True)
+    define(connection, plan, _sealed(calls.plan), [_VALUES, _VALUES], _STEPS)
     define(connection, predict, _sealed(calls.predict), [_TEXT, _ROW], _TEXT)
     define(connection, proba, _sealed(calls.predict_proba), [_TEXT, _ROW], _SHARES)
     define(connection, score, _sealed(calls.score), [_TEXT, _TEXT, _TEXT], _TEXT)
@@ -81,9 +91,46 @@ def attach(connection: Connection, *, who: str | None = None) -> Database:
     define(connection, explain, _sealed(calls.explain), [_TEXT], _IMPORTANCE)
     define(connection, advise, _sealed(calls.advise), [_TEXT] * 6, _ADVICE, changes=True)
     _ATTACHED.add(connection)
-    for statement in sqlfiles.statements("duckdb/macros.sql"):
+    for statement in macro_statements():
         connection.execute(statement)
     return database
+
+
+def macro_statements() -> list[str]:
+    """Return the statements that create the macros, with the arguments of a training run in their places."""
+    pieces = {
+        "train_parameters": _parameter_list(names_release=True),
+        "train_values": _value_map(names_release=True),
+        "plan_parameters": _parameter_list(names_release=False),
+        "plan_values": _value_map(names_release=False),
+    }
+    places = re.compile(rf":({'|'.join(pieces)})\b")
+    return [places.sub(lambda place: pieces[place[1]], text) for text in sqlfiles.statements("duckdb/macros.sql")]
+
+
+def _parameter_list(*, names_release: bool) -> str:
+    """Return the parameters of a macro with their defaults: what a run can be asked for, then what methods can."""
+    defaults = {name: known.default for name, known in arguments(names_release=names_release).items()}
+    defaults |= dict.fromkeys(methods.PARAMETERS)
+    return ", ".join(
+        _macro_name(name).sql(_DUCKDB)
+        if default is MISSING
+        else exp.PropertyEQ(this=_macro_name(name), expression=exp.convert(default)).sql(_DUCKDB)
+        for name, default in defaults.items()
+    )
+
+
+def _value_map(*, names_release: bool) -> str:
+    """Return a MAP from the name of each argument and parameter to its value as text."""
+    names = [*arguments(names_release=names_release), *methods.PARAMETERS]
+    keys = exp.array(*(exp.Literal.string(name) for name in names))
+    texts = exp.array(*(exp.cast(exp.column(_macro_name(name)), exp.DataType.Type.TEXT) for name in names))
+    return exp.Map(keys=keys, values=texts).sql(_DUCKDB)
+
+
+def _macro_name(name: str) -> exp.Identifier:
+    """Return what a macro calls an argument: "table" alone has another name, for SQL keeps that one to itself."""
+    return exp.to_identifier("table_name" if name == "table" else name, quoted=True)
 
 
 def _make_room(connection: Connection, database: Database) -> None:
@@ -106,26 +153,11 @@ class _Calls:
         self._who = who
         self._models: dict[str, Model] = {}
 
-    def train(
-        self,
-        table: str | None,
-        epsilon: str | None,
-        delta: str | None,
-        method: str | None,
-        trees: str | None,
-        depth: str | None,
-        seed: str | None,
-        name: str | None,
-        request_id: str | None,
-        options: dict[str, str | None] | None,
-    ) -> list[dict[str, Any]]:
+    def train(self, values: _Texts, options: _Texts | None) -> list[dict[str, Any]]:
         """Train and describe the new model in one row."""
-        table, method = _named(table, "table"), _named(method, "method")
-        given = _given(trees=trees, depth=depth, seed=seed) | _options(options)
-        db = self._database()
-        ids = {"name": name, "request_id": request_id}
-        model = db.train(table, epsilon=epsilon, delta=delta, method=method, **ids, **given)
-        budget = db.budget(table, model.certificate.get("kind", "pure"))
+        db, request = self._database(), TrainRequest.from_text(with_options(values, options or {}))
+        model = training.train(db.engine, db.book, request, who=db.who)
+        budget = db.budget(request.table, model.certificate.get("kind", "pure"))
         forest = model.released.forest
         return [
             {
@@ -143,40 +175,28 @@ class _Calls:
             }
         ]
 
-    def plan(
-        self,
-        table: str | None,
-        epsilon: str | None,
-        delta: str | None,
-        method: str | None,
-        trees: str | None,
-        depth: str | None,
-        seed: str | None,
-        options: dict[str, str | None] | None,
-    ) -> list[dict[str, Any]]:
+    def plan(self, values: _Texts, options: _Texts | None) -> list[dict[str, Any]]:
         """Describe the steps of a plan, one row each."""
-        table, method = _named(table, "table"), _named(method, "method")
-        given = _given(trees=trees, depth=depth, seed=seed) | _options(options)
-        plan = self._database().plan(table, epsilon=epsilon, delta=delta, method=method, **given)
-        steps = plan.to_dict()["steps"]
+        db, request = self._database(), TrainRequest.from_text(with_options(values, options or {}))
+        steps = training.plan(db.engine, db.book, request).to_dict()["steps"]
         names = ("operation", "epsilon", "noise_scale", "scans", "values", "expected_error")
         return [{"step": step["name"], **{name: step[name] for name in names}} for step in steps]
 
     def predict(self, name: str | None, row: dict[str, str | None] | None) -> str | None:
         """Return the label of one row, given as texts by column name; NULL where there is no row."""
-        model = self._model(_named(name, "model"))
+        model = self._model(_check_name(name, "model"))
         return None if row is None else model.label(_columns(model, row))
 
     def predict_proba(self, name: str | None, row: dict[str, str | None] | None) -> dict[str, float] | None:
         """Return the probability of each class for one row, given as texts by column name; NULL where there is none."""
-        model = self._model(_named(name, "model"))
+        model = self._model(_check_name(name, "model"))
         return None if row is None else model.probabilities(_columns(model, row))
 
     def score(self, name: str | None, table: str | None, probabilities: str | None) -> str:
         """Return the SQL that scores a whole table."""
-        model = self._model(_named(name, "model"))
+        model = self._model(_check_name(name, "model"))
         assert model.database is not None
-        info = public_table(model.database, _named(table, "table"))
+        info = public_table(model.database, _check_name(table, "table"))
         shown = probabilities == "true"
         if shown:
             model.check_classes()
@@ -186,10 +206,10 @@ class _Calls:
         self, name: str | None, table: str | None, epsilon: str | None, request_id: str | None
     ) -> list[dict[str, Any]]:
         """Measure a model and give one row for each figure, with its interval where the rows are private."""
-        name, table = _named(name, "model"), _named(table, "table")
-        found = self._database().evaluate(name, table, epsilon=epsilon, request_id=request_id).to_dict()
-        figures = found | {f"f1 of {label}": value for label, value in found.get("class_f1", {}).items()}
-        bounds = found.get("intervals", {})
+        name, table = _check_name(name, "model"), _check_name(table, "table")
+        evaluation = self._database().evaluate(name, table, epsilon=epsilon, request_id=request_id).to_dict()
+        figures = evaluation | {f"f1 of {label}": value for label, value in evaluation.get("class_f1", {}).items()}
+        bounds = evaluation.get("intervals", {})
         return [
             {"figure": figure, "value": value, "low": low, "high": high}
             for figure, value in figures.items()
@@ -199,8 +219,8 @@ class _Calls:
 
     def explain(self, name: str | None) -> list[dict[str, Any]]:
         """Return how much the predictions depend on each feature, one row each, the most important first."""
-        effects = self._model(_named(name, "model")).explain().effects
-        return [{"feature": one.feature, "importance": one.importance, "note": one.note} for one in effects]
+        effects = self._model(_check_name(name, "model")).explain().effects
+        return [{"feature": effect.feature, "importance": effect.importance, "note": effect.note} for effect in effects]
 
     def advise(
         self,
@@ -212,15 +232,19 @@ class _Calls:
         request_id: str | None,
     ) -> list[dict[str, Any]]:
         """Advise on a table: one row for now and for each what if, or for each of several sizes."""
-        size = None if rows is None else _whole("rows", rows)
-        share = None if majority is None else _number(majority)
-        found = self._database().advise(
-            _named(table, "table"), epsilon=epsilon, rows=size, buy=buy, majority=share, request_id=request_id
+        size = None if rows is None else _parse_whole("rows", rows)
+        share = None if majority is None else _parse_number(majority)
+        named = _check_name(table, "table")
+        recommendation = self._database().advise(
+            named, epsilon=epsilon, rows=size, buy=buy, majority=share, request_id=request_id
         )
-        told = found.to_dict()
-        cases = [(name.replace("_", " "), told[name]) for name in _CASES if told[name] is not None]
-        cases += [("if so many rows", one) for one in told["by_size"]]
-        return [{"case": case, **{name: _short(one[name]) for name in _ADVICE_FIGURES}} for case, one in cases]
+        advice = recommendation.to_dict()
+        cases = [(name.replace("_", " "), advice[name]) for name in _CASES if advice[name] is not None]
+        cases += [("if so many rows", outlook) for outlook in advice["by_size"]]
+        return [
+            {"case": case, **{name: _round_figure(figures[name]) for name in _ADVICE_FIGURES}}
+            for case, figures in cases
+        ]
 
     def _model(self, name: str) -> Model:
         db = self._database()
@@ -239,7 +263,7 @@ def _sealed(call: Callable[..., _Result]) -> Callable[..., _Result]:
     """Return a call whose unexpected errors lose their text: DuckDB would quote it, and it can hold a value."""
 
     @functools.wraps(call)
-    def sealed(*values: str | None) -> _Result:
+    def sealed(*values: Any) -> _Result:
         problem: DpsqlError
         try:
             return call(*values)
@@ -260,43 +284,29 @@ def _columns(model: Model, row: dict[str, str | None]) -> dict[str, Any]:
         if feature.name.lower() not in lowered:
             raise UnknownName("column in the row called", feature.name, row)
         text = lowered[feature.name.lower()]
-        columns[feature.name] = [_number(text) if isinstance(feature, Numeric) else text]
+        columns[feature.name] = [_parse_number(text) if isinstance(feature, Numeric) else text]
     return columns
 
 
-def _named(name: str | None, what: str) -> str:
+def _check_name(name: str | None, what: str) -> str:
     if name is None:
         raise ParameterError(what, allowed=f"the name of a {what}", given="NULL")
     return name
 
 
-def _given(**parameters: str | None) -> dict[str, Any]:
-    return {name: _whole(name, value) for name, value in parameters.items() if value is not None}
-
-
-def _options(given: dict[str, str | None] | None) -> dict[str, Any]:
-    """Return other parameters of a method, each written as text: whole numbers, true and false mean what they say."""
-    words = {"true": True, "false": False}
-    return {
-        name: words.get(text.lower(), int(text) if text.removeprefix("-").isdecimal() else text)
-        for name, text in (given or {}).items()
-        if text is not None
-    }
-
-
-def _whole(name: str, text: str) -> int:
+def _parse_whole(name: str, text: str) -> int:
     try:
         return int(text)
     except ValueError:
         raise ParameterError(name, allowed="a whole number", given=text) from None
 
 
-def _short(value: Any) -> Any:
+def _round_figure(value: Any) -> Any:
     """Return a figure with four digits, anything else as it is."""
     return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
-def _number(text: str | None) -> float:
+def _parse_number(text: str | None) -> float:
     """Return a cell as a number. As in a CSV file, a text that is none goes where NULL goes."""
     if text is None:
         return np.nan

@@ -12,7 +12,7 @@ from dpsql import methods
 from dpsql.api.database import Database
 from dpsql.errors import DpsqlError, UsageError
 from dpsql.kernel.dataset import find
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 
 
 class _Forest:

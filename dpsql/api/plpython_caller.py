@@ -35,7 +35,7 @@ SELECT session_user AS who, pg_catalog.current_database() AS name, pg_catalog.pg
 """
 
 
-def call(plpy: Any, place: Mapping[str, Any], act: str, values: Sequence[Any]) -> list[dict[str, Any]]:
+def call(plpy: Any, place: Mapping[str, Any], act: str, values: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Have a worker do one act for the caller and return its rows; its error is the caller's.
 
     An advisory lock on a random number, held while the worker connects back, shows the worker that it has reached the
@@ -47,7 +47,7 @@ def call(plpy: Any, place: Mapping[str, Any], act: str, values: Sequence[Any]) -
     key = str(secrets.randbits(62))
     request = {
         "act": act,
-        "values": list(values),
+        "values": dict(values),
         "who": caller["who"],
         "owner": place["owner"],
         "folder": place["folder"],

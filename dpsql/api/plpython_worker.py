@@ -24,6 +24,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import IO, Any
 
 #: How long making a plan may take inside the server, in seconds.
@@ -50,7 +51,7 @@ def main() -> None:
     except KeyboardInterrupt:
         os._exit(1)
     with contextlib.suppress(OSError):  # nobody listens any more
-        answers.write(json.dumps(reply, default=_plain) + "\n")
+        answers.write(json.dumps(reply, default=_plain_number) + "\n")
         answers.flush()
     os._exit(0)
 
@@ -62,8 +63,8 @@ def _reply(request: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
     act = ACTS[request["act"]]
     try:
         _check_given(request["act"], request["values"])
-        with _borrowed(answers) if request["act"] in FREE else _owned(request) as db:
-            return {"rows": act(db, *request["values"])}
+        with _open_as_caller(answers) if request["act"] in FREE else _open_as_owner(request) as db:
+            return {"rows": act(db, **request["values"])}
     except DpsqlError as error:
         return {"error": error.message, "hint": error.hint or ""}
     except Exception:  # noqa: BLE001  the border to the server: what passes it is shown to anyone
@@ -73,33 +74,17 @@ def _reply(request: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
 # What is done.
 
 
-def train(
-    db: Any,
-    table: str,
-    epsilon: str,
-    method: str,
-    options: str | None,
-    name: str | None,
-    request_id: str | None,
-    delta: str | None,
-) -> Rows:
+def train(db: Any, named: dict[str, Any], options: str | None) -> Rows:
     """Train under a charged budget and describe the new model in one row."""
     from dpsql.runs import train as training
+    from dpsql.runs.arguments import with_options
+    from dpsql.runs.train import TrainRequest
 
-    model = training.train(
-        db.engine,
-        db.book,
-        table,
-        epsilon=epsilon,
-        delta=delta,
-        method=method,
-        parameters=_quick(method, _options(options)),
-        name=name,
-        who=db.who,
-        request_id=request_id,
-        planning=_planning(),
-    )
-    budget, forest = db.budget(table, model.certificate.get("kind", "pure")), model.released.forest
+    values = with_options(named, _parse_options(options))
+    request = TrainRequest.of(values.pop("table"), values)
+    request = replace(request, parameters=_limit_search(request.method, dict(request.parameters)))
+    model = training.train(db.engine, db.book, request, who=db.who, planning=_limit_planning())
+    budget, forest = db.budget(request.table, model.certificate.get("kind", "pure")), model.released.forest
     return [
         {
             "model": model.name,
@@ -121,22 +106,22 @@ def evaluate(db: Any, model: str, table: str, epsilon: str | None, request_id: s
 
     if epsilon is None:
         raise ParameterError("epsilon", allowed="given; dpsql.evaluate(model, table) reads for free", given=None)
-    return _figures(db.evaluate(model, table, epsilon=epsilon, request_id=request_id).to_dict())
+    return _figure_rows(db.evaluate(model, table, epsilon=epsilon, request_id=request_id).to_dict())
 
 
 def evaluate_free(db: Any, model: str, table: str) -> Rows:
     """Measure a model on a table that the caller reads, as the caller."""
-    return _figures(db.evaluate(model, table).to_dict())
+    return _figure_rows(db.evaluate(model, table).to_dict())
 
 
 def advise(db: Any, table: str, epsilon: str, rows: int | None, buy: str | None, request_id: str | None) -> Rows:
     """Advise on a registered table: one row for now and for each what if."""
-    with _planning() if buy is None else contextlib.nullcontext():
-        told = db.advise(table, epsilon=epsilon, rows=rows, buy=buy, request_id=request_id).to_dict()
-    cases = [(name.replace("_", " "), told[name]) for name in _CASES if told[name] is not None]
-    cases += [("if so many rows", one) for one in told["by_size"]]
+    with _limit_planning() if buy is None else contextlib.nullcontext():
+        advice = db.advise(table, epsilon=epsilon, rows=rows, buy=buy, request_id=request_id).to_dict()
+    cases = [(name.replace("_", " "), advice[name]) for name in _CASES if advice[name] is not None]
+    cases += [("if so many rows", outlook) for outlook in advice["by_size"]]
     names = ("rows", "epsilon", "trees", "depth", "expected_gain", "method", "verdict")
-    return [{"case": case, **{name: one[name] for name in names}} for case, one in cases]
+    return [{"case": case, **{name: figures[name] for name in names}} for case, figures in cases]
 
 
 def check(db: Any) -> Rows:
@@ -155,30 +140,27 @@ ACTS: dict[str, Callable[..., Rows]] = {
 FREE = frozenset({"evaluate_free"})
 
 
-#: The arguments that no call goes without, by their places.
-_NEEDED = {
-    "train": ("table_name", "epsilon", "method"),
-    "evaluate": ("model", "table_name"),
-    "evaluate_free": ("model", "table_name"),
-    "advise": ("table_name", "epsilon"),
-    "check": (),
-}
+#: The arguments that no call goes without, and what SQL calls them.
+_NEEDED = {"model": "model", "table": "table_name", "epsilon": "epsilon", "method": "method"}
+#: Where an act can do without one of them, or says itself what is wrong.
+_OPTIONAL = {"evaluate": {"epsilon"}}
 
 
-def _check_given(act: str, values: list[Any]) -> None:
+def _check_given(act: str, values: dict[str, Any]) -> None:
     """Refuse a NULL where a value is needed."""
     from dpsql.errors import ParameterError
 
-    for name, value in zip(_NEEDED[act], values, strict=False):
-        if value is None:
-            raise ParameterError(name, allowed="given", given="NULL")
+    given = values.get("named", values)
+    for name, spelled in _NEEDED.items():
+        if name in given and given[name] is None and name not in _OPTIONAL.get(act, ()):
+            raise ParameterError(spelled, allowed="given", given="NULL")
 
 
-def _figures(found: dict[str, Any]) -> Rows:
-    bounds = found.get("intervals", {})
+def _figure_rows(evaluation: dict[str, Any]) -> Rows:
+    bounds = evaluation.get("intervals", {})
     return [
         {"figure": figure, "value": value, "low": low, "high": high}
-        for figure, value in found.items()
+        for figure, value in evaluation.items()
         if isinstance(value, int | float) and not isinstance(value, bool) and figure != "ledger_entry"
         for low, high in [bounds.get(figure, (None, None))]
     ]
@@ -188,7 +170,7 @@ def _figures(found: dict[str, Any]) -> Rows:
 
 
 @contextlib.contextmanager
-def _owned(request: dict[str, Any]) -> Iterator[Any]:
+def _open_as_owner(request: dict[str, Any]) -> Iterator[Any]:
     """Open this very server and database as the owner role, or say that it is a copy."""
     from dpsql.api.database import Database
     from dpsql.engines.postgres import loopback
@@ -212,7 +194,7 @@ def _owned(request: dict[str, Any]) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def _borrowed(answers: IO[str]) -> Iterator[Any]:
+def _open_as_caller(answers: IO[str]) -> Iterator[Any]:
     """Open the caller's own session: a statement goes out as a line, what it gave comes in as a line."""
     from dpsql.api.database import Database
     from dpsql.engines.postgres.way_back import through_caller
@@ -259,7 +241,7 @@ def _watch() -> None:
 
 
 @contextlib.contextmanager
-def _planning() -> Iterator[None]:
+def _limit_planning() -> Iterator[None]:
     """Give up on a plan that takes too long: an analyst's options must not keep the server busy."""
     from dpsql.errors import ParameterError
 
@@ -279,12 +261,12 @@ def _planning() -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _plain(value: Any) -> Any:
+def _plain_number(value: Any) -> Any:
     """Return a number of numpy's as Python's own."""
     return value.item()
 
 
-def _options(given: str | None) -> dict[str, Any]:
+def _parse_options(given: str | None) -> dict[str, Any]:
     """Return a method's own parameters; PL/Python hands JSON over as text."""
     from dpsql.errors import ParameterError
     from dpsql.jsontext import parse
@@ -298,7 +280,7 @@ def _options(given: str | None) -> dict[str, Any]:
     return options
 
 
-def _quick(method: str, given: dict[str, Any]) -> dict[str, Any]:
+def _limit_search(method: str, given: dict[str, Any]) -> dict[str, Any]:
     """Return a method's parameters with less effort to search, where it has one that says so."""
     from dpsql import methods
 

@@ -20,7 +20,7 @@ from typing import Any
 from dpsql.audit.loss import SLACK
 from dpsql.ledger import Entry, Ledger
 from dpsql.mechanisms.concentrated import largest_rho
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 
 NANO = 10**9
 #: The records that speak of everything an act released; each certificate speaks of one model.

@@ -33,8 +33,8 @@ from dpsql.audit.neighbours import (
 )
 from dpsql.audit.replay import Act, Replay, replay
 from dpsql.ledger import Entry
-from dpsql.methods.base import Choice, Flag, regression
-from dpsql.methods.mrf.row_strategies import WAYS as BATCH_WAYS
+from dpsql.methods.base import Choice, Flag
+from dpsql.runs.label_rows import TREES_SEE
 from dpsql.schema import Schema
 
 DELTA = "1e-6"
@@ -277,7 +277,7 @@ def _update(name: str, chance: Chance) -> Case:
     return _case(name, pair, act, chance=chance, pays=lambda entry: entry.scope in scopes)
 
 
-def _batch(way: str) -> Callable[[str, Chance], Case]:
+def _batch(trees_see: str) -> Callable[[str, Chance], Case]:
     """Labels for a batch of public rows, straight from the private ones."""
 
     def case(name: str, chance: Chance) -> Case:
@@ -287,7 +287,7 @@ def _batch(way: str) -> Callable[[str, Chance], Case]:
 
         def act(database: Database) -> Sequence[Outcome]:
             found = database.structure("people", **given)
-            model = database.predict_private(found, "fresh", epsilon=epsilon, way=way, request_id="r")
+            model = database.predict_private(found, "fresh", epsilon=epsilon, trees_see=trees_see, request_id="r")
             return [model_outcome(model), Outcome(str(model.predict("fresh")))]
 
         return _case(name, pair, act, chance=chance, beside=(fresh,))
@@ -311,7 +311,7 @@ def _contribution(name: str, chance: Chance) -> Case:
 #: Methods that read rows without labels have ways of their own; all others are trained as they are.
 _SEMI = [name for name, method in methods.METHODS.items() if "unlabelled" in method.parameters]
 _PLAIN = [name for name in methods.METHODS if name not in _SEMI]
-_NUMBERS = [name for name in _PLAIN if regression(methods.get(name))]
+_NUMBERS = [name for name in _PLAIN if methods.get(name).regression]
 WAYS: dict[str, Callable[[str, Chance], Case]] = {
     **{name: _training(name) for name in _PLAIN},
     **{f"{name} with a delta": _training(name, delta=True) for name in _PLAIN},
@@ -325,6 +325,6 @@ WAYS: dict[str, Callable[[str, Chance], Case]] = {
     "size": _size,
     "evaluation": _evaluation,
     "update": _update,
-    **{f"{way} of new rows": _batch(way) for way in BATCH_WAYS},
+    **{f"{way} of new rows": _batch(trees_see) for trees_see, way in TREES_SEE.items()},
     "contribution": _contribution,
 }

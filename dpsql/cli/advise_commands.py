@@ -9,8 +9,7 @@ from dpsql.advice.advise import advise as advise_schema
 from dpsql.advice.tune import Tuned
 from dpsql.advice.tune import tune as tune_method
 from dpsql.cli.options import Target, as_json, maybe_database
-from dpsql.cli.output import note, print_json, print_table, say, working
-from dpsql.cli.train_commands import print_plan
+from dpsql.cli.output import note, print_json, print_plan, print_table, say, working
 from dpsql.errors import UsageError
 from dpsql.schema import schema_file as schemafile
 
@@ -93,8 +92,11 @@ def advise(
     note(f"Next:  dpsql train {asked} --dry-run")
 
 
-def _print(found: Recommendation, *, as_json: bool) -> None:
-    print_json(found.to_dict()) if as_json else say(str(found))
+def _print(advice: Recommendation, *, as_json: bool) -> None:
+    if as_json:
+        print_json(advice.to_dict())
+    else:
+        say(str(advice))
 
 
 def _print_grid(found: Tuned, epsilon: str, *, as_json: bool) -> None:

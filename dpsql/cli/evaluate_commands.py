@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from dpsql.cli.options import Target, as_json, database
-from dpsql.cli.output import note, print_json, print_table, say, working
-from dpsql.cli.train_commands import budget_values, print_plan
+from dpsql.cli.output import budget_values, note, print_json, print_plan, print_table, say, working
 from dpsql.errors import UsageError
 from dpsql.models.evaluate import Evaluation, NumericEvaluation
 from dpsql.models.plot import check_plot, reliability_plot

@@ -11,6 +11,10 @@ from dpsql.cli.options import Target, as_json, database, parameters
 from dpsql.cli.output import check_new, note, print_json, say, say_exact, working
 from dpsql.errors import ParameterError, UsageError
 from dpsql.models.explain import PANELS, TOP
+from dpsql.runs.train import ARGUMENTS
+
+#: Arguments that have a value whether or not they were given.
+_DEFAULTS = [name for name, known in ARGUMENTS.items() if known.default is not None]
 
 
 @click.command()
@@ -19,9 +23,8 @@ from dpsql.models.explain import PANELS, TOP
 @click.option("--top", type=int, metavar="N", help=f"How many features to show [default: {TOP}].")
 @click.option("--plot", metavar="FILE", help="Also draw it, as a new PNG file.")
 @click.option("--background", metavar="TABLE", help="A public table that says how often values occur.")
-@click.option("--table", help="A registered table: show the SQL of training on it.")
 @click.option("--leaf", type=int, default=0, show_default=True, help="Which leaf, numbered over all trees.")
-@options.method_parameters
+@options.request_options(names_release=False, table="A registered table: show the SQL of training on it.")
 @as_json
 def explain(
     target: Target,
@@ -30,9 +33,6 @@ def explain(
     plot: str | None,
     background: str | None,
     table: str | None,
-    epsilon: str,
-    delta: str | None,
-    method: str,
     leaf: int,
     as_json: bool,
     **given: Any,
@@ -54,23 +54,28 @@ def explain(
     if table is not None:
         _refuse({"--top": top, "--plot": plot, "--background": background}, "--model")
         with target.open() as db:
-            asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "method": method}
-            shown = db.explain(table, leaf=leaf, **asked, **parameters(given))
-        print_json(shown.to_dict()) if as_json else say_exact(str(shown))
+            explanation = db.explain(table, leaf=leaf, **parameters(given))
+        if as_json:
+            print_json(explanation.to_dict())
+        else:
+            say_exact(str(explanation))
         return
-    _refuse({f"--{name.replace('_', '-')}": value for name, value in given.items()}, "--table")
+    _refuse({f"--{name.replace('_', '-')}": value for name, value in given.items() if name not in _DEFAULTS}, "--table")
     if top is not None and top < 1:
         raise ParameterError("top", allowed="a whole number from 1", given=top)
     check_new(plot)
     with target.open() as db:
-        found = db.model(str(model))
+        stored = db.model(str(model))
         with working(f'reading "{model}"'):
-            learned = found.explain(background)
+            learned = stored.explain(background)
             if plot is not None:
                 learned.plot(plot, top=min(top or PANELS, PANELS))
     if plot is not None:
         note(f"Wrote {plot}.")
-    print_json(learned.to_dict()) if as_json else say(learned.text(top=top or TOP))
+    if as_json:
+        print_json(learned.to_dict())
+    else:
+        say(learned.text(top=top or TOP))
 
 
 def _refuse(given: dict[str, object], other: str) -> None:

@@ -9,7 +9,7 @@ from dpsql.cli.output import check_new, note, print_json, say_exact, write_new
 from dpsql.errors import UsageError
 from dpsql.models.export_onnx import check_onnx
 from dpsql.models.export_sql import DIALECTS, FORMS, check_dialect
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 
 
 @click.command()
@@ -80,7 +80,10 @@ def _check_words(to: str | None, dialect: str | None, onnx: str | None, given: l
 
 def _script(model: Model, text: str, to: str | None, *, dialect: str, as_json: bool) -> None:
     if to is None:
-        print_json({"model": model.name, "dialect": dialect, "sql": text}) if as_json else say_exact(text.rstrip("\n"))
+        if as_json:
+            print_json({"model": model.name, "dialect": dialect, "sql": text})
+        else:
+            say_exact(text.rstrip("\n"))
         return
     write_new(to, text)
     _wrote(model.name, to, as_json=as_json, dialect=dialect)

@@ -102,7 +102,10 @@ def accept(target: Target, table: str | None, as_json: bool) -> None:
             db.accept()
         else:
             db.accept_runs(table)
-    print_json({"accepted": True}) if as_json else say("Accepted. The act is an entry in the ledger.")
+    if as_json:
+        print_json({"accepted": True})
+    else:
+        say("Accepted. The act is an entry in the ledger.")
 
 
 def _limits_text(row: dict[Any, Any]) -> str:

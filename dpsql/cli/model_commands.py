@@ -8,15 +8,12 @@ from typing import Any
 import click
 import pandas as pd
 
-from dpsql.api.database import Database
-from dpsql.cli.label_commands import batch_options, charged_batch
+from dpsql.cli.label_commands import batch_options, label_batch, refuse_batch_options
 from dpsql.cli.options import Target, as_json, database
 from dpsql.cli.output import check_new, note, print_json, print_table, say, say_exact, working, write_new
 from dpsql.errors import ParameterError, UsageError
-from dpsql.kernel.dataset import fit_features
-from dpsql.models.model import Model
-from dpsql.models.score import public_table
-from dpsql.models.scoring_sql import FORMS, default_name
+from dpsql.models.scoring_sql import FORMS
+from dpsql.models.usable_model import Model
 from dpsql.runs.update import rebuild_gain
 
 _SHOWN = 20
@@ -36,11 +33,11 @@ def models(target: Target, as_json: bool) -> None:
       dpsql models --db data.duckdb
     """
     with target.open() as db:
-        found = db.models()
+        table = db.models()
     if as_json:
-        print_json(found.to_dict("records"))
+        print_json(table.to_dict("records"))
         return
-    shown = found.drop(columns="digest")
+    shown = table.drop(columns="digest")
     print_table(None, list(shown.columns), shown.to_numpy().tolist())
 
 
@@ -58,16 +55,16 @@ def show(target: Target, model: str, tree: int, depth: int, as_json: bool) -> No
       dpsql show --db data.duckdb --model adult_1 --tree 2 --depth 4
     """
     with target.open() as db:
-        found = db.model(model)
-    drawn = found.show(tree, depth=depth)
+        stored = db.model(model)
+    drawn = stored.show(tree, depth=depth)
     if as_json:
-        print_json({"model": found.name, "certificate": dict(found.certificate), "tree": tree, "drawn": drawn})
+        print_json({"model": stored.name, "certificate": dict(stored.certificate), "tree": tree, "drawn": drawn})
         return
-    card = found.certificate
-    forest = found.released.forest
-    say(f'Model "{found.name}": {found.method}, {forest.trees} trees, depth {forest.depth}, {forest.leaves} leaves')
-    if found.schema.target is not None:
-        say(f"Predicts:    {found.schema.label}, {found.schema.target}")
+    card = stored.certificate
+    forest = stored.released.forest
+    say(f'Model "{stored.name}": {stored.method}, {forest.trees} trees, depth {forest.depth}, {forest.leaves} leaves')
+    if stored.schema.target is not None:
+        say(f"Predicts:    {stored.schema.label}, {stored.schema.target}")
     say(f"Private:     {_PRIVATE[card.get('private')]}")
     say(f"Epsilon:     {card['epsilon']}")
     say(f"Neighbours:  {card.get('neighbours', _UNSAID)}")
@@ -82,9 +79,9 @@ def show(target: Target, model: str, tree: int, depth: int, as_json: bool) -> No
     say(f"Digest:      {card['digest'][:16]}…")
     say(f"\nTree {tree} of {forest.trees}:")
     say(drawn)
-    if found.released.nat:
+    if stored.released.nat:
         note("Each leaf shows the shares of the classes as far as it alone says; those of all trees are multiplied.")
-        note(f"All of them in a few words:  dpsql explain {target.words} --model {found.name}")
+        note(f"All of them in a few words:  dpsql explain {target.words} --model {stored.name}")
 
 
 @click.command()
@@ -112,7 +109,8 @@ def predict(
     top: int | None,
     to: str | None,
     as_json: bool,
-    **private: Any,
+    private: bool,
+    **batch: Any,
 ) -> None:
     """Score new rows, in the database or from a file.
 
@@ -121,7 +119,7 @@ def predict(
       dpsql predict --db data.duckdb --model adult_1 --table new_rows --into scored
       dpsql predict --db data.duckdb --model adult_1 --file new_rows.csv --to labels.csv
       dpsql predict --db data.duckdb --model adult_1 --table new_rows --threshold ">50K=0.3"
-      dpsql predict --db data.duckdb --private --model-structure cars.json --table new_cars --epsilon 1
+      dpsql predict --db data.duckdb --private --structure cars.json --table new_cars --epsilon 1
 
     Free of charge, for ever. A registered private table is refused. With --threshold a class that is not probable
     enough gives way to the most probable of the others.
@@ -140,16 +138,25 @@ def predict(
     check_new(to)
     data: str | Path = table if table is not None else Path(str(file))
     with target.open() as db:
-        asked = {"--key": key, "--probabilities": proba or None, "--threshold": threshold, "--top": top}
-        shown = [option for option, value in asked.items() if value is not None]
-        found = charged_batch(db, data, model, as_json=as_json, into=into, shown=shown, **private)
-        if found is None:
-            return
-        model = found.name
+        if private:
+            asked = {"--key": key, "--probabilities": proba or None, "--threshold": threshold, "--top": top}
+            shown = [option for option, value in asked.items() if value is not None]
+            scoring = label_batch(db, data, model, as_json=as_json, into=into, shown=shown, **batch)
+            if scoring is None:
+                return
+        else:
+            refuse_batch_options(batch)
+            if model is None:
+                raise UsageError("name the model to score with.", hint="--model NAME, or dpsql models to see them")
+            scoring = db.model(model)
         with working(f"scoring {data}"):
-            scored = _scored(found, data, into=into, key=key, proba=proba, threshold=threshold, top=top)
+            scored = _score(scoring, data, into=into, key=key, proba=proba, threshold=threshold, top=top)
+    model = scoring.name
     if not isinstance(scored, pd.DataFrame):
-        print_json({"model": model, "into": into}) if as_json else say(f'Scored rows are in table "{into}".')
+        if as_json:
+            print_json({"model": model, "into": into})
+        else:
+            say(f'Scored rows are in table "{into}".')
         return
     if to is not None:
         write_new(to, scored.to_csv(index=False))
@@ -188,11 +195,18 @@ def sql(
     if create and form == "select":
         raise UsageError("a SELECT cannot be created.", hint="--form view, table_macro or macro")
     with target.open() as db:
-        found = db.model(model)
-        text = found.sql(form, table=table, name=name, probabilities=probabilities)
-        if create:
-            _create(db, found, text, form, table=table, name=name or default_name(found, form))
-    print_json({"model": model, "form": form, "created": create, "sql": text}) if as_json else say_exact(text)
+        stored = db.model(model)
+        settings: dict[str, Any] = {"name": name, "probabilities": probabilities}
+        if not create:
+            text = stored.sql(form, table=table, **settings)
+        elif form == "view":
+            text = stored.create_view(table, **settings)
+        else:
+            text = stored.create_macro(whole_table=form == "table_macro", **settings)
+    if as_json:
+        print_json({"model": model, "form": form, "created": create, "sql": text})
+    else:
+        say_exact(text)
 
 
 @click.command(name="import")
@@ -208,11 +222,14 @@ def import_(target: Target, source: str, name: str | None, as_json: bool) -> Non
       dpsql import --db other.duckdb --from adult_1.json
     """
     with target.open() as db:
-        found = db.add(Path(source), name=name)
-    print_json({"model": found.name}) if as_json else say(f'Stored model "{found.name}".')
+        stored = db.add(Path(source), name=name)
+    if as_json:
+        print_json({"model": stored.name})
+    else:
+        say(f'Stored model "{stored.name}".')
 
 
-def _scored(
+def _score(
     model: Model,
     data: str | Path,
     *,
@@ -236,19 +253,6 @@ def _threshold(text: str) -> dict[str, float]:
         return {name: float(least)}
     except ValueError:
         raise ParameterError("threshold", allowed="CLASS=P with a probability P, as in yes=0.3", given=text) from None
-
-
-def _create(db: Database, model: Model, text: str, form: str, *, table: str, name: str) -> None:
-    """Create a view or macro; a table, or a function that SQL itself relies on, is never replaced by it."""
-    if form == "view":
-        fit_features(public_table(db, table), model.schema)
-        taken = db.engine.table(name)
-        if taken is not None and taken.kind == "table":
-            raise ParameterError("name", allowed="new; a table of that name exists", given=name)
-    elif db.engine.is_built_in(name):
-        raise ParameterError("name", allowed="new; a built-in function has that name", given=name)
-    with db.engine.transaction() as transaction:
-        transaction.run(text)
 
 
 def _print_predictions(scored: pd.DataFrame, *, as_json: bool) -> None:

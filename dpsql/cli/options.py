@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass
 from typing import Any, TypeVar
 
 import click
@@ -12,9 +12,10 @@ import click
 from dpsql.api.database import Database, connect
 from dpsql.engines.open_engine import show_target, url_forms
 from dpsql.errors import UsageError
-from dpsql.methods import DEFAULT, METHODS, REGRESSION
+from dpsql.methods import METHODS, PARAMETERS
+from dpsql.methods.base import Choice, Flag, Method, Parameter, Whole
+from dpsql.runs.arguments import arguments
 
-_METHOD = f"One of: {', '.join(METHODS)}. For a number auto is {REGRESSION}."
 _URLS = url_forms().replace("://", "://…")
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -87,40 +88,64 @@ def as_json(command: _Command) -> _Command:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON value and nothing else.")(command)
 
 
-def method_parameters(command: _Command) -> _Command:
-    """Add what a training run takes; the command gets `epsilon`, `method` and the method's parameters."""
-    for decorate in (
-        click.option("--as-published", is_flag=True, default=None, help="The paper's unproven form: NOT private."),
-        click.option("--shared", is_flag=True, default=None, help="Every row in every tree (rosnam)."),
-        click.option("--unlabelled", metavar="TABLE|CONDITION", help="Unlabelled rows that shape the trees."),
-        click.option("--privacy", type=str, help="What is private: rows, or labels alone (sspe)."),
-        click.option("--allocation", type=str, help="How levels share epsilon: geometric or uniform."),
-        click.option("--utility", type=str, help="What a split is chosen by: max, gain or gini (fs)."),
-        click.option("--more-trees", type=int, help="Trees that learn from the first ones (pte)."),
-        click.option("--ensembles", type=int, help="Sets of trees over random features (mrf)."),
-        click.option("--features", type=int, help="Features of each ensemble (mrf)."),
-        click.option("--cells", type=int, help="Most cells of one ensemble (mrf)."),
-        click.option("--votes", type=str, help="What leaves say: summed counts, or a hard vote each (mrf)."),
-        click.option("--strategy", type=str, help="What is asked of the cells; best tries all kinds (mrf)."),
-        click.option("--effort", type=int, help="Work for the search of a strategy (mrf)."),
-        click.option("--seed", type=int, help="Shapes the trees; never touches noise."),
-        click.option("--limit", type=int, help="Most cells (leaves of all trees × classes) of the release."),
-        click.option("--bins", type=int, help="Branches of a split on a number (id3), bins of one (mrf)."),
-        click.option("--branches", type=int, help="Most branches of one split."),
-        click.option("--depth-rule", type=str, help="How the depth is worked out: theorem2 or table4."),
-        click.option("--depth", type=int, help="Depth of the trees [default: the method's own]."),
-        click.option("--trees", type=int, help="Number of trees [default: the method's own]."),
-        click.option("--method", default=DEFAULT, show_default=True, help=_METHOD),
-        click.option("--delta", metavar="D", help="Approximate privacy: (epsilon, delta), far below 1 over the rows."),
-        click.option("--epsilon", default="1", show_default=True, metavar="E", help="What the run may cost."),
-    ):
-        command = decorate(command)
-    return command
+def request_options(*, names_release: bool, table: str | None = None) -> Callable[[_Command], _Command]:
+    """Return a decorator that adds what a training run can be asked for, and every parameter of any method.
+
+    The command gets all of them by name. With `table`, a sentence, the table may be left out, and that is its help.
+    """
+
+    def decorate(command: _Command) -> _Command:
+        for name, kinds in reversed(PARAMETERS.items()):
+            command = _parameter_option(name, next(iter(kinds.values())), _parameter_help(kinds))(command)
+        for name, known in reversed(arguments(names_release=names_release).items()):
+            sentence, metavar = known.metadata["help"], known.metadata["metavar"]
+            settings: dict[str, Any] = {"help": sentence, "metavar": metavar}
+            if known.default is MISSING:
+                settings |= {"required": table is None, "help": table or sentence}
+            elif known.default is not None:
+                settings |= {"default": str(known.default), "show_default": True}
+            command = click.option(_option(name), **settings)(command)
+        return command
+
+    return decorate
 
 
-def training(command: _Command) -> _Command:
-    """Add the table and what a training run takes."""
-    return click.option("--table", required=True, help="The registered table.")(method_parameters(command))
+def method_options(method: Method) -> Callable[[_Command], _Command]:
+    """Return a decorator that adds the parameters of one method."""
+
+    def decorate(command: _Command) -> _Command:
+        for name, parameter in reversed(list(method.parameters.items())):
+            command = _parameter_option(name, parameter, _sentence(parameter.help))(command)
+        return command
+
+    return decorate
+
+
+def _parameter_option(name: str, parameter: Parameter, sentence: str) -> Callable[[_Command], _Command]:
+    """Return the option of a parameter; one that is not given is None, and left to the method."""
+    if isinstance(parameter, Flag):
+        return click.option(_option(name), is_flag=True, default=None, help=sentence)
+    if isinstance(parameter, Choice):
+        return click.option(_option(name), metavar="|".join(parameter.values), help=sentence)
+    return click.option(_option(name), type=int if isinstance(parameter, Whole) else str, help=sentence)
+
+
+def _parameter_help(kinds: Mapping[str, Parameter]) -> str:
+    """Return what methods say of a parameter; in brackets which ones do, where not all of them say the same."""
+    said: dict[str, list[str]] = {}
+    for method, parameter in kinds.items():
+        said.setdefault(parameter.help, []).append(method)
+    if len(said) == 1 and len(kinds) == len(METHODS):
+        return _sentence(next(iter(said)))
+    return " ".join(_sentence(f"{words} ({', '.join(names)})") for words, names in said.items())
+
+
+def _sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}."
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def parameters(options: dict[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,12 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 from rich.text import Text
 
-from dpsql.errors import DpsqlError, ParameterError
+from dpsql.errors import BudgetExceeded, DpsqlError, ParameterError
+from dpsql.kernel.describe import larger_noise_notes, loss_text
+from dpsql.kernel.plan import Plan
+from dpsql.ledger import Budget, format_epsilon, measure
+from dpsql.ledger.budget import amount_text, left_of
+from dpsql.ledger.spend import how_to_open
 from dpsql.trees.strategies.optimize import KINDS, watching
 
 #: Kinds of characters that could steer a terminal or cannot be printed: control, format, lone surrogate.
@@ -139,6 +144,64 @@ def working(doing: str) -> Iterator[None]:
 
         with watching(trying):
             yield
+
+
+def print_plan(plan: Plan, budget: Budget, before: int, *, as_json: bool) -> None:
+    """Print a plan and what it would leave of a budget; raise BudgetExceeded when it would be refused."""
+    after = before + plan.charge
+    fits = budget.cap is None or after <= budget.cap
+    described = plan.to_dict()
+    if as_json:
+        print_json({"plan": described, **plan.loss, "budget": budget_values(budget), "fits": fits})
+    else:
+        _print_steps(described, plan)
+        say(f'\nBudget of "{budget.table}": {budget.text(before, up=True)} of {budget.cap_text} spent before.')
+        say(f"After this run: {budget.text(after, up=True)} spent." if fits else "This run would be refused.")
+        for sentence in larger_noise_notes(described):
+            note(sentence)
+        note("Nothing was read and nothing was charged.")
+    if not fits:
+        raise BudgetExceeded(
+            f'table "{budget.table}"',
+            needed=format_epsilon(plan.charge),
+            left=amount_text(left_of(budget.cap, before)),
+            cap=amount_text(budget.cap),
+            measure=measure(plan.kind),
+            hint=f"dpsql ledger --table {budget.table}" if budget.cap else how_to_open(budget.table, plan.kind),
+        )
+
+
+def _print_steps(described: dict[str, Any], plan: Plan) -> None:
+    say(f"Plan of {plan.method}: {loss_text(described, plan.nano_epsilon)} in all, {described['neighbours']}.")
+    if not plan.private:
+        say("NOT differentially private: the published variant has no proof.")
+    spent = "epsilon" if plan.promise.approximate is None else "rho"
+    columns = ("step", "asks for", spent, "noise scale", "scans", "values", "expected error")
+    rows = [
+        (
+            shown["name"],
+            shown["operation"],
+            shown["epsilon"] if spent == "epsilon" else f"{shown['rho']:.4g}",
+            f"{shown['noise_scale']:.4g}" if step.operation.answers else "–",
+            shown["scans"],
+            shown["values"],
+            shown["expected_error"],
+        )
+        for shown, step in zip(described["steps"], plan.steps, strict=True)
+    ]
+    print_table(None, columns, rows)
+    for shown in described["steps"]:
+        say(f"{shown['name']}: {shown['note']}.")
+    given = [f"{name} {value}" for name, value in plan.parameters.items() if value is not None]
+    if given:
+        say("Parameters: " + ", ".join(given))
+
+
+def budget_values(budget: Budget) -> dict[str, Any]:
+    """Return a budget as plain values."""
+    amounts = {"cap": budget.cap, "spent": budget.spent, "left": budget.left}
+    texts = {name: amount_text(amount) for name, amount in amounts.items()}
+    return {"table": budget.table, "kind": budget.kind, **texts}
 
 
 def report(error: DpsqlError) -> None:

@@ -72,7 +72,10 @@ def register(
             limit_details(lost_runs, least_epsilon)
             info, _, spelled = resolve(db.engine, table, schema)
             found_file = {"table": info.name, "schema": spelled.to_dict()}
-            print_json(found_file) if as_json else say_exact(schemafile.dump(spelled))
+            if as_json:
+                print_json(found_file)
+            else:
+                say_exact(schemafile.dump(spelled))
             note("Nothing was changed.")
             return
         dataset = db.register(table, schema, cap=cap, replace=replace, lost_runs=lost_runs, least_epsilon=least_epsilon)

@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
-from dpsql.cli.options import Target, as_json, database, parameters
+from dpsql.cli.options import Target, as_json, database, method_options, parameters
 from dpsql.cli.output import check_new, note, print_json, say, working, write_new
-from dpsql.models.model import Model
+from dpsql.methods.rdt import Rdt
+from dpsql.models.usable_model import Model
 from dpsql.runs.parties import merge as merge_models
 from dpsql.runs.parties import unite as unite_models
 
@@ -18,9 +19,7 @@ from dpsql.runs.parties import unite as unite_models
 @click.command()
 @database
 @click.option("--model", required=True, help="A model of counts that was trained on a batch.")
-@click.option(
-    "--where-batch", "batch", required=True, metavar="VALUE", help="The new batch, by the batch column's value."
-)
+@click.option("--batch", required=True, metavar="VALUE", help="The new batch, by the batch column's value.")
 @click.option("--epsilon", metavar="E", help="What the batch may cost [default: as the last one].")
 @click.option("--name", help="Name of the new model [default: the table's name and a number].")
 @click.option("--request-id", metavar="ID", help="Ask twice under one id: the same model, one charge.")
@@ -38,7 +37,7 @@ def update(
 
     \b
     Example:
-      dpsql update --db data.duckdb --model sales_1 --where-batch 2026-11
+      dpsql update --db data.duckdb --model sales_1 --batch 2026-11
 
     The noisy counts of the new rows alone are released and added. The ledger charges that batch only.
     """
@@ -62,10 +61,8 @@ def party() -> None:
 @party.command("export-structure")
 @database
 @click.option("--table", required=True, help="A registered table with the schema that all parties share.")
-@click.option("--trees", type=int, help="Number of trees.")
-@click.option("--depth", type=int, help="Depth of the trees [default: from features and declared rows].")
-@click.option("--seed", type=int, help="Shapes the trees.")
 @click.option("--to", required=True, metavar="FILE", help="A new JSON file.")
+@method_options(Rdt())
 @as_json
 def export_structure(target: Target, table: str, to: str, as_json: bool, **given: Any) -> None:
     """Write the public trees that all parties count in.

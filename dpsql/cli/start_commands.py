@@ -82,7 +82,7 @@ def shell(target: Target, commands: tuple[str, ...], as_json: bool) -> None:
     talking = not commands and sys.stdin.isatty()
     answers: list[dict[str, object]] = []
     with Shell(target.open()) as opened:
-        source: Iterable[str] = _typed() if talking else commands or [sys.stdin.read()]
+        source: Iterable[str] = _read_statements() if talking else commands or [sys.stdin.read()]
         for text in source:
             for answer in opened.run(text):
                 if answer.error is not None and not talking:
@@ -95,7 +95,7 @@ def shell(target: Target, commands: tuple[str, ...], as_json: bool) -> None:
         print_json(answers)
 
 
-def _typed() -> Iterator[str]:
+def _read_statements() -> Iterator[str]:
     """Yield statements typed on a terminal, each up to a semicolon at the end of a line."""
     held: list[str] = []
     note("SQL, ended by a semicolon. Ctrl-D leaves.")

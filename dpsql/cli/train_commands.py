@@ -9,38 +9,18 @@ import click
 
 from dpsql.cli import options
 from dpsql.cli.options import Target, as_json, database, parameters
-from dpsql.cli.output import note, print_json, print_table, say, say_exact, working
-from dpsql.errors import BudgetExceeded, UsageError
-from dpsql.kernel.describe import larger_noise_notes, loss_text
-from dpsql.kernel.plan import Plan
-from dpsql.ledger import Budget, format_epsilon, measure
-from dpsql.ledger.budget import amount_text, left_of
-from dpsql.ledger.spend import how_to_open
+from dpsql.cli.output import budget_values, note, print_json, print_plan, say, say_exact, working
+from dpsql.errors import UsageError
+from dpsql.kernel.describe import larger_noise_notes
 
 
 @click.command()
 @database
-@options.training
-@click.option("--name", help="Name of the model [default: the table's name and a number].")
-@click.option("--request-id", metavar="ID", help="Ask twice under one id: the same model, one charge.")
-@click.option("--batch", metavar="VALUE", help="Only the rows of one batch, charged on that batch alone.")
+@options.request_options(names_release=True)
 @click.option("--dry-run", is_flag=True, help="Show steps, cost, noise and budget; touch nothing.")
 @click.option("--sql", is_flag=True, help="Print the statement that would run; touch nothing.")
 @as_json
-def train(
-    target: Target,
-    table: str,
-    epsilon: str,
-    delta: str | None,
-    method: str,
-    name: str | None,
-    request_id: str | None,
-    batch: str | None,
-    dry_run: bool,
-    sql: bool,
-    as_json: bool,
-    **given: Any,
-) -> None:
+def train(target: Target, dry_run: bool, sql: bool, as_json: bool, **given: Any) -> None:
     """Train a private forest on a registered table.
 
     \b
@@ -53,19 +33,18 @@ def train(
     """
     if sql and dry_run:
         raise UsageError("one thing at a time: the SQL or the plan.", hint="leave out --sql or --dry-run")
-    chosen: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "method": method} | parameters(given)
+    chosen = parameters(given)
+    table, batch = chosen.pop("table"), chosen.get("batch")
     with target.open() as db:
         if sql:
-            statement = db.explain(table, batch=batch, **chosen).statement_sql
-            print_json({"table": table, "sql": statement}) if as_json else say_exact(statement)
+            _print_sql(table, db.explain(table, **chosen).statement_sql, as_json=as_json)
             return
         if dry_run:
-            plan = db.plan(table, batch=batch, **chosen)
+            plan = db.plan(table, **chosen)
             print_plan(plan, db.budget(table, plan.kind), db.spent_on(table, batch, plan.kind), as_json=as_json)
             return
         with working(f'training on "{table}"'):
-            ids: dict[str, Any] = {"name": name, "request_id": request_id, "batch": batch}
-            model = db.train(table, **ids, **chosen)
+            model = db.train(table, **chosen)
         left = db.budget(table, model.certificate.get("kind", "pure"))
     if as_json:
         print_json({"model": model.name, "budget": budget_values(left), "certificate": dict(model.certificate)})
@@ -81,64 +60,15 @@ def train(
     note(f"Next:  dpsql predict {target.words} --model {model.name} --table NEW_ROWS")
 
 
-def print_plan(plan: Plan, budget: Budget, before: int, *, as_json: bool) -> None:
-    """Print a plan and what it would leave of a budget; raise BudgetExceeded when it would be refused."""
-    after = before + plan.charge
-    fits = budget.cap is None or after <= budget.cap
-    described = plan.to_dict()
+def _print_sql(table: str, statement: str, *, as_json: bool) -> None:
+    """Print the statement that would run on a table."""
     if as_json:
-        print_json({"plan": described, **plan.loss, "budget": budget_values(budget), "fits": fits})
+        print_json({"table": table, "sql": statement})
     else:
-        _print_steps(described, plan)
-        say(f'\nBudget of "{budget.table}": {budget.text(before, up=True)} of {budget.cap_text} spent before.')
-        say(f"After this run: {budget.text(after, up=True)} spent." if fits else "This run would be refused.")
-        for sentence in larger_noise_notes(described):
-            note(sentence)
-        note("Nothing was read and nothing was charged.")
-    if not fits:
-        raise BudgetExceeded(
-            f'table "{budget.table}"',
-            needed=format_epsilon(plan.charge),
-            left=amount_text(left_of(budget.cap, before)),
-            cap=amount_text(budget.cap),
-            measure=measure(plan.kind),
-            hint=f"dpsql ledger --table {budget.table}" if budget.cap else how_to_open(budget.table, plan.kind),
-        )
-
-
-def _print_steps(described: dict[str, Any], plan: Plan) -> None:
-    say(f"Plan of {plan.method}: {loss_text(described, plan.nano_epsilon)} in all, {described['neighbours']}.")
-    if not plan.private:
-        say("NOT differentially private: the published variant has no proof.")
-    spent = "epsilon" if plan.promise.approximate is None else "rho"
-    columns = ("step", "asks for", spent, "noise scale", "scans", "values", "expected error")
-    rows = [
-        (
-            s["name"],
-            s["operation"],
-            s["epsilon"] if spent == "epsilon" else f"{s['rho']:.4g}",
-            f"{s['noise_scale']:.4g}" if step.operation.answers else "–",
-            s["scans"],
-            s["values"],
-            s["expected_error"],
-        )
-        for s, step in zip(described["steps"], plan.steps, strict=True)
-    ]
-    print_table(None, columns, rows)
-    for step in described["steps"]:
-        say(f"{step['name']}: {step['note']}.")
-    given = [f"{name} {value}" for name, value in plan.parameters.items() if value is not None]
-    if given:
-        say("Parameters: " + ", ".join(given))
+        say_exact(statement)
 
 
 def _loss(certificate: Mapping[str, Any]) -> str:
     """Return what a model cost, in words."""
     epsilon = f"epsilon {certificate['epsilon']}"
     return f"rho {certificate['rho']}: {epsilon}, delta {certificate['delta']}" if "rho" in certificate else epsilon
-
-
-def budget_values(budget: Budget) -> dict[str, Any]:
-    """Return a budget as plain values."""
-    amounts = {"cap": budget.cap, "spent": budget.spent, "left": budget.left}
-    return {"table": budget.table, "kind": budget.kind} | {name: amount_text(one) for name, one in amounts.items()}

@@ -158,6 +158,8 @@ class Engine(Protocol):
     """A database that dpsql can work in."""
 
     dialect: str
+    #: The Python package that speaks with this database.
+    driver: str
     #: The dialect of the place where dpsql's own tables are: another database's where this one can keep no ledger.
     own_dialect: str
     #: The schema whose tables people call by their names alone.

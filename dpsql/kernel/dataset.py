@@ -7,6 +7,8 @@ counts only when it is provably row-to-row on one base table, and then its base 
 
 from __future__ import annotations
 
+import copy
+import functools
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -15,7 +17,7 @@ from typing import Any
 from dpsql.compile.rows import Source, table
 from dpsql.compile.views.condition_text import tests_of
 from dpsql.compile.views.row_to_row import RowView
-from dpsql.engines.base import Engine, TableInfo
+from dpsql.engines.base import Column, Engine, TableInfo
 from dpsql.errors import DatabaseError, NotRegistered, ParameterError, SchemaError, TableChanged, UnknownName
 from dpsql.kernel.column_checks import HINT, why_unreliable
 from dpsql.kernel.identity import Base, why_private
@@ -76,7 +78,8 @@ def find(engine: Engine, ledger: Ledger, name: str) -> Dataset:
             raise UnknownName("table", name, engine.tables())
         _check_renamed(info, known.values())
         raise NotRegistered(name, (one.table for one in known.values()))
-    check_unchanged(engine, dataset)
+    same_place = info is not None and dataset.place == (info.schema, info.table)
+    _unchanged(engine, dataset, info if same_place else _catalog(engine, dataset))
     return dataset
 
 
@@ -112,21 +115,20 @@ def columns_used(info: TableInfo, schema: Schema) -> dict[str, str]:
     names += [name for name in (schema.unit.column, schema.partition, schema.batch) if name is not None]
     tested = {test.column for _, text in schema.conditions for test in tests_of(text)}
     names += [column.name for column in info.columns if column.name.lower() in {name.lower() for name in tested}]
-    return {name: _type(info, name) for name in names}
+    return {name: _type(info.column(name)) for name in names}
 
 
 def check_unchanged(engine: Engine, dataset: Dataset) -> None:
     """Raise TableChanged unless the table still is the one that was registered, with its columns and its base."""
-    _unchanged(engine, dataset)
+    _unchanged(engine, dataset, _catalog(engine, dataset))
 
 
-def _unchanged(engine: Engine, dataset: Dataset) -> tuple[TableInfo, TableInfo, RowView | None]:
-    """Return a dataset's table, its base table and what a view makes of it, as the catalog says now.
+def _unchanged(engine: Engine, dataset: Dataset, info: TableInfo | None) -> tuple[TableInfo, TableInfo, RowView | None]:
+    """Return a dataset's table, its base table and what a view makes of it; `info` is what the catalog says now.
 
     What is returned is what was checked: between two looks at the catalog another table could take the name.
     """
     hint = _again(dataset.table)
-    info = _catalog(engine, dataset)
     if info is None:
         raise TableChanged(f'table "{dataset.table}" was registered but is no longer there.', hint=hint)
     for name, kind in dataset.columns.items():
@@ -135,9 +137,10 @@ def _unchanged(engine: Engine, dataset: Dataset) -> tuple[TableInfo, TableInfo, 
             raise TableChanged(
                 f'table "{dataset.table}" has lost its column "{name}" since it was registered.', hint=hint
             )
-        if _type(info, name) != kind:
+        now = _type(column)
+        if now != kind:
             raise TableChanged(
-                f'column "{name}" of "{dataset.table}" was {kind} when registered and is {_type(info, name)} now.',
+                f'column "{name}" of "{dataset.table}" was {kind} when registered and is {now} now.',
                 hint=hint,
             )
     base, view = _unfolded(engine, info)
@@ -178,7 +181,7 @@ def source(engine: Engine, dataset: Dataset, batch: str | None = None) -> Source
 
     Raises TableChanged when the table is not the one that was registered.
     """
-    rows = _all_rows(engine, dataset, *_unchanged(engine, dataset))
+    rows = _all_rows(engine, dataset, *_unchanged(engine, dataset, _catalog(engine, dataset)))
     return rows if batch is None else rows.only(str(dataset.schema.batch), batch)
 
 
@@ -267,17 +270,22 @@ def _fitting(info: TableInfo, name: str, families: tuple[str, ...], role: str) -
     return column.name
 
 
-def _type(info: TableInfo, name: str) -> str:
+def _type(column: Column | None) -> str:
     """Return a column's type; of an ENUM known by a name with its values too: a new one would move rows to a batch."""
-    column = info.column(name)
     if column is None:
         return ""
     return column.type if not column.values or "(" in column.type else f"{column.type}{column.values}"
 
 
+@functools.lru_cache(maxsize=256)
+def _parse_schema(text: str) -> Schema:
+    """Return the schema of a registration. Each text is parsed once."""
+    return Schema.from_dict(json.loads(text))
+
+
 def _from_entry(entry: Entry) -> Dataset:
     details = entry.details
-    schema = Schema.from_dict(json.loads(details["schema"]))
+    schema = copy.deepcopy(_parse_schema(details["schema"]))  # nobody else's: whoever gets it may be a stranger
     place, base = tuple(details["place"]), Base.read(details["base"])
     columns, definition = details["columns"], details["definition"]
     return Dataset(entry.dataset, entry.table, place, base, schema, columns, definition, entry.entry_id)

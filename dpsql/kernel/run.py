@@ -11,19 +11,73 @@ import contextlib
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import replace
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from typing import Generic, Protocol, TypeVar
 
 from dpsql.engines.base import Engine, Transaction
 from dpsql.errors import DpsqlError, NotPrivate, ParameterError, QueryFailed, RunFailed
 from dpsql.kernel.border import AllowanceExceeded, rebuild_plan
-from dpsql.kernel.dataset import Dataset, scope, source
+from dpsql.kernel.dataset import Dataset, scope
 from dpsql.kernel.plan import LABELLED, UNLABELLED, Plan
 from dpsql.kernel.session import Session
-from dpsql.kernel.unlabelled_rows import check_sides, sources
+from dpsql.kernel.unlabelled_rows import rows_to_read
 from dpsql.ledger import Block, Charge, Entry, Ledger
 
-_Release = TypeVar("_Release")
+_Value = TypeVar("_Value")
+_Stored = TypeVar("_Stored", covariant=True)
+
+
+class Release(Protocol[_Stored]):
+    """What a run makes public, made from noisy answers alone: how it is known in the ledger, and how it is stored."""
+
+    @property
+    def digest(self) -> str:
+        """The hash that the ledger's release event carries."""
+        ...
+
+    def save(self, transaction: Transaction, entry: Entry) -> _Stored:
+        """Store the release in the transaction that also writes its ledger event, and return it as it is stored.
+
+        The transaction may be tried anew when another writer was faster; then it is saved once more.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Released(Generic[_Value]):
+    """How a run ended: its ledger entry, and what was stored. No value where the request had been made before."""
+
+    entry: Entry
+    value: _Value | None
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run to be charged: the dataset, the plan, the charge that goes with it, and which rows it is about.
+
+    `batch` is one batch of the dataset; `other` is a second dataset, where that one holds the unlabelled rows.
+    """
+
+    dataset: Dataset
+    plan: Plan
+    charge: Charge
+    batch: str | None = None
+    other: Dataset | None = None
+
+    @classmethod
+    def of(
+        cls,
+        dataset: Dataset,
+        plan: Plan,
+        *,
+        who: str,
+        request_id: str | None,
+        batch: str | None = None,
+        other: Dataset | None = None,
+    ) -> Job:
+        """Return a job with the charge that its plan costs."""
+        charge = charge_for(dataset, plan, who=who, request_id=request_id, batch=batch, other=other)
+        return cls(dataset, plan, charge, batch, other)
 
 
 def charge_for(
@@ -72,43 +126,29 @@ def other_charge(charge: Charge, plan: Plan, other: Dataset) -> Charge | None:
     )
 
 
-def run(
-    engine: Engine,
-    ledger: Ledger,
-    dataset: Dataset,
-    charge: Charge,
-    plan: Plan,
-    *,
-    ask: Callable[[Session], _Release],
-    digest: Callable[[_Release], str],
-    store: Callable[[Transaction, _Release, Entry], None],
-    batch: str | None = None,
-    other: Dataset | None = None,
-) -> Entry:
-    """Charge the plan, let `ask` use its session, store what comes out, and return the entry.
+def run(engine: Engine, ledger: Ledger, job: Job, ask: Callable[[Session], Release[_Value]]) -> Released[_Value]:
+    """Charge a job, let `ask` use its session, store the release that it returns, and return what was stored.
 
-    When the request was made before, nothing is asked or stored: what its entry released is to be handed out. With an
-    `other` dataset both are charged in one step, or neither is.
+    When the request was made before, nothing is asked or stored: what its entry released is to be handed out. With a
+    second dataset both are charged in one step, or neither is.
     """
-    plan = rebuild_plan(plan)
-    due = charge_for(dataset, plan, who=charge.who, request_id=charge.request_id, batch=batch, other=other)
-    _check_charge(charge, due)
-    charge = due  # the kernel's own: what was handed over might answer otherwise the next time it is asked
+    plan = rebuild_plan(job.plan)
+    dataset, given, batch, other = job.dataset, job.charge, job.batch, job.other
+    charge = charge_for(dataset, plan, who=given.who, request_id=given.request_id, batch=batch, other=other)
+    _check_charge(given, charge)  # from here on the kernel's own: what was handed over might answer otherwise later
     refuse_unproven(ledger, dataset, plan)
-    check_sides(dataset, other, plan)
-    where = source(engine, dataset, batch)
-    sides = sources(engine, dataset, other, plan, where)
-    beside = None if other is None else other_charge(charge, plan, other)
-    registered = {one.id: one.registration for one in (dataset, other) if one is not None}
-    entries = ledger.reserve_all([charge] if beside is None else [charge, beside], registered)
+    rows, sides = rows_to_read(engine, dataset, other, plan, batch)
+    second = None if other is None else other_charge(charge, plan, other)
+    registered = {known.id: known.registration for known in (dataset, other) if known is not None}
+    entries = ledger.reserve_all([charge] if second is None else [charge, second], registered)
     if not entries[0].fresh:
-        return entries[0]
+        return Released(entries[0], None)
     problem: DpsqlError | None = None
     done = False
     try:
-        with closing(Session(engine, where, plan, sides)) as session:
-            released = _ask(session, ask)
-        entries[0] = _store(ledger, entries, released, digest(released), store)
+        with closing(Session(engine, rows, plan, sides)) as session:
+            release = _ask(session, ask)
+        released = _store(ledger, entries, release)
         done = True
     except Exception as error:  # noqa: BLE001  the border of the kernel: nothing passes it unsealed
         problem = _sealed(error)
@@ -120,10 +160,10 @@ def run(
                     ledger.lost(entry, "failed")
     if problem is not None:
         raise problem  # outside the except block: not even its context holds the old error
-    return entries[0]
+    return released
 
 
-def _ask(session: Session, ask: Callable[[Session], _Release]) -> _Release:
+def _ask(session: Session, ask: Callable[[Session], _Value]) -> _Value:
     """Let a method use a session, and return what it made of the answers.
 
     Where an operation failed while rows were read, the session's own error is raised, whatever the method says of it or
@@ -167,16 +207,13 @@ def refuse_unproven(ledger: Ledger, dataset: Dataset, plan: Plan) -> None:
         )
 
 
-def _store(
-    ledger: Ledger,
-    entries: Sequence[Entry],
-    released: _Release,
-    digest: str,
-    store: Callable[[Transaction, _Release, Entry], None],
-) -> Entry:
-    def together(transaction: Block) -> Entry:
-        store(transaction, released, entries[0])
-        ended = [ledger.release(entry, digest, transaction) for entry in entries]
-        return ended[0]
+def _store(ledger: Ledger, entries: Sequence[Entry], release: Release[_Value]) -> Released[_Value]:
+    """Store a release and mark its entries released, both or neither."""
+    digest = release.digest
 
-    return ledger.write(together)
+    def store(transaction: Block) -> Released[_Value]:
+        value = release.save(transaction, entries[0])
+        ended = [ledger.release(entry, digest, transaction) for entry in entries]
+        return Released(ended[0], value)
+
+    return ledger.write(store)

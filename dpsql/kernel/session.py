@@ -15,7 +15,6 @@ import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,8 +69,6 @@ class Session:
         self._rows = Rows(engine, replace(source, every_label=self._plan.promise.labels_only), sides or {})
         self._allowance = Allowance(self._plan)
         self._shown = border.rebuild_plan(plan), copy.deepcopy(self._schema)
-        #: What a method wants to be kept with its model, beyond the forest: public, for it saw noisy answers alone.
-        self.facts: dict[str, Any] = {}
 
     def __repr__(self) -> str:
         return f"<Session: {len(self._allowance)} of {len(self._plan.steps)} steps left>"

@@ -103,10 +103,16 @@ def check_sides(dataset: Dataset, other: Dataset | None, plan: Plan) -> None:
             )
 
 
-def check_plan(engine: Engine, dataset: Dataset, other: Dataset | None, plan: Plan) -> None:
-    """Raise what a run of the plan would raise for its sides, without running it. Reads no row."""
+def rows_to_read(
+    engine: Engine, dataset: Dataset, other: Dataset | None, plan: Plan, batch: str | None = None
+) -> tuple[Source, dict[str, Source]]:
+    """Return where the rows of a run are, all of them and by side, or raise what forbids the plan. Reads no row.
+
+    A dry run and a run ask the same function; it is the run's own call, before its charge, that decides.
+    """
     check_sides(dataset, other, plan)
-    sources(engine, dataset, other, plan, source(engine, dataset))
+    rows = source(engine, dataset, batch)
+    return rows, sources(engine, dataset, other, plan, rows)
 
 
 def sources(engine: Engine, dataset: Dataset, other: Dataset | None, plan: Plan, rows: Source) -> dict[str, Source]:

@@ -1,10 +1,10 @@
-"""The methods, one file per paper. `get` finds one by its name, `fitting` one that can predict a schema's label."""
+"""The methods, one file per paper. `get` finds one by its name, `get_fitting` one that can predict a schema's label."""
 
 from __future__ import annotations
 
 from dpsql.errors import UnknownName, UsageError
 from dpsql.methods.auto.auto import Auto
-from dpsql.methods.base import Method, regression
+from dpsql.methods.base import Method, Parameter
 from dpsql.methods.fs import Fs
 from dpsql.methods.id3 import Id3
 from dpsql.methods.maxtree import Maxtree
@@ -22,6 +22,11 @@ METHODS: dict[str, Method] = {
     method.name: method
     for method in (Auto(), Rosnam(), Rdt(), Id3(), Snr(), Spe(), Sspe(), Pte(), SsRdt(), Fs(), Maxtree(), Mrf())
 }
+#: Every parameter of any method: by its name, what it is to each method that has it.
+PARAMETERS: dict[str, dict[str, Parameter]] = {}
+for _method in METHODS.values():
+    for _name, _parameter in _method.parameters.items():
+        PARAMETERS.setdefault(_name, {})[_method.name] = _parameter
 DEFAULT = "auto"
 #: The method for numeric targets that a front takes when none is named.
 REGRESSION = "rdt"
@@ -38,7 +43,7 @@ def get(name: str) -> Method:
     return METHODS[name]
 
 
-def fitting(name: str, schema: Schema) -> Method:
+def get_fitting(name: str, schema: Schema) -> Method:
     """Return the method of that name, or raise UsageError when it cannot predict what the schema's label is.
 
     The default stands for the best we have: for a numeric target that is another method than for classes.
@@ -49,8 +54,8 @@ def fitting(name: str, schema: Schema) -> Method:
             "this table has no label: its rows can shape trees for another table, and no more.",
             hint="dpsql train --table LABELLED --method sspe --unlabelled THIS",
         )
-    if schema.target is not None and not regression(method):
-        able = [one for one, other in METHODS.items() if regression(other)]
+    if schema.target is not None and not method.regression:
+        able = [known.name for known in METHODS.values() if known.regression]
         raise UsageError(
             f'method "{name}" predicts classes, but the label "{schema.label}" is a number. '
             f"Methods that predict numbers: {', '.join(able)}.",

@@ -7,8 +7,8 @@ in it costs accuracy, never privacy.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
 
 from dpsql.errors import ParameterError, UnknownName
 from dpsql.kernel.plan import Plan
@@ -36,6 +36,13 @@ class Whole:
             raise ParameterError(name, allowed=f"a whole number from {self.lowest} to {self.highest}", given=given)
         return given
 
+    def parse(self, name: str, text: str) -> int:
+        """Return the number that a text says, or raise ParameterError when it says none."""
+        try:
+            return int(text)
+        except ValueError:
+            raise ParameterError(name, allowed="a whole number", given=text) from None
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -52,6 +59,10 @@ class Choice:
             raise ParameterError(name, allowed=f"one of {', '.join(self.values)}", given=given)
         return str(given)
 
+    def parse(self, name: str, text: str) -> str:
+        """Return the text itself."""
+        return text
+
 
 @dataclass(frozen=True)
 class Flag:
@@ -67,6 +78,12 @@ class Flag:
             raise ParameterError(name, allowed="true or false", given=given)
         return given
 
+    def parse(self, name: str, text: str) -> bool:
+        """Return what "true" or "false" says, or raise ParameterError for any other text."""
+        if text.lower() not in ("true", "false"):
+            raise ParameterError(name, allowed="true or false", given=text)
+        return text.lower() == "true"
+
 
 @dataclass(frozen=True)
 class Text:
@@ -80,20 +97,33 @@ class Text:
             raise ParameterError(name, allowed="text, not empty", given=given)
         return None if given is None else given.strip()
 
+    def parse(self, name: str, text: str) -> str:
+        """Return the text itself."""
+        return text
+
 
 Parameter = Whole | Choice | Flag | Text
 
 
-class Method(Protocol):
-    """One method: its name, its parameters, its plan, its training.
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """All that a method learned: the forest, and facts to keep with the model. Public: it saw noisy answers alone."""
 
-    A method whose splits follow from noisy releases also says `public_structure = False`; see `public_structure`. One
-    that can predict a numeric target says `regression = True`; see `regression`.
-    """
+    forest: VotingForest
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Method(Protocol):
+    """One method: its name, its parameters, its plan, its training. Each method's class derives from this one."""
 
     name: str
     summary: str
     parameters: Mapping[str, Parameter]
+    #: Whether the trees follow from schema, parameters and size alone. Where they follow from noisy releases they are
+    #: as private as these, but differ from run to run, so tests that compare the runs of two tables leave them out.
+    trees_are_public: ClassVar[bool] = True
+    #: Whether the method can predict a numeric target.
+    regression: ClassVar[bool] = False
 
     def plan(
         self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
@@ -105,27 +135,13 @@ class Method(Protocol):
         """
         ...
 
-    def structure(self, schema: Schema, plan: Plan) -> Forest:
+    def public_trees(self, schema: Schema, plan: Plan) -> Forest:
         """Return the trees as far as they are known before any row is read (roots alone, where splits need data)."""
         ...
 
-    def train(self, session: Session) -> VotingForest:
+    def train(self, session: Session) -> Trained:
         """Return a released forest, from the session's noisy answers alone."""
         ...
-
-
-def public_structure(method: Method) -> bool:
-    """Return whether a method's trees follow from schema, parameters and size alone: yes, unless it says otherwise.
-
-    Where they follow from noisy releases they are as private as these, but differ from run to run, so tests that
-    compare the runs of two tables leave them out.
-    """
-    return bool(getattr(method, "public_structure", True))
-
-
-def regression(method: Method) -> bool:
-    """Return whether a method can predict a numeric target: no, unless it says so."""
-    return bool(getattr(method, "regression", False))
 
 
 def resolved(method: Method, given: Mapping[str, Any]) -> dict[str, Any]:

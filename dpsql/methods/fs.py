@@ -48,24 +48,23 @@ from dpsql.kernel.plan import Plan
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.kernel.utility import MOST
-from dpsql.methods.base import Choice, Parameter, resolved
+from dpsql.methods.base import Choice, Method, Parameter, Trained, resolved
 from dpsql.methods.shared.greedy import PARAMETERS, greedy_forest, greedy_steps
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
 from dpsql.trees.grow.splits import Splits, many_way
-from dpsql.trees.voting import VotingForest
 
 #: The paper's names of the utilities, and the kernel's.
 UTILITIES = {"max": "majority", "gain": "entropy", "gini": "gini"}
 
 
-class Fs:
+class Fs(Method):
     """One greedy tree: each split by the exponential mechanism, each leaf its noisy counts."""
 
     name = "fs"
     summary = "one greedy tree, splits by the exponential mechanism (Friedman & Schuster 2010)"
-    public_structure = False
+    trees_are_public = False
     parameters: Mapping[str, Parameter] = {
         "utility": Choice(tuple(UTILITIES), "what a split maximises: rows a majority vote gets right, or purity"),
         **PARAMETERS,
@@ -88,16 +87,16 @@ class Fs:
         )
         return Plan(self.name, steps, promise or Promise(schema.unit), chosen)
 
-    def structure(self, schema: Schema, plan: Plan) -> Forest:
+    def public_trees(self, schema: Schema, plan: Plan) -> Forest:
         """Return the root alone: every split follows from the data."""
         return Forest(axes(schema), 1, ())
 
-    def train(self, session: Session) -> VotingForest:
+    def train(self, session: Session) -> Trained:
         """Return the tree whose leaves vote with their shrunken class shares."""
         chosen = session.plan.parameters
         splits = _splits(session.schema, chosen)
-        roots = self.structure(session.schema, session.plan)
-        return greedy_forest(session, roots, splits, depth=chosen["depth"], limit=chosen["limit"])
+        roots = self.public_trees(session.schema, session.plan)
+        return Trained(greedy_forest(session, roots, splits, depth=chosen["depth"], limit=chosen["limit"]))
 
 
 def bound(schema: Schema) -> int:

@@ -53,7 +53,7 @@ from dpsql.kernel.plan import NANO, Plan, Sequential, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import NoisyCounts, Session
 from dpsql.kernel.statement_size import GROUPS_PER_STATEMENT as GROUPS
-from dpsql.methods.base import Parameter, Whole, resolved
+from dpsql.methods.base import Method, Parameter, Trained, Whole, resolved
 from dpsql.schema import CELLS, Schema
 from dpsql.trees.forest import PASS, Forest, Ints, Level, bits
 from dpsql.trees.grid import Axis, axes
@@ -65,12 +65,12 @@ DEEPEST = 60
 _PLANES = 6
 
 
-class Id3:
+class Id3(Method):
     """One tree, each split the one of largest noisy information gain, each leaf its noisy counts."""
 
     name = "id3"
     summary = "one greedy tree from noisy counts, a baseline (Jagannathan et al. 2012)"
-    public_structure = False
+    trees_are_public = False
     parameters: Mapping[str, Parameter] = {
         "depth": Whole(None, 1, DEEPEST, "most splits on a path; by default as many as there are attributes, up to 60"),
         "bins": Whole(10, 2, 64, "branches of a split on a number, of equal width"),
@@ -99,15 +99,15 @@ class Id3:
         facts = {"levels": levels, "queries": queries, "most_nodes": nodes}
         return Plan(self.name, Sequential(tuple(steps)), promise or Promise(schema.unit), {**chosen, **facts})
 
-    def structure(self, schema: Schema, plan: Plan) -> Forest:
+    def public_trees(self, schema: Schema, plan: Plan) -> Forest:
         """Return the root alone: every split follows from noisy counts."""
         return Forest(axes(schema), 1, ())
 
-    def train(self, session: Session) -> VotingForest:
+    def train(self, session: Session) -> Trained:
         """Return the tree whose leaves vote with their noisy counts."""
         chosen = session.plan.parameters
         splits = _splits(session.schema, chosen)
-        tree = self.structure(session.schema, session.plan)
+        tree = self.public_trees(session.schema, session.plan)
         live, used = np.ones(1, bool), np.zeros((1, len(tree.axes)), bool)
         for number in range(chosen["levels"]):
             options = splits.unused(live, used)
@@ -121,7 +121,7 @@ class Id3:
             live, used = _descend(level, used)
         noisy_counts = session.leaf_counts("leaves", tree)
         most = largest_weight(1, len(session.schema.classes))
-        return VotingForest(tree, np.clip(noisy_counts, -most, most))
+        return Trained(VotingForest(tree, np.clip(noisy_counts, -most, most)))
 
 
 @dataclass(frozen=True, eq=False)

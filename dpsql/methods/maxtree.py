@@ -34,24 +34,23 @@ from typing import Any
 from dpsql.kernel.plan import Plan
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
-from dpsql.methods.base import Parameter, Whole, resolved
+from dpsql.methods.base import Method, Parameter, Trained, Whole, resolved
 from dpsql.methods.shared.greedy import PARAMETERS, greedy_forest, greedy_steps
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
 from dpsql.trees.grow.splits import Splits, many_way
-from dpsql.trees.voting import VotingForest
 
 #: What part of the rows that a single tree's split needs is enough for one tree of many.
 DEMAND = 0.5
 
 
-class Maxtree:
+class Maxtree(Method):
     """Greedy trees on disjoint rows, each split by the max operator, classification by summed class shares."""
 
     name = "maxtree"
     summary = "greedy trees on disjoint rows, splits by the max operator (Liu et al. 2018)"
-    public_structure = False
+    trees_are_public = False
     parameters: Mapping[str, Parameter] = {
         "trees": Whole(10, 1, 10_000, "number of trees; each row is in one of them"),
         **PARAMETERS,
@@ -73,16 +72,17 @@ class Maxtree:
         )
         return Plan(self.name, steps, promise or Promise(schema.unit), chosen)
 
-    def structure(self, schema: Schema, plan: Plan) -> Forest:
+    def public_trees(self, schema: Schema, plan: Plan) -> Forest:
         """Return the roots alone: every split follows from the data."""
         return Forest(axes(schema), plan.parameters["trees"], ())
 
-    def train(self, session: Session) -> VotingForest:
+    def train(self, session: Session) -> Trained:
         """Return the trees whose leaves vote with their shrunken class shares."""
         chosen = session.plan.parameters
         splits = _splits(session.schema, chosen)
-        roots = self.structure(session.schema, session.plan)
-        return greedy_forest(session, roots, splits, depth=chosen["depth"], limit=chosen["limit"], demand=DEMAND)
+        roots = self.public_trees(session.schema, session.plan)
+        forest = greedy_forest(session, roots, splits, depth=chosen["depth"], limit=chosen["limit"], demand=DEMAND)
+        return Trained(forest)
 
 
 def _splits(schema: Schema, chosen: Mapping[str, Any]) -> Splits:

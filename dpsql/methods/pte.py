@@ -35,7 +35,7 @@ from dpsql.kernel.operations import PublicSize
 from dpsql.kernel.plan import Plan, Sequential, Sides, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
-from dpsql.methods.base import Parameter, Whole, resolved
+from dpsql.methods.base import Method, Parameter, Trained, Whole, resolved
 from dpsql.methods.shared.noisy_leaves import fill_leaves
 from dpsql.methods.shared.pseudo_labels import pseudo_step, taught
 from dpsql.methods.spe import DEEPEST, public_depth
@@ -53,15 +53,14 @@ from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
 from dpsql.trees.grow.random_trees import LIMIT
-from dpsql.trees.voting import VotingForest
 
 
-class Pte:
+class Pte(Method):
     """Median trees with noisy counts, and more median trees taught by them."""
 
     name = "pte"
     summary = "median trees taught by median trees, labels private (Huang et al. 2022)"
-    public_structure = False
+    trees_are_public = False
     parameters: Mapping[str, Parameter] = {
         "unlabelled": UNLABELLED,
         "trees": Whole(10, 1, 10_000, "number of first trees; each labelled row is in one of them"),
@@ -92,11 +91,11 @@ class Pte:
         sides = Sides(Sequential(free), counts, apart=True)
         return Plan(self.name, sides, promise, chosen | facts, chosen["unlabelled"] or "")
 
-    def structure(self, schema: Schema, plan: Plan) -> Forest:
+    def public_trees(self, schema: Schema, plan: Plan) -> Forest:
         """Return the roots of the first trees alone: every split follows from the rows."""
         return Forest(axes(schema), plan.parameters["trees"], ())
 
-    def train(self, session: Session) -> VotingForest:
+    def train(self, session: Session) -> Trained:
         """Return both ensembles side by side."""
         chosen, grid = session.plan.parameters, axes(session.schema)
         depth = labelled_depth(session, session.plan.step("counts"))
@@ -107,4 +106,4 @@ class Pte:
         if chosen["depth"] is None:
             second = min(second, max(1, int(math.log2(max(2, rows / FEWEST)))))
         more = public_forest(session, Forest(grid, chosen["more_trees"], ()), second, name="more_splits", stream=1)
-        return taught(session, teacher, more)
+        return Trained(taught(session, teacher, more))

@@ -44,7 +44,7 @@ from dpsql.kernel.plan import Plan
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.kernel.statement_size import batches
-from dpsql.methods.base import Parameter, Whole, resolved
+from dpsql.methods.base import Method, Parameter, Trained, Whole, resolved
 from dpsql.methods.shared.noisy_leaves import fill_leaves, leaf_step, size_then_counts
 from dpsql.schema import Categorical, Schema
 from dpsql.trees.forest import Forest
@@ -56,7 +56,7 @@ from dpsql.trees.voting import VotingForest
 SMALL = 1000
 
 
-class Rdt:
+class Rdt(Method):
     """Random trees, noisy counts of every leaf and class, classification by summed counts."""
 
     name = "rdt"
@@ -88,16 +88,16 @@ class Rdt:
         facts = {"wanted_depth": wanted, "grown_depth": forest.depth, "leaves": forest.leaves}
         return Plan(self.name, counts, promise or Promise(schema.unit), {**chosen, **facts})
 
-    def structure(self, schema: Schema, plan: Plan) -> Forest:
+    def public_trees(self, schema: Schema, plan: Plan) -> Forest:
         """Return the forest, or its roots alone where the depth waits for the bought size."""
         return grown(schema, plan.parameters, plan.parameters.get("wanted_depth", 0))
 
-    def train(self, session: Session) -> VotingForest:
+    def train(self, session: Session) -> Trained:
         """Return the forest whose leaves vote with their noisy counts."""
         wanted = session.plan.parameters.get("wanted_depth")
         if wanted is None:
             wanted = height(session.schema, max(1, session.size("size")))
-        return count(session, grown(session.schema, session.plan.parameters, wanted))
+        return Trained(count(session, grown(session.schema, session.plan.parameters, wanted)))
 
 
 def counting_plan(schema: Schema, forest: Forest, nano_epsilon: int, parameters: Mapping[str, Any]) -> Plan:

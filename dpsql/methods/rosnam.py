@@ -45,7 +45,7 @@ from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.kernel.statement_size import batches
-from dpsql.methods.base import Choice, Flag, Parameter, Whole, resolved
+from dpsql.methods.base import Choice, Flag, Method, Parameter, Trained, Whole, resolved
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import Axis, axes
@@ -57,7 +57,7 @@ DISJOINT = "one label per leaf; each unit is in one tree, so all trees together 
 SHARED = "one label per leaf; each unit is in every tree, so the trees share epsilon"
 
 
-class Rosnam:
+class Rosnam(Method):
     """Random trees, one noisy majority label per leaf, majority vote."""
 
     name = "rosnam"
@@ -101,15 +101,15 @@ class Rosnam:
             facts["rows_per_leaf"] = round(schema.rows / forest.leaves, 3)
         return Plan(self.name, labels, promise or Promise(schema.unit), {**chosen, **facts})
 
-    def structure(self, schema: Schema, plan: Plan) -> Forest:
+    def public_trees(self, schema: Schema, plan: Plan) -> Forest:
         """Return the whole forest: it is grown without data."""
         return _structure(schema, plan.parameters, plan.parameters["wanted_depth"])
 
-    def train(self, session: Session) -> VotingForest:
+    def train(self, session: Session) -> Trained:
         """Return the forest with its noisy majority labels."""
-        forest = self.structure(session.schema, session.plan)
+        forest = self.public_trees(session.schema, session.plan)
         labels = session.leaf_labels("labels", forest)
-        return VotingForest.majority(forest, labels, len(session.schema.classes))
+        return Trained(VotingForest.majority(forest, labels, len(session.schema.classes)))
 
 
 def _structure(schema: Schema, chosen: Mapping[str, Any], depth: int) -> Forest:

@@ -55,7 +55,7 @@ from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.kernel.statement_size import batches
-from dpsql.methods.base import Parameter, Whole, resolved
+from dpsql.methods.base import Method, Parameter, Trained, Whole, resolved
 from dpsql.methods.shared.noisy_leaves import shared_counts, size_then_counts
 from dpsql.schema import Schema
 from dpsql.trees.estimate.confidence import most_confident, votes
@@ -69,12 +69,12 @@ from dpsql.trees.voting import VotingForest
 UNSIZED = 10
 
 
-class Snr:
+class Snr(Method):
     """Random trees as deep as the noise allows; the most confident reliable node of each path votes."""
 
     name = "snr"
     summary = "random trees sized by signal-to-noise ratio (Fletcher & Islam 2015)"
-    public_structure = True
+    trees_are_public = True
     parameters: Mapping[str, Parameter] = {
         "trees": Whole(None, 1, 10_000, "number of trees; every row is in each of them [from features and rows]"),
         "depth": Whole(None, 1, 60, "splits on each path, whatever the noise; by default as many as it allows"),
@@ -109,13 +109,13 @@ class Snr:
         }
         return Plan(self.name, counts, promise, {**chosen, **facts})
 
-    def structure(self, schema: Schema, plan: Plan) -> Forest:
+    def public_trees(self, schema: Schema, plan: Plan) -> Forest:
         """Return the forest, or its roots alone where the depths wait for the bought size."""
         if "grown_depth" not in plan.parameters:
             return Forest(axes(schema), plan.parameters["trees"], ())
         return grown(schema, plan.promise, plan.parameters, plan.step("counts"), schema.rows)
 
-    def train(self, session: Session) -> VotingForest:
+    def train(self, session: Session) -> Trained:
         """Return the forest in which each leaf votes with the most confident reliable node on its path."""
         schema, plan = session.schema, session.plan
         bought = "grown_depth" not in plan.parameters
@@ -124,7 +124,7 @@ class Snr:
         forest = grown(schema, plan.promise, plan.parameters, counts, rows)
         noisy_counts = session.leaf_counts("counts", forest)
         shares = most_confident(forest, noisy_counts, float(counts.scale(plan.promise)))
-        return VotingForest(forest, votes(shares, forest.trees))
+        return Trained(VotingForest(forest, votes(shares, forest.trees)))
 
 
 def minimum_support(classes: int, scale: float) -> float:

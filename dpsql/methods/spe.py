@@ -47,14 +47,13 @@ from dpsql.kernel.operations import Choose, LeafCounts, Size
 from dpsql.kernel.plan import NANO, Plan, Sequential, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
-from dpsql.methods.base import Choice, Flag, Parameter, Whole, resolved
+from dpsql.methods.base import Choice, Flag, Method, Parameter, Trained, Whole, resolved
 from dpsql.methods.shared.noisy_leaves import SIZE_SHARE, fill_leaves, leaf_step
 from dpsql.schema import Schema
 from dpsql.trees.forest import PASS, Forest
 from dpsql.trees.grid import Axis, axes
 from dpsql.trees.grow.random_trees import LIMIT
 from dpsql.trees.grow.splits import Held, Splits, draw_axes, two_way
-from dpsql.trees.voting import VotingForest
 
 #: The most splits on a path, however many features there are.
 DEEPEST = 30
@@ -62,12 +61,12 @@ DEEPEST = 30
 OUTWEIGH = 3
 
 
-class Spe:
+class Spe(Method):
     """Trees whose splits are private medians, on disjoint rows, with noisy counts at the leaves."""
 
     name = "spe"
     summary = "private median trees on disjoint rows (Huang et al. 2022)"
-    public_structure = False
+    trees_are_public = False
     regression = True
     parameters: Mapping[str, Parameter] = {
         "trees": Whole(10, 1, 10_000, "number of trees; each row is in one of them"),
@@ -99,18 +98,19 @@ class Spe:
         facts = {"wanted_depth": depth} if sized else {"most_depth": depth}
         return Plan(self.name, Sequential(tuple(steps)), promise, {**chosen, **facts})
 
-    def structure(self, schema: Schema, plan: Plan) -> Forest:
+    def public_trees(self, schema: Schema, plan: Plan) -> Forest:
         """Return the roots alone: every split follows from the data."""
         return Forest(axes(schema), plan.parameters["trees"], ())
 
-    def train(self, session: Session) -> VotingForest:
+    def train(self, session: Session) -> Trained:
         """Return the forest whose leaves vote with their noisy counts."""
         plan = session.plan
         depth = plan.parameters.get("wanted_depth")
         if depth is None:
             rows, leaf_share = max(1, session.size("size")), plan.step("counts").nano_epsilon
             depth = public_depth(session.schema, plan.parameters, leaf_share, rows, plan.promise)
-        return fill_leaves(session, median_forest(session, self.structure(session.schema, plan), depth))
+        roots = self.public_trees(session.schema, plan)
+        return Trained(fill_leaves(session, median_forest(session, roots, depth)))
 
 
 def public_depth(

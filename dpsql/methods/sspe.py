@@ -40,7 +40,7 @@ from dpsql.kernel.operations import PublicSize, PublicSplits, Size
 from dpsql.kernel.plan import NANO, Composition, Plan, Sequential, Sides, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
-from dpsql.methods.base import Choice, Parameter, Text, Whole, resolved
+from dpsql.methods.base import Choice, Method, Parameter, Text, Trained, Whole, resolved
 from dpsql.methods.shared.noisy_leaves import SIZE_SHARE, fill_leaves, leaf_step
 from dpsql.methods.spe import DEEPEST, median_forest, one_axis_each, public_depth, splits_step
 from dpsql.schema import Schema
@@ -48,7 +48,6 @@ from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
 from dpsql.trees.grow.random_trees import LIMIT
 from dpsql.trees.grow.splits import Held, two_way
-from dpsql.trees.voting import VotingForest
 
 #: The rows a leaf of true medians should have: the paper splits nodes of more than 10, whose halves hold 5. Deeper
 #: trees lost up to 8 points (pendigits, epsilon 2), where private medians gain by depth.
@@ -56,12 +55,12 @@ FEWEST = 5.0
 UNLABELLED = Text("table of unlabelled rows, or a condition (its text or declared name) [rows without a label]")
 
 
-class Sspe:
+class Sspe(Method):
     """Median trees of unlabelled rows, noisy counts of labelled ones."""
 
     name = "sspe"
     summary = "median trees shaped by unlabelled rows (Huang et al. 2022)"
-    public_structure = False
+    trees_are_public = False
     parameters: Mapping[str, Parameter] = {
         "unlabelled": UNLABELLED,
         "privacy": Choice(("rows", "labels"), "what is private: rows, or labels alone where features are public"),
@@ -86,17 +85,17 @@ class Sspe:
         sides = Sides(splits, self._labelled(schema, nano_epsilon, chosen, depth), apart=True)
         return Plan(self.name, sides, promise, chosen | {"most_depth": depth}, chosen["unlabelled"] or "")
 
-    def structure(self, schema: Schema, plan: Plan) -> Forest:
+    def public_trees(self, schema: Schema, plan: Plan) -> Forest:
         """Return the roots alone: every split follows from the data."""
         return Forest(axes(schema), plan.parameters["trees"], ())
 
-    def train(self, session: Session) -> VotingForest:
+    def train(self, session: Session) -> Trained:
         """Return the forest whose leaves vote with the noisy counts of the labelled rows."""
-        plan, roots = session.plan, self.structure(session.schema, session.plan)
+        plan, roots = session.plan, self.public_trees(session.schema, session.plan)
         depth = labelled_depth(session, plan.step("counts"))
-        if plan.promise.labels_only:
-            return fill_leaves(session, public_forest(session, roots, depth))
-        return fill_leaves(session, median_forest(session, roots, depth))
+        labels_only = plan.promise.labels_only
+        grown = public_forest(session, roots, depth) if labels_only else median_forest(session, roots, depth)
+        return Trained(fill_leaves(session, grown))
 
     def _labelled(self, schema: Schema, nano_epsilon: int, chosen: Mapping[str, Any], depth: int) -> Composition:
         cells = chosen["trees"] * 2**depth * schema.leaf_values

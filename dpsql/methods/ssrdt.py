@@ -30,7 +30,7 @@ from dpsql.kernel.operations import PublicSize
 from dpsql.kernel.plan import Plan, Sequential, Sides, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
-from dpsql.methods.base import Parameter, Whole, resolved
+from dpsql.methods.base import Method, Parameter, Trained, Whole, resolved
 from dpsql.methods.rdt import grown, height
 from dpsql.methods.shared.noisy_leaves import fill_leaves, leaf_step
 from dpsql.methods.shared.pseudo_labels import pseudo_step, taught
@@ -39,15 +39,14 @@ from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
 from dpsql.trees.grow.random_trees import LIMIT
-from dpsql.trees.voting import VotingForest
 
 
-class SsRdt:
+class SsRdt(Method):
     """Random trees with noisy counts, and more random trees taught by them."""
 
     name = "ssrdt"
     summary = "random trees taught by random trees, labels private (Jagannathan et al. 2013)"
-    public_structure = False
+    trees_are_public = False
     parameters: Mapping[str, Parameter] = {
         "unlabelled": UNLABELLED,
         "trees": Whole(10, 1, 10_000, "number of first trees; every labelled row is in each of them"),
@@ -71,18 +70,18 @@ class SsRdt:
         sides = Sides(unlabelled, labelled, apart=True)
         return Plan(self.name, sides, promise, chosen, chosen["unlabelled"] or "")
 
-    def structure(self, schema: Schema, plan: Plan) -> Forest:
+    def public_trees(self, schema: Schema, plan: Plan) -> Forest:
         """Return the roots of the first trees alone: the depth waits for the number of labelled rows."""
         return Forest(axes(schema), plan.parameters["trees"], ())
 
-    def train(self, session: Session) -> VotingForest:
+    def train(self, session: Session) -> Trained:
         """Return both ensembles side by side."""
         schema, chosen = session.schema, session.plan.parameters
         sizes = [max(1, session.public_size(name)) for name in ("size", "unlabelled_size")]
         first, second = (chosen["depth"] or height(schema, rows) for rows in sizes)
         teacher = fill_leaves(session, grown(schema, chosen, first))
         more = {**chosen, "trees": chosen["more_trees"], "seed": chosen["seed"] + 2**62}
-        return taught(session, teacher, grown(schema, more, second))
+        return Trained(taught(session, teacher, grown(schema, more, second)))
 
 
 def _size(name: str) -> Step:

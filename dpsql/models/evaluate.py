@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,12 +20,9 @@ from dpsql.errors import SchemaError, UnknownName
 from dpsql.kernel.dataset import LABEL_FAMILIES, TARGET_FAMILIES
 from dpsql.kernel.untyped_columns import fits
 from dpsql.models import figures
+from dpsql.models.model import ReleasedModel
 from dpsql.models.score import PREDICTION, public_table, scoring_query
 from dpsql.schema import category_text
-
-if TYPE_CHECKING:
-    from dpsql.models.model import Model
-
 
 _BUY = "a table of new rows, or --epsilon 0.5: figures from noisy counts of the registered table, charged"
 Interval = tuple[float, float]
@@ -130,7 +127,7 @@ class NumericEvaluation:
         )
 
 
-def evaluate(model: Model, data: pd.DataFrame | str) -> Evaluation | NumericEvaluation:
+def evaluate(model: ReleasedModel, data: pd.DataFrame | str) -> Evaluation | NumericEvaluation:
     """Compare a model's labels with the true ones, on a DataFrame or a public table of its database."""
     if not isinstance(data, pd.DataFrame):
         return _evaluate_table(model, data)
@@ -145,7 +142,7 @@ def evaluate(model: Model, data: pd.DataFrame | str) -> Evaluation | NumericEval
     return _summary(model, "the data", found)
 
 
-def _evaluate_table(model: Model, name: str) -> Evaluation | NumericEvaluation:
+def _evaluate_table(model: ReleasedModel, name: str) -> Evaluation | NumericEvaluation:
     assert model.database is not None
     info = public_table(model.database, name, hint=_BUY)
     label = info.column(model.schema.label)
@@ -178,7 +175,7 @@ def _tally(found: pd.DataFrame, classes: int) -> figures.Tally:
     return figures.Tally(confusion, log_loss, brier, ranks, bins)
 
 
-def _summary(model: Model, name: str, found: figures.Tally) -> Evaluation:
+def _summary(model: ReleasedModel, name: str, found: figures.Tally) -> Evaluation:
     confusion, rows = found.confusion, found.rows
     each = figures.f1_scores(confusion)
     some = max(rows, 1)
@@ -212,7 +209,7 @@ def _reliability(bins: NDArray[np.float64]) -> pd.DataFrame:
     return pd.DataFrame(shares | {"rows": held[:, 0].astype(int)})
 
 
-def _errors(model: Model, name: str, targets: pd.Series, predicted: NDArray[np.float64]) -> NumericEvaluation:
+def _errors(model: ReleasedModel, name: str, targets: pd.Series, predicted: NDArray[np.float64]) -> NumericEvaluation:
     """Return the errors on the rows whose target is a finite number."""
     truth = pd.to_numeric(targets, errors="coerce").to_numpy(float, na_value=np.nan)
     known = np.isfinite(truth)

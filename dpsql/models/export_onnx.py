@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpsql.errors import ParameterError, UsageError
+from dpsql.models.model import ReleasedModel
 from dpsql.schema import CELLS, Categorical, Feature, Numeric, Schema, Target
 from dpsql.trees.forest import PASS, Forest, Level
 from dpsql.trees.grid import BITS, digits
@@ -27,7 +28,6 @@ from dpsql.trees.voting import Weights
 if TYPE_CHECKING:
     import onnx
 
-    from dpsql.models.model import Model
 
 #: Read by every ONNX runtime since 2023.
 _OPSET, _ML_OPSET, _FORMAT = 18, 3, 9
@@ -46,7 +46,7 @@ def check_onnx() -> None:
         )
 
 
-def write(model: Model, path: str | Path) -> None:
+def write(model: ReleasedModel, path: str | Path) -> None:
     """Write the model to a new ONNX file."""
     made = build(model)
     try:
@@ -59,7 +59,7 @@ def write(model: Model, path: str | Path) -> None:
         raise ParameterError("onnx", allowed=allowed, given=str(path)) from None
 
 
-def build(model: Model) -> onnx.ModelProto:
+def build(model: ReleasedModel) -> onnx.ModelProto:
     """Return the model as an ONNX graph, checked."""
     check_onnx()
     import onnx
@@ -133,7 +133,7 @@ def missing_text(feature: Categorical) -> str:
     return found
 
 
-def _facts(model: Model) -> dict[str, str]:
+def _facts(model: ReleasedModel) -> dict[str, str]:
     missing = {feature.name: missing_text(feature) for feature in model.schema.categorical}
     digest = str(model.certificate["digest"])
     return {"dpsql.model": model.name, "dpsql.digest": digest, "dpsql.missing": json.dumps(missing)}
@@ -152,7 +152,7 @@ def _input(feature: Feature) -> Any:
     return helper.make_tensor_value_info(feature.name, kind, ["rows", 1])
 
 
-def _scores(graph: _Graph, model: Model) -> str:
+def _scores(graph: _Graph, model: ReleasedModel) -> str:
     """Return the whole-number scores, rows × classes."""
     forest, cells = model.released.forest, _cells(graph, model.schema)
     first = graph.add("Gather", cells, graph.constant([0]), axis=1)
@@ -213,7 +213,7 @@ def _step(graph: _Graph, level: Level, cells: str, nodes: str) -> str:
     return _whole(graph, graph.add("Gather", graph.constant(ways.reshape(-1), np.int32), place))
 
 
-def _outputs(graph: _Graph, model: Model, scores: str) -> list[Any]:
+def _outputs(graph: _Graph, model: ReleasedModel, scores: str) -> list[Any]:
     from onnx import TensorProto, helper
 
     if model.schema.target is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
@@ -17,10 +17,8 @@ from dpsql.compile.predict.portable_votes import predictions
 from dpsql.compile.predict.portable_walk import Portable
 from dpsql.compile.vocabulary import whole
 from dpsql.errors import ParameterError
+from dpsql.models.model import ReleasedModel
 from dpsql.trees.serialize import leaf_columns
-
-if TYPE_CHECKING:
-    from dpsql.models.model import Model
 
 __all__ = ["DIALECTS", "FORMS", "check_dialect", "script", "statements"]
 FORMS = ("select", "view")
@@ -35,7 +33,7 @@ _LEAF = {"leaf": "int", "class": "int", "weight": "bigint"}
 
 
 def script(
-    model: Model,
+    model: ReleasedModel,
     *,
     dialect: str,
     table: str = "new_rows",
@@ -53,7 +51,7 @@ def script(
 
 
 def statements(
-    model: Model, *, dialect: str, table: str, form: str, name: str | None, probabilities: bool
+    model: ReleasedModel, *, dialect: str, table: str, form: str, name: str | None, probabilities: bool
 ) -> list[str]:
     """Return the statements of the script, one text each, for programs that send them one by one."""
     known = check_dialect(dialect)
@@ -67,7 +65,7 @@ def statements(
 
 
 def _statements(
-    model: Model, dialect: Dialect, source: Sequence[str], prefix: str, *, form: str, probabilities: bool
+    model: ReleasedModel, dialect: Dialect, source: Sequence[str], prefix: str, *, form: str, probabilities: bool
 ) -> Iterator[exp.Expr]:
     portable = Portable(model.schema, model.released.forest, dialect)
     beside = [_table([*source[:-1], f"{prefix}_{part}"], dialect) for part in ("node", "leaf", "scored")]

@@ -1,4 +1,8 @@
-"""A released model: a forest, its schema, and the certificate that says what it cost. Safe to publish."""
+"""A released model as a plain value: a forest, its schema, and the certificate that says what it cost.
+
+Safe to publish. Here is what needs the value alone: its labels for rows in memory, and its JSON text. What people call
+on a model, such as `predict` on a table, stands on top of it and of all that reads models (`models/usable_model.py`).
+"""
 
 from __future__ import annotations
 
@@ -6,33 +10,48 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from dpsql import jsontext
+from dpsql.engines.base import Engine
 from dpsql.errors import ParameterError, SchemaError, UnknownName, UsageError
+from dpsql.ledger import Ledger
 from dpsql.schema import Feature, Numeric, Schema
 from dpsql.trees import grid
-from dpsql.trees.drawing import draw
 from dpsql.trees.estimate.decisions import most_probable, past_threshold
 from dpsql.trees.estimate.means import predictions
 from dpsql.trees.grid import Cells
 from dpsql.trees.serialize import from_json, to_json
 from dpsql.trees.voting import VotingForest
 
-if TYPE_CHECKING:
-    from dpsql.api.database import Database
-    from dpsql.models.explain import Learned
-
 FORMAT = "dpsql-model"
 VERSION = 1
 
 
+class Home(Protocol):
+    """The database that a model lies in, as far as a model has to know it."""
+
+    @property
+    def engine(self) -> Engine:
+        """What runs SQL there."""
+        ...
+
+    @property
+    def book(self) -> Ledger:
+        """The ledger, which knows the private tables."""
+        ...
+
+    def update(self, model: Any, batch: str, *, epsilon: object | None = None, name: str | None = None) -> Any:
+        """Count one more batch under a charged budget."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
-class Model:
+class ReleasedModel:
     """A released forest. `certificate` says the plan, the neighbours, the unit, epsilon, versions and ledger hash."""
 
     name: str
@@ -42,7 +61,7 @@ class Model:
     released: VotingForest
     certificate: Mapping[str, Any]
     model_id: int | None = None
-    database: Database | None = field(default=None, repr=False)
+    database: Home | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         forest = self.released.forest
@@ -57,72 +76,22 @@ class Model:
         """The class labels, in the schema's order; none where the model predicts a number."""
         return self.schema.classes
 
-    def numbered(self, model_id: int) -> Model:
+    def with_number(self, model_id: int) -> Self:
         """Return the model with its number in the database."""
         return replace(self, model_id=model_id)
 
-    def within(self, database: Database) -> Model:
+    def within(self, database: Home) -> Self:
         """Return the model tied to a database, so that it can score its tables."""
         return replace(self, database=database)
 
-    def predict(
-        self,
-        data: pd.DataFrame | str | Path,
-        *,
-        into: str | None = None,
-        key: str | None = None,
-        threshold: Mapping[str, float] | None = None,
-    ) -> pd.Series | pd.DataFrame | None:
-        """Return labels (or numbers) for a DataFrame, or for a table or file of new rows.
-
-        A DataFrame gives a Series of labels with the same index. A table's name gives a DataFrame of key and label;
-        `into` leaves the scored rows in the database as a new table and returns None. With `threshold={"yes": 0.3}`
-        that class is named where its probability is at least 0.3, else the most probable of the others.
-        """
-        from dpsql.models.score import predict_table
-
-        if isinstance(data, pd.DataFrame):
-            if into is not None:
-                raise ParameterError("into", allowed="given only with a table or file to score", given=into)
-            kind = object if self.schema.target is None else float
-            labels = self.labels(data, threshold=threshold)
-            return pd.Series(labels, index=data.index, name=self.schema.label, dtype=kind)
-        return predict_table(self, data, into=into, key=key, threshold=threshold)
-
-    def predict_proba(self, data: pd.DataFrame | str | Path, *, key: str | None = None) -> pd.DataFrame:
-        """Return each class's probability: a DataFrame with one column per class (`p_<class>` for a table or file).
-
-        They are shares of the votes, or the probabilities that log-scores stand for, as the method has it.
-        """
-        from dpsql.models.score import predict_table
-
-        self.check_classes()
-        if not isinstance(data, pd.DataFrame):
-            return _frame(predict_table(self, data, into=None, key=key, probabilities=True), data)
-        shares = self.released.shares(self.scores(data))
-        return pd.DataFrame(shares, index=data.index, columns=list(self.classes))
-
-    def predict_top(self, data: pd.DataFrame | str | Path, top: int, *, key: str | None = None) -> pd.DataFrame:
-        """Return the `top` most probable classes of each row: `class_1`, `probability_1`, `class_2`, …"""
-        from dpsql.models.score import predict_table
-
-        self.check_classes()
-        if isinstance(top, bool) or not isinstance(top, int) or not 1 <= top <= len(self.classes):
-            raise ParameterError("top", allowed=f"a whole number from 1 to {len(self.classes)}, the classes", given=top)
-        if not isinstance(data, pd.DataFrame):
-            return _frame(predict_table(self, data, into=None, key=key, top=top), data)
-        scores = self.scores(data)
-        found = self.ranked(self.released.shares(scores), np.argmax(scores, axis=1), top)
-        return pd.DataFrame(found, index=data.index)
-
-    def ranked(self, shares: NDArray[np.float64], best: NDArray[np.int64], top: int) -> dict[str, NDArray[Any]]:
+    def rank_classes(self, shares: NDArray[np.float64], best: NDArray[np.int64], top: int) -> dict[str, NDArray[Any]]:
         """Return columns with the most probable classes and their probabilities, from all probabilities."""
         order = most_probable(shares, best, top)
-        held = np.take_along_axis(shares, order, axis=1)
+        probabilities = np.take_along_axis(shares, order, axis=1)
         names = np.array(self.classes, dtype=object)[order]
         columns: dict[str, NDArray[Any]] = {}
         for place in range(top):
-            columns |= {f"class_{place + 1}": names[:, place], f"probability_{place + 1}": held[:, place]}
+            columns |= {f"class_{place + 1}": names[:, place], f"probability_{place + 1}": probabilities[:, place]}
         return columns
 
     def check_classes(self) -> None:
@@ -134,10 +103,10 @@ class Model:
         """Return the predicted label of each row of a DataFrame: texts, or floats where the target is a number."""
         scores = self.scores(frame)
         if threshold is None:
-            return self._named(scores)
+            return self._label_names(scores)
         number, least = self.threshold(threshold)
-        found = past_threshold(scores, self.released.shares(scores), number, least)
-        return np.array(self.classes, dtype=object)[found]
+        classes = past_threshold(scores, self.released.shares(scores), number, least)
+        return np.array(self.classes, dtype=object)[classes]
 
     def threshold(self, given: Mapping[str, float]) -> tuple[int, float]:
         """Return a threshold as the number of its class and a probability, or say what is wrong with it."""
@@ -153,7 +122,7 @@ class Model:
 
     def label(self, columns: Mapping[str, Any]) -> str:
         """Return the label of a single row, given as columns of one value, as text."""
-        return str(self._named(self.released.scores(grid.cells(self.schema, columns)))[0])
+        return str(self._label_names(self.released.scores(grid.cells(self.schema, columns)))[0])
 
     def probabilities(self, columns: Mapping[str, Any]) -> dict[str, float]:
         """Return the probability of each class for a single row, given as columns of one value."""
@@ -161,10 +130,15 @@ class Model:
         shares = self.released.shares(self.released.scores(grid.cells(self.schema, columns)))
         return dict(zip(self.classes, shares[0].tolist(), strict=True))
 
-    def _named(self, scores: NDArray[np.int64]) -> NDArray[Any]:
+    def _label_names(self, scores: NDArray[np.int64]) -> NDArray[Any]:
         if self.schema.target is not None:
             return predictions(self.schema.target, scores)
         return np.array(self.classes, dtype=object)[np.argmax(scores, axis=1)]
+
+    def shares(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return each class's probability for each row of a DataFrame, a column per class."""
+        shares = self.released.shares(self.scores(frame))
+        return pd.DataFrame(shares, index=frame.index, columns=list(self.classes))
 
     def scores(self, frame: pd.DataFrame) -> NDArray[np.int64]:
         """Return each row's whole-number score for each class."""
@@ -176,68 +150,8 @@ class Model:
         for feature in self.schema.features:
             if feature.name not in frame.columns:
                 raise UnknownName("column in the data called", feature.name, (str(name) for name in frame.columns))
-            columns[feature.name] = _plain(feature, frame[feature.name])
+            columns[feature.name] = _plain_column(feature, frame[feature.name])
         return grid.cells(self.schema, columns)
-
-    def sql(
-        self, form: str = "select", *, table: str = "new_rows", name: str | None = None, probabilities: bool = False
-    ) -> str:
-        """Return SQL that predicts: "select", "view", "table_macro" or "macro" (see `dpsql/models/scoring_sql.py`).
-
-        With `probabilities` each class's follows the label, as `p_<class>`; a scalar macro has no place for them.
-        """
-        from dpsql.models.scoring_sql import render
-
-        return render(self, form, table=table, name=name, probabilities=probabilities)
-
-    def export_sql(
-        self,
-        dialect: str,
-        *,
-        table: str = "new_rows",
-        form: str = "select",
-        name: str | None = None,
-        probabilities: bool = False,
-    ) -> str:
-        """Return a SQL script that takes the model to another database: its tables, and a SELECT or view that predicts.
-
-        `dialect` is one of `dpsql.models.export_sql.DIALECTS`, such as "snowflake". Predictions there equal those here.
-        """
-        from dpsql.models.export_sql import script
-
-        return script(self, dialect=dialect, table=table, form=form, name=name, probabilities=probabilities)
-
-    def export_onnx(self, path: str | Path) -> None:
-        """Write the model to a new ONNX file: features in, label and probabilities (or a number) out."""
-        from dpsql.models.export_onnx import write
-
-        write(self, path)
-
-    def update(self, batch: str, *, epsilon: object | None = None, name: str | None = None) -> Model:
-        """Return a new model that has counted one more batch, charged on that batch alone."""
-        if self.database is None:
-            raise ParameterError("model", allowed="stored in a database", given=self.name, hint="db.model(NAME)")
-        return self.database.update(self, batch, epsilon=epsilon, name=name)
-
-    def show(self, tree: int = 0, *, depth: int | None = None) -> str:
-        """Return one tree drawn as text."""
-        trees = self.released.forest.trees
-        if isinstance(tree, bool) or not isinstance(tree, int) or not 0 <= tree < trees:
-            raise ParameterError("tree", allowed=f"a whole number from 0 to {trees - 1}", given=tree)
-        if depth is not None and (isinstance(depth, bool) or not isinstance(depth, int) or depth < 1):
-            raise ParameterError("depth", allowed="a whole number from 1", given=depth)
-        return draw(self.schema, self.released, tree, depth=depth)
-
-    def explain(self, background: pd.DataFrame | str | None = None) -> Learned:
-        """Return what the model learned: feature importance and class profiles, from released values alone. Free.
-
-        A `background` of public rows, a DataFrame or a table of the model's database, says how often values occur.
-        Without one noisy counts do, as far as the model has some.
-        """
-        from dpsql.models.explain import explain
-        from dpsql.models.score import public_rows
-
-        return explain(self, public_rows(self, background) if isinstance(background, str) else background)
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Return the model as JSON text, and write it to `path` if one is given."""
@@ -257,9 +171,9 @@ class Model:
         return text
 
     @classmethod
-    def from_json(cls, source: str | Path, *, name: str | None = None) -> Model:
+    def from_json(cls, source: str | Path, *, name: str | None = None) -> Self:
         """Read a model from JSON text or a file; a damaged one or one whose digest differs is refused."""
-        stored = _parsed(source)
+        stored = _parse_source(source)
         if not isinstance(stored, dict) or stored.get("format") != FORMAT:
             raise SchemaError("this is not a dpsql model.", hint="dpsql export --model NAME --to FILE writes one")
         if stored.get("version") != VERSION:
@@ -269,13 +183,13 @@ class Model:
             released = from_json(schema, stored["forest"])
             certificate = dict(stored["certificate"])
             check_certificate(certificate)
-            found, method, table = (_text(stored[key]) for key in ("name", "method", "table"))
+            own_name, method, table = (_text(stored[key]) for key in ("name", "method", "table"))
             digest, _, _ = (_text(certificate[key]) for key in ("digest", "epsilon", "created_at"))
         except (LookupError, TypeError, ValueError, OverflowError, AttributeError):
             raise SchemaError("the model file is damaged: a part of it is missing or makes no sense.") from None
         if digest != released.digest():
             raise SchemaError("the model file was changed: its digest does not match its certificate.")
-        return cls(name or found, method, table, schema, released, certificate)
+        return cls(name or own_name, method, table, schema, released, certificate)
 
 
 def check_certificate(certificate: Mapping[str, Any]) -> None:
@@ -299,13 +213,7 @@ _SAID: dict[Any, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def _frame(scored: pd.DataFrame | None, data: object) -> pd.DataFrame:
-    if scored is None:
-        raise ParameterError("data", allowed="a DataFrame, table or file", given=data)
-    return scored
-
-
-def _plain(feature: Feature, column: pd.Series) -> pd.Series:
+def _plain_column(feature: Feature, column: pd.Series) -> pd.Series:
     """Return a column with one kind of missing value; a number's column holds numbers, or is refused."""
     if isinstance(feature, Numeric) and getattr(column.dtype, "kind", "") in "iufb":
         return column
@@ -327,7 +235,7 @@ def _text(value: object) -> str:
     return value
 
 
-def _parsed(source: str | Path) -> Any:
+def _parse_source(source: str | Path) -> Any:
     text = str(source)
     if isinstance(source, Path) or not text.lstrip().startswith("{"):
         text = _read(Path(source))

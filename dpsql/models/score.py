@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -26,11 +25,8 @@ from dpsql.engines.identity_texts import PATH, share_rows
 from dpsql.errors import BudgetError, ParameterError, UnknownName, UsageError
 from dpsql.kernel.dataset import exposed, fit_features, registered
 from dpsql.kernel.untyped_columns import readings
+from dpsql.models.model import Home, ReleasedModel
 from dpsql.schema import Categorical, Schema
-
-if TYPE_CHECKING:
-    from dpsql.api.database import Database
-    from dpsql.models.model import Model
 
 PREDICTION = "prediction"
 #: Public rows that are read to see how often values occur.
@@ -38,7 +34,7 @@ _MOST_ROWS = 10_000
 
 
 def predict_table(
-    model: Model,
+    model: ReleasedModel,
     data: str | Path,
     *,
     into: str | None,
@@ -66,17 +62,17 @@ def predict_table(
     return None
 
 
-def _top(model: Model, scored: pd.DataFrame, top: int) -> pd.DataFrame:
+def _top(model: ReleasedModel, scored: pd.DataFrame, top: int) -> pd.DataFrame:
     """Return the most probable classes in place of the label and all probabilities, which are the last columns."""
     count = len(model.classes)
     shares = scored.iloc[:, -count:].to_numpy(float)
     best = scored[PREDICTION].map(list(model.classes).index).to_numpy(np.int64)
     keys = scored.iloc[:, : -count - 1]
-    return keys.join(pd.DataFrame(model.ranked(shares, best, top), index=scored.index))
+    return keys.join(pd.DataFrame(model.rank_classes(shares, best, top), index=scored.index))
 
 
 def scoring_query(
-    model: Model,
+    model: ReleasedModel,
     info: TableInfo,
     *,
     key: str | None,
@@ -113,7 +109,7 @@ def _all_columns(info: TableInfo, vocabulary: Vocabulary) -> list[str] | None:
     return None if vocabulary.star_except else [column.name for column in info.columns]
 
 
-def public_table(database: Database, name: str, *, hint: str = "score or evaluate a table of new rows") -> TableInfo:
+def public_table(database: Home, name: str, *, hint: str = "score or evaluate a table of new rows") -> TableInfo:
     """Return a table's catalog entry, unless it is unknown or shows rows of a registered one; `hint` says what next."""
     info = database.engine.table(name)
     if info is None:
@@ -127,7 +123,7 @@ def public_table(database: Database, name: str, *, hint: str = "score or evaluat
     return info
 
 
-def public_file(database: Database | None, path: Path) -> Path:
+def public_file(database: Home | None, path: Path) -> Path:
     """Return the path of a file of new rows, unless it is a file of a registered table, by whatever name it goes.
 
     A model that lies in no database knows no registered tables.
@@ -148,12 +144,12 @@ def public_file(database: Database | None, path: Path) -> Path:
     return path
 
 
-def public_rows(model: Model, name: str) -> pd.DataFrame:
+def public_rows(model: ReleasedModel, name: str) -> pd.DataFrame:
     """Return the model's features of the first rows of a public table."""
     return feature_rows(_database(model), model.schema, name, most=_MOST_ROWS)
 
 
-def feature_rows(database: Database, schema: Schema, name: str, *, most: int) -> pd.DataFrame:
+def feature_rows(database: Home, schema: Schema, name: str, *, most: int) -> pd.DataFrame:
     """Return a schema's features of the first rows of a public table of the database."""
     info = public_table(database, name)
     fit_features(info, schema)
@@ -169,7 +165,7 @@ def feature_rows(database: Database, schema: Schema, name: str, *, most: int) ->
 
 
 def _score_file(
-    model: Model,
+    model: ReleasedModel,
     path: Path,
     *,
     into: str | None,
@@ -192,12 +188,11 @@ def _score_file(
     result = frame[keys].copy() if keys else pd.DataFrame({"row": range(1, len(frame) + 1)})
     result[PREDICTION] = model.labels(frame, threshold=threshold)
     if probabilities:
-        shares = model.predict_proba(frame)
-        result = result.join(shares.add_prefix("p_"))
+        result = result.join(model.shares(frame).add_prefix("p_"))
     return result
 
 
-def _keys(model: Model, info: TableInfo, key: str | None) -> list[str]:
+def _keys(model: ReleasedModel, info: TableInfo, key: str | None) -> list[str]:
     if key is not None:
         column = info.column(key)
         if column is None:
@@ -207,12 +202,12 @@ def _keys(model: Model, info: TableInfo, key: str | None) -> list[str]:
     return [column.name for column in info.columns if column.name.lower() not in features] or [ROW]
 
 
-def _is_table(model: Model, data: str | Path) -> bool:
+def _is_table(model: ReleasedModel, data: str | Path) -> bool:
     """Whether text that looks like a file names a table of the model's database."""
     return isinstance(data, str) and model.database is not None and model.database.engine.table(data) is not None
 
 
-def check_new_table(database: Database, into: str) -> None:
+def check_new_table(database: Home, into: str) -> None:
     """Raise ParameterError unless a table of that name can be made."""
     if not into.strip() or "\x00" in into:
         raise ParameterError("into", allowed="the name of a new table", given=into)
@@ -220,7 +215,7 @@ def check_new_table(database: Database, into: str) -> None:
         raise ParameterError("into", allowed="the name of a new table; this one exists", given=into)
 
 
-def _check_stored(model: Model, database: Database) -> None:
+def _check_stored(model: ReleasedModel, database: Home) -> None:
     """Raise UsageError unless this very model lies in the database under its number: another may have the same."""
     with database.engine.transaction() as transaction:
         there = transaction.has_table("model")
@@ -233,7 +228,7 @@ def _check_stored(model: Model, database: Database) -> None:
         )
 
 
-def _database(model: Model) -> Database:
+def _database(model: ReleasedModel) -> Home:
     if model.database is None or model.model_id is None:
         raise ParameterError(
             "model", allowed="stored in the database that holds the table", given=model.name, hint="db.add(model)"

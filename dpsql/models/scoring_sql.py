@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -13,11 +12,11 @@ from dpsql.compile.rows import Source
 from dpsql.compile.rows import table as table_reference
 from dpsql.compile.vocabulary import Vocabulary
 from dpsql.errors import ParameterError, UnknownName, UsageError
+from dpsql.kernel.dataset import fit_features
 from dpsql.kernel.untyped_columns import readings
+from dpsql.models.model import ReleasedModel
+from dpsql.models.score import public_table
 from dpsql.schema import Numeric, Schema
-
-if TYPE_CHECKING:
-    from dpsql.models.model import Model
 
 FORMS = ("select", "view", "table_macro", "macro")
 #: Names that the statement uses itself; a macro's parameter of that name would be put in their place.
@@ -60,7 +59,7 @@ _RESERVED = frozenset(
 _NUMBERED = re.compile("(word|plane|depth|level)_[0-9]+(_[0-9]+)?")
 
 
-def render(model: Model, form: str, *, table: str, name: str | None = None, probabilities: bool = False) -> str:
+def render(model: ReleasedModel, form: str, *, table: str, name: str | None = None, probabilities: bool = False) -> str:
     """Return pretty-printed SQL of one form, in the dialect of the model's database."""
     if form not in FORMS:
         raise ParameterError("form", allowed=f"one of {', '.join(FORMS)}", given=form)
@@ -85,13 +84,38 @@ def render(model: Model, form: str, *, table: str, name: str | None = None, prob
     return made.sql(vocabulary.dialect, pretty=True)
 
 
-def default_name(model: Model, form: str) -> str:
+def create(model: ReleasedModel, form: str, *, table: str, name: str | None, probabilities: bool) -> str:
+    """Create a view or macro that predicts, and return its SQL.
+
+    A table, or a function that SQL itself relies on, is never replaced by it; a view shows public rows alone.
+    """
+    if form == "select":
+        raise UsageError("a SELECT cannot be created.", hint="--form view, table_macro or macro")
+    text = render(model, form, table=table, name=name, probabilities=probabilities)
+    assert model.database is not None
+    engine, own_name = model.database.engine, name or default_name(model, form)
+    if form == "view":
+        fit_features(public_table(model.database, table), model.schema)
+        existing = engine.table(own_name)
+        if existing is not None and existing.kind == "table":
+            raise ParameterError("name", allowed="new; a table of that name exists", given=own_name)
+    with engine.transaction() as transaction:
+        if form != "view" and engine.vocabulary.macros and transaction.rows(_BUILT_IN, (own_name,)):
+            raise ParameterError("name", allowed="new; a built-in function has that name", given=own_name)
+        transaction.run(text)
+    return text
+
+
+_BUILT_IN = "SELECT 1 FROM duckdb_functions() WHERE internal AND lower(function_name) = lower(?)"
+
+
+def default_name(model: ReleasedModel, form: str) -> str:
     """Return the name of the view or macro that a model gets when none is asked for."""
     return {"view": f"{model.name}_scored", "table_macro": f"{model.name}_score"}.get(form, f"{model.name}_predict")
 
 
 def statement(
-    model: Model, form: str, table: str, name: str, vocabulary: Vocabulary, *, probabilities: bool = False
+    model: ReleasedModel, form: str, table: str, name: str, vocabulary: Vocabulary, *, probabilities: bool = False
 ) -> exp.Expr:
     """Return the statement of one form as an expression."""
     forest = model.released.forest
@@ -156,7 +180,7 @@ def _function(name: exp.Table, schema: Schema, body: exp.Expr, dialect: str) -> 
     )
 
 
-def _home(model: Model, name: str) -> exp.Table:
+def _home(model: ReleasedModel, name: str) -> exp.Table:
     """Return a name in the schema where users' own things are."""
     assert model.database is not None
     return table_reference(name, model.database.engine.home)
@@ -186,7 +210,7 @@ def _free(name: str, taken: set[str]) -> str:
     return name
 
 
-def _columns(model: Model, table: str, vocabulary: Vocabulary) -> list[str] | None:
+def _columns(model: ReleasedModel, table: str, vocabulary: Vocabulary) -> list[str] | None:
     """Return the names of all columns where a star cannot leave out our own; the table must then be there."""
     if vocabulary.star_except or model.database is None:
         return None
@@ -196,7 +220,7 @@ def _columns(model: Model, table: str, vocabulary: Vocabulary) -> list[str] | No
     return [column.name for column in info.columns]
 
 
-def _existing(model: Model, table: str) -> Source:
+def _existing(model: ReleasedModel, table: str) -> Source:
     """Return a table by its name; one that exists is read by its own types, and in its own schema."""
     info = model.database.engine.table(table) if model.database is not None else None
     if model.database is None or info is None:

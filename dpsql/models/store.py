@@ -9,32 +9,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpsql import jsontext, sqlfiles
+from dpsql import jsontext
 from dpsql.engines.base import Engine, Transaction
 from dpsql.errors import ParameterError, SchemaError, UnknownName
 from dpsql.ledger.waiting import wait_in_turn
-from dpsql.models.model import Model, check_certificate
+from dpsql.models.model import check_certificate
+from dpsql.models.release_store import MODELS
+from dpsql.models.usable_model import Model
 from dpsql.schema import Schema
 from dpsql.trees.serialize import from_columns, leaf_columns, node_columns
 
 
-def install(engine: Engine) -> None:
-    """Create the model tables from `sql/model.sql`, unless they are there."""
-
-    def attempt() -> None:
-        if _installed(engine):
-            return
-        with engine.transaction() as transaction:
-            for statement in sqlfiles.statements("model.sql", engine.own_dialect):
-                transaction.run(statement)
-
-    wait_in_turn(attempt)  # another one may be creating them
-
-
 def save(transaction: Transaction, model: Model, *, entry_id: int | None) -> Model:
     """Store a released model in an open transaction and return it with its number."""
-    found = transaction.rows("SELECT coalesce(max(model_id), 0) + 1 AS next FROM dpsql.model")
-    stored = _with_nat(model.numbered(int(found[0]["next"])))
+    rows = transaction.rows("SELECT coalesce(max(model_id), 0) + 1 AS next FROM dpsql.model")
+    stored = _with_nat(model.with_number(int(rows[0]["next"])))
     forest = stored.released.forest
     transaction.run(
         _INSERT,
@@ -63,7 +52,7 @@ def save(transaction: Transaction, model: Model, *, entry_id: int | None) -> Mod
 
 def add(engine: Engine, model: Model) -> Model:
     """Store an imported model: public from the start, with no ledger entry of this database."""
-    install(engine)
+    MODELS.install(engine)
 
     def attempt() -> Model:
         check_free(engine, model.name)
@@ -75,13 +64,13 @@ def add(engine: Engine, model: Model) -> Model:
 
 def check_free(engine: Engine, name: str) -> None:
     """Refuse a model name that cannot be used or is already taken."""
-    if not isinstance(name, str) or not name.strip() or len(name) > 200 or not _storable(name):
+    if not isinstance(name, str) or not name.strip() or len(name) > 200 or not _is_storable(name):
         raise ParameterError("name", allowed="text of 1 to 200 characters", given=ascii(name))
-    if name in (row["name"] for row in listed(engine)):
-        raise taken(name)
+    if name in (row["name"] for row in list_models(engine)):
+        raise name_taken(name)
 
 
-def taken(name: str) -> ParameterError:
+def name_taken(name: str) -> ParameterError:
     """Return the error for a name that another model has."""
     return ParameterError("name", allowed="new: a model of that name exists", given=name, hint="dpsql models")
 
@@ -100,39 +89,30 @@ def name_for(transaction: Transaction, name: str | None, base: str) -> str:
     return f"{name or base}_{number}"
 
 
-def listed(engine: Engine) -> list[dict[str, Any]]:
+def list_models(engine: Engine) -> list[dict[str, Any]]:
     """Return one row per model, oldest first, without the forests."""
-    if not _installed(engine):
+    if not MODELS.is_installed(engine):
         return []
     with engine.transaction() as transaction:
         return transaction.rows(_LIST)
 
 
-def shown(engine: Engine) -> pd.DataFrame:
-    """Return the same as people read it."""
+def model_table(engine: Engine) -> pd.DataFrame:
+    """Return the same as a table for people to read."""
     columns = ["name", "method", "table_name", "trees", "depth", "leaves", "epsilon", "created_at", "digest"]
-    rows = [{name: row[name] for name in columns} for row in listed(engine)]
+    rows = [{name: row[name] for name in columns} for row in list_models(engine)]
     return pd.DataFrame(rows, columns=columns).rename(columns={"table_name": "table"})
 
 
 def load(engine: Engine, name: str) -> Model:
     """Return the model of that name, or raise UnknownName with the nearest ones."""
-    known = {row["name"]: row for row in listed(engine)}
+    known = {row["name"]: row for row in list_models(engine)}
     if name not in known:
         raise UnknownName("model", str(name), known, hint="dpsql models")
-    return _load(engine, name)
+    return _load_model(engine, name)
 
 
-def load_entry(engine: Engine, entry_id: int) -> Model | None:
-    """Return the model that a ledger entry released, or None."""
-    if not _installed(engine):
-        return None
-    with engine.transaction() as transaction:
-        found = transaction.rows("SELECT name FROM dpsql.model WHERE entry_id = ?", (entry_id,))
-    return _load(engine, found[0]["name"]) if found else None
-
-
-def _load(engine: Engine, name: str) -> Model:
+def _load_model(engine: Engine, name: str) -> Model:
     with engine.transaction() as transaction:
         row = transaction.rows("SELECT * FROM dpsql.model WHERE name = ?", (name,))[0]
         nodes = transaction.arrays(_NODES, (row["model_id"],))
@@ -161,13 +141,8 @@ def _with_nat(model: Model) -> Model:
     return replace(model, certificate={**model.certificate, "nat": nat}) if nat else model
 
 
-def _storable(name: str) -> bool:
+def _is_storable(name: str) -> bool:
     return not any(character == "\x00" or "\ud800" <= character <= "\udfff" for character in name)
-
-
-def _installed(engine: Engine) -> bool:
-    with engine.transaction() as transaction:
-        return transaction.has_table("model")
 
 
 _INSERT = "INSERT INTO dpsql.model VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"

@@ -22,7 +22,7 @@ from dpsql.engines.base import Engine, Transaction
 from dpsql.errors import DatabaseError, DpsqlError, ParameterError, UnknownName, UsageError
 from dpsql.kernel.dataset import registered
 from dpsql.ledger import Ledger
-from dpsql.models import store
+from dpsql.models.release_store import MODELS
 
 if TYPE_CHECKING:
     from dpsql.engines.postgres.engine import PostgresEngine
@@ -227,7 +227,7 @@ def _create_role(transaction: Transaction, role: str) -> None:
 def _install(engine: Engine) -> None:
     """Create all tables of dpsql, as whoever is connected; `_own` gives them away."""
     Ledger(engine).install()
-    store.install(engine)
+    MODELS.install(engine)
     with engine.transaction() as transaction:
         for name in ("size.sql", "evaluation.sql"):
             for statement in sqlfiles.statements(name, engine.dialect):

@@ -6,20 +6,18 @@ nothing, and whoever asks for advice later has the least noisy one for free, of 
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
-from typing import Any
 
-from dpsql import sqlfiles
 from dpsql.engines.base import Engine, Transaction
-from dpsql.errors import DpsqlError
 from dpsql.kernel.dataset import Dataset
 from dpsql.kernel.operations import Size
 from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.promise import Promise
-from dpsql.kernel.run import charge_for, run
+from dpsql.kernel.run import Job
 from dpsql.kernel.session import Session
 from dpsql.ledger import Entry, Ledger, parse_epsilon
+from dpsql.models.release_store import SIZES, digest_of
+from dpsql.runs.release import release_once
 
 METHOD = "advise"
 _STEP = "size"
@@ -47,18 +45,32 @@ def buy_size(
 ) -> BoughtSize:
     """Charge epsilon, count the rows with noise, keep the number, and return it."""
     plan = plan_size(dataset, epsilon=epsilon)
-    charge = charge_for(dataset, plan, who=who, request_id=request_id)
-    if ledger.find_request(charge.request_id) is not None:
-        return _stored(engine, ledger.reserve(charge))
-    _install(engine, ledger)
+    job = Job.of(dataset, plan, who=who, request_id=request_id)
 
-    def store(transaction: Transaction, noisy_rows: int, entry: Entry) -> None:
-        transaction.run("INSERT INTO dpsql.size VALUES (?, ?, ?)", (entry.entry_id, dataset.id, noisy_rows))
+    def ask(session: Session) -> _SizeRelease:
+        return _SizeRelease(dataset, session.size(_STEP))
 
-    def ask(session: Session) -> int:
-        return session.size(_STEP)
+    return release_once(
+        engine, ledger, job, SIZES, ask=ask, load=lambda row, entry: _bought_size(row["noisy_rows"], entry)
+    )
 
-    return _stored(engine, run(engine, ledger, dataset, charge, plan, ask=ask, digest=_digest, store=store))
+
+@dataclass(frozen=True)
+class _SizeRelease:
+    """The noisy number of rows of a dataset, about to be stored."""
+
+    dataset: Dataset
+    noisy_rows: int
+
+    @property
+    def digest(self) -> str:
+        """The hash of the number."""
+        return digest_of(self.noisy_rows)
+
+    def save(self, transaction: Transaction, entry: Entry) -> BoughtSize:
+        """Store the number with its ledger entry."""
+        transaction.run("INSERT INTO dpsql.size VALUES (?, ?, ?)", (entry.entry_id, self.dataset.id, self.noisy_rows))
+        return _bought_size(self.noisy_rows, entry)
 
 
 def best_size(engine: Engine, ledger: Ledger, dataset: Dataset) -> BoughtSize | None:
@@ -66,49 +78,18 @@ def best_size(engine: Engine, ledger: Ledger, dataset: Dataset) -> BoughtSize | 
 
     A later, cheaper purchase does not push out a better one that was paid for.
     """
-    if not _installed(engine):
+    if not SIZES.is_installed(engine):
         return None
     with engine.snapshot() as transaction:
         rows = transaction.rows(_OF_DATASET, (dataset.id,))
     entries = {entry.entry_id: entry for entry in ledger.entries(dataset.id)} if rows else {}
-    sizes = [_sized(row, entries[row["entry_id"]]) for row in rows if row["entry_id"] in entries]
+    sizes = [_bought_size(row["noisy_rows"], entries[row["entry_id"]]) for row in rows if row["entry_id"] in entries]
     return min(sizes, key=lambda size: (size.deviation, -size.entry), default=None)
 
 
-def _stored(engine: Engine, entry: Entry) -> BoughtSize:
-    """Return what an earlier request released; the ledger has checked that it asked for the same."""
-    found: list[dict[str, Any]] = []
-    if entry.state == "released":
-        with engine.transaction() as transaction:
-            found = transaction.rows(_OF_ENTRY, (entry.entry_id,))
-    if not found:
-        raise DpsqlError(
-            f"request {entry.request_id} was charged but released no size (its entry is {entry.state}).",
-            hint="ask again under another request id; the charge stays",
-        )
-    return _sized(found[0], entry)
-
-
-def _sized(row: dict[str, Any], entry: Entry) -> BoughtSize:
+def _bought_size(noisy_rows: int, entry: Entry) -> BoughtSize:
     scale = float(entry.plan["steps"][0]["noise_scale"])
-    return BoughtSize(max(1, int(row["noisy_rows"])), entry.epsilon, 2**0.5 * scale, entry.entry_id)
+    return BoughtSize(max(1, int(noisy_rows)), entry.epsilon, 2**0.5 * scale, entry.entry_id)
 
 
-def _digest(noisy_rows: int) -> str:
-    return hashlib.sha256(str(noisy_rows).encode()).hexdigest()
-
-
-def _installed(engine: Engine) -> bool:
-    with engine.transaction() as transaction:
-        return transaction.has_table("size")
-
-
-def _install(engine: Engine, ledger: Ledger) -> None:
-    """Create the table of bought sizes, unless it is there."""
-    if not _installed(engine):
-        statements = sqlfiles.statements("size.sql")
-        ledger.write(lambda into: [into.run(statement) for statement in statements])
-
-
-_OF_ENTRY = "SELECT entry_id, noisy_rows FROM dpsql.size WHERE entry_id = ?"
 _OF_DATASET = "SELECT entry_id, noisy_rows FROM dpsql.size WHERE dataset = ?"

@@ -25,12 +25,13 @@ from dpsql import jsontext, methods
 from dpsql.engines.base import Engine
 from dpsql.errors import ParameterError, SchemaError, UsageError
 from dpsql.kernel.dataset import find
-from dpsql.kernel.run import charge_for
+from dpsql.kernel.run import Job
 from dpsql.kernel.session import Session
 from dpsql.ledger import Ledger, format_epsilon, parse_epsilon
+from dpsql.methods.base import Trained
 from dpsql.methods.rdt import Rdt, count, counting_plan, refuse_target
-from dpsql.models.model import Model
-from dpsql.runs.train import Job, carry_out
+from dpsql.models.usable_model import Model
+from dpsql.runs.release_model import ModelLabel, release_model
 from dpsql.schema import Schema, Unit
 from dpsql.trees.forest import Forest
 from dpsql.trees.join import side_by_side
@@ -51,13 +52,13 @@ def export_structure(engine: Engine, ledger: Ledger, table: str, *, parameters: 
     plan = method.plan(dataset.schema, parse_epsilon(1), parameters)
     if "wanted_depth" not in plan.parameters:
         raise UsageError("a structure must be known before any row is read.", hint="give --depth, or declare rows")
-    empty = _silent(method.structure(dataset.schema, plan), len(dataset.schema.classes))
+    empty = _without_counts(method.public_trees(dataset.schema, plan), len(dataset.schema.classes))
     return json.dumps(
         {
             "format": FORMAT,
             "version": 1,
             "method": Rdt.name,
-            "schema": _shared(dataset.schema).to_dict(),
+            "schema": _shared_schema(dataset.schema).to_dict(),
             "forest": to_json(empty),
             "digest": empty.digest(),
         },
@@ -80,16 +81,16 @@ def contribute(
     schema, forest, digest = read_structure(structure)
     refuse_target(schema, _NO_MEANS)
     dataset = find(engine, ledger, table)
-    if _shared(dataset.schema) != schema:
+    if _shared_schema(dataset.schema) != schema:
         raise SchemaError(f'the structure was made for another schema than that of "{dataset.table}".')
     plan = counting_plan(dataset.schema, forest, parse_epsilon(epsilon), {"structure": digest})
-    charge = charge_for(dataset, plan, who=who, request_id=request_id)
-    job = Job(dataset, plan, charge, name=name, base=dataset.table, notes={"structure": digest})
+    job = Job.of(dataset, plan, who=who, request_id=request_id)
+    label = ModelLabel(dataset.table, name, {"structure": digest})
 
-    def ask(session: Session) -> VotingForest:
-        return count(session, forest)
+    def ask(session: Session) -> Trained:
+        return Trained(count(session, forest))
 
-    return carry_out(engine, ledger, job, ask=ask)
+    return release_model(engine, ledger, job, label, ask=ask)
 
 
 def read_structure(source: str | Path) -> tuple[Schema, Forest, str]:
@@ -99,7 +100,7 @@ def read_structure(source: str | Path) -> tuple[Schema, Forest, str]:
         path = Path(source)
         if not path.is_file():
             raise SchemaError(f'there is no structure file "{path}".', hint="dpsql party export-structure writes one")
-        text = _text_of(path)
+        text = _read_text(path)
     try:
         stored = jsontext.parse(text)
         if stored["format"] != FORMAT or stored["version"] != 1:
@@ -113,7 +114,7 @@ def read_structure(source: str | Path) -> tuple[Schema, Forest, str]:
     return schema, empty.forest, str(stored["digest"])
 
 
-def _text_of(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return jsontext.read_file(path)
     except (OSError, ValueError):
@@ -122,45 +123,45 @@ def _text_of(path: Path) -> str:
 
 def merge(models: Sequence[Model], *, name: str = "merged") -> Model:
     """Return the model whose counts are the sums of the parties' counts, for parties that hold different people."""
-    first = _several(models)
+    first = _check_several(models)
     if first.method != Rdt.name:
         raise UsageError(f"only models of noisy counts add up ({Rdt.name}), not {first.method}.")
     refuse_target(first.schema, _NO_MEANS)
-    tables = [table for model in models for table in _tables(model.certificate)]
+    tables = [table for model in models for table in _datasets_of(model.certificate)]
     if len(set(tables)) < len(tables):
         raise UsageError("two of the contributions count the same table, so its people would pay twice.")
     for model in models[1:]:
-        if _shared(model.schema) != _shared(first.schema):
+        if _shared_schema(model.schema) != _shared_schema(first.schema):
             raise SchemaError("the contributions have different schemas.")
-        if _silent(model.released.forest, len(model.classes)).digest() != _structure(first):
+        if _without_counts(model.released.forest, len(model.classes)).digest() != _trees_digest(first):
             raise SchemaError("the contributions were counted in different structures.")
     released = first.released
     for model in models[1:]:
         released = released.plus(model.released)
     costs = [parse_epsilon(model.certificate["epsilon"]) for model in models]
     why = "parallel: the parties hold different people, so each is protected by its own party's epsilon"
-    return _joined(models, _shared(first.schema), released, max(costs), why, name)
+    return _join(models, _shared_schema(first.schema), released, max(costs), why, name)
 
 
 def unite(models: Sequence[Model], *, name: str = "united") -> Model:
     """Return the model that asks all parties' trees, for parties that hold different columns of the same people."""
-    first = _several(models)
-    schema, released = _shared(first.schema), first.released
+    first = _check_several(models)
+    schema, released = _shared_schema(first.schema), first.released
     for model in models[1:]:
-        if _predicts(model.schema) != _predicts(first.schema):
+        if _label_of(model.schema) != _label_of(first.schema):
             raise SchemaError("the models predict different labels.")
         schema = replace(schema, features=schema.features + model.schema.features)
         released = side_by_side(schema, released, model.released)
     total = sum(parse_epsilon(model.certificate["epsilon"]) for model in models)
     why = "sequential: every person is in all parties' tables, so the epsilons add up"
-    return _joined(models, schema, released, total, why, name)
+    return _join(models, schema, released, total, why, name)
 
 
-def _predicts(schema: Schema) -> tuple[object, ...]:
+def _label_of(schema: Schema) -> tuple[object, ...]:
     return schema.label, schema.classes, schema.target
 
 
-def _joined(
+def _join(
     models: Sequence[Model], schema: Schema, released: VotingForest, nano_epsilon: int, why: str, name: str
 ) -> Model:
     card = models[0].certificate
@@ -183,11 +184,11 @@ def _joined(
     return Model(name, models[0].method, certificate["table"], schema, released, certificate)
 
 
-def _several(models: Sequence[Model]) -> Model:
+def _check_several(models: Sequence[Model]) -> Model:
     if len(models) < 2:
         raise UsageError("at least two models are needed.", hint="--from A.json --from B.json")
     for model in models:
-        if not _sound(model.certificate):
+        if not _is_sound(model.certificate):
             raise SchemaError(f'the certificate of model "{model.name}" is damaged: it does not say what it must.')
         if model.certificate.get("kind") == "approximate":
             raise UsageError(
@@ -201,7 +202,7 @@ def _several(models: Sequence[Model]) -> Model:
     return models[0]
 
 
-def _sound(certificate: object) -> bool:
+def _is_sound(certificate: object) -> bool:
     """Whether a certificate, which may come from an edited file, says all that a joined one repeats."""
     if not isinstance(certificate, Mapping) or not isinstance(certificate.get("private"), bool):
         return False
@@ -212,23 +213,25 @@ def _sound(certificate: object) -> bool:
     except ParameterError:
         return False
     parties = certificate.get("parties", [])
-    return isinstance(parties, list) and all(map(_sound, parties))
+    return isinstance(parties, list) and all(map(_is_sound, parties))
 
 
-def _tables(certificate: Mapping[str, Any]) -> list[str]:
+def _datasets_of(certificate: Mapping[str, Any]) -> list[str]:
     """Return the datasets behind a model, those of each party for a joined one."""
     parties = certificate.get("parties")
-    return [found for one in parties for found in _tables(one)] if parties else [str(certificate["dataset"])]
+    if not parties:
+        return [str(certificate["dataset"])]
+    return [dataset for party in parties for dataset in _datasets_of(party)]
 
 
-def _structure(model: Model) -> str:
-    return _silent(model.released.forest, len(model.classes)).digest()
+def _trees_digest(model: Model) -> str:
+    return _without_counts(model.released.forest, len(model.classes)).digest()
 
 
-def _silent(forest: Forest, classes: int) -> VotingForest:
+def _without_counts(forest: Forest, classes: int) -> VotingForest:
     return VotingForest(forest, np.zeros((forest.leaves, classes), np.int64))
 
 
-def _shared(schema: Schema) -> Schema:
+def _shared_schema(schema: Schema) -> Schema:
     """Return what parties must agree on: label, classes and features; each has its own unit, size and columns."""
     return replace(schema, unit=Unit(), rows=None, partition=None, batch=None)

@@ -7,27 +7,28 @@ rows may be those that the model was trained on: that is allowed, and as optimis
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpsql import sqlfiles
 from dpsql.engines.base import Engine, Transaction
-from dpsql.errors import DpsqlError, ParameterError, SchemaError, UsageError
+from dpsql.errors import ParameterError, SchemaError, UsageError
 from dpsql.kernel.dataset import Dataset, exposed, find
 from dpsql.kernel.operations import ScoreCounts
 from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.promise import Promise
-from dpsql.kernel.run import charge_for, run
+from dpsql.kernel.run import Job
 from dpsql.kernel.session import Session
 from dpsql.ledger import Entry, Ledger, format_epsilon, parse_epsilon
 from dpsql.models.evaluate import Evaluation, known
-from dpsql.models.model import Model
 from dpsql.models.noisy_figures import NoisyFigures, figures
+from dpsql.models.release_store import EVALUATIONS, digest_of
+from dpsql.models.usable_model import Model
+from dpsql.runs.release import release_once
 from dpsql.trees.score_grid import MOST_CLASSES, ScoreGrid
 
 METHOD = "evaluate"
@@ -36,7 +37,7 @@ _FIGURES = ("balanced_accuracy", "f1", "auc", "log_loss", "brier")
 
 
 @dataclass(frozen=True)
-class Asked:
+class EvaluationRequest:
     """A checked request: the model, the registered table, and the plan of the one step that counts."""
 
     model: Model
@@ -46,34 +47,47 @@ class Asked:
 
 def plan_evaluation(engine: Engine, ledger: Ledger, model: Model, table: str, *, epsilon: object) -> Plan:
     """Return what an evaluation on a private table would ask and cost. Reads no row, charges nothing."""
-    return _asked(engine, ledger, model, table, epsilon).plan
+    return _check_request(engine, ledger, model, table, epsilon).plan
 
 
 def evaluate_private(
     engine: Engine, ledger: Ledger, model: Model, table: str, *, epsilon: object, who: str, request_id: str | None
 ) -> Evaluation:
     """Charge epsilon, count on the private rows, and return the figures with their intervals."""
-    asked = _asked(engine, ledger, model, table, epsilon)
-    charge = charge_for(asked.dataset, asked.plan, who=who, request_id=request_id)
-    if ledger.find_request(charge.request_id) is not None:
-        return _stored(engine, asked, ledger.reserve(charge))
-    _install(engine, ledger)
-    released: list[NDArray[np.int64]] = []
+    request = _check_request(engine, ledger, model, table, epsilon)
+    job = Job.of(request.dataset, request.plan, who=who, request_id=request_id)
 
-    def store(transaction: Transaction, noisy_counts: NDArray[np.int64], entry: Entry) -> None:
-        text = json.dumps(noisy_counts.tolist())
-        values = (entry.entry_id, model.name, model.released.digest(), asked.dataset.table, text)
+    def ask(session: Session) -> _EvaluationRelease:
+        return _EvaluationRelease(request, session.score_counts(_STEP, model.released, model.schema.features))
+
+    def load(row: dict[str, Any], entry: Entry) -> Evaluation:
+        return _evaluation(request, np.array(json.loads(row["noisy_counts"]), np.int64), entry)
+
+    return release_once(engine, ledger, job, EVALUATIONS, ask=ask, load=load)
+
+
+@dataclass(frozen=True)
+class _EvaluationRelease:
+    """The noisy counts of an evaluation, about to be stored."""
+
+    request: EvaluationRequest
+    noisy_counts: NDArray[np.int64]
+
+    @property
+    def digest(self) -> str:
+        """The hash of the counts."""
+        return digest_of(self.noisy_counts.tolist())
+
+    def save(self, transaction: Transaction, entry: Entry) -> Evaluation:
+        """Store the counts with their ledger entry, and return the figures that follow from them."""
+        model, table = self.request.model, self.request.dataset.table
+        text = json.dumps(self.noisy_counts.tolist())
+        values = (entry.entry_id, model.name, model.released.digest(), table, text)
         transaction.run("INSERT INTO dpsql.evaluation VALUES (?, ?, ?, ?, ?)", values)
-        released[:] = [noisy_counts]
-
-    def ask(session: Session) -> NDArray[np.int64]:
-        return session.score_counts(_STEP, model.released, model.schema.features)
-
-    entry = run(engine, ledger, asked.dataset, charge, asked.plan, ask=ask, digest=_digest, store=store)
-    return _evaluation(asked, released[0], entry) if released else _stored(engine, asked, entry)
+        return _evaluation(self.request, self.noisy_counts, entry)
 
 
-def _asked(engine: Engine, ledger: Ledger, model: Model, table: str, epsilon: object) -> Asked:
+def _check_request(engine: Engine, ledger: Ledger, model: Model, table: str, epsilon: object) -> EvaluationRequest:
     nano_epsilon = parse_epsilon(epsilon)
     dataset = find(engine, ledger, table)
     _check_fit(model, dataset)
@@ -88,7 +102,7 @@ def _asked(engine: Engine, ledger: Ledger, model: Model, table: str, epsilon: ob
         note="counts rows by true class, named class and probability; every figure comes from these counts",
     )
     parameters = {"model": model.name, "model_digest": model.released.digest()}
-    return Asked(model, dataset, Plan(METHOD, step, Promise(dataset.schema.unit), parameters))
+    return EvaluationRequest(model, dataset, Plan(METHOD, step, Promise(dataset.schema.unit), parameters))
 
 
 def _check_fit(model: Model, dataset: Dataset) -> None:
@@ -118,26 +132,28 @@ def _check_fit(model: Model, dataset: Dataset) -> None:
             )
 
 
-def _evaluation(asked: Asked, noisy_counts: NDArray[np.int64], entry: Entry) -> Evaluation:
+def _evaluation(request: EvaluationRequest, noisy_counts: NDArray[np.int64], entry: Entry) -> Evaluation:
     """Return the figures that released counts stand for: post-processing, free and always the same."""
-    model, plan = asked.model, asked.plan
+    model, plan = request.model, request.plan
     scale = float(plan.noise_scale(_STEP))
-    found = figures(noisy_counts, len(model.classes), scale)
-    values = {name: known(estimate.value) for name, estimate in found.estimates.items()}
-    each = {f"f1 of {name}": one for name, one in zip(model.classes, found.class_f1, strict=True)}
-    estimates = found.estimates | each
-    bounds = {name: (one.low, one.high) for name, one in estimates.items() if known(one.value) is not None}
-    confusion = np.maximum(np.rint(found.confusion), 0).astype(int)
+    noisy = figures(noisy_counts, len(model.classes), scale)
+    values = {name: known(estimate.value) for name, estimate in noisy.estimates.items()}
+    each = {f"f1 of {name}": estimate for name, estimate in zip(model.classes, noisy.class_f1, strict=True)}
+    estimates = noisy.estimates | each
+    bounds = {
+        name: (estimate.low, estimate.high) for name, estimate in estimates.items() if known(estimate.value) is not None
+    }
+    confusion = np.maximum(np.rint(noisy.confusion), 0).astype(int)
     return Evaluation(
         model=model.name,
-        table=asked.dataset.table,
-        rows=max(round(found.estimates["rows"].value), 0),
-        accuracy=found.estimates["accuracy"].value,
-        majority=found.estimates["majority_class_share"].value,
+        table=request.dataset.table,
+        rows=max(round(noisy.estimates["rows"].value), 0),
+        accuracy=noisy.estimates["accuracy"].value,
+        majority=noisy.estimates["majority_class_share"].value,
         confusion=pd.DataFrame(confusion, index=list(model.classes), columns=list(model.classes)),
-        class_f1={name: known(one.value) for name, one in zip(model.classes, found.class_f1, strict=True)},
-        calibration_error=known(found.calibration_error),
-        reliability=_reliability(found),
+        class_f1={name: known(f1.value) for name, f1 in zip(model.classes, noisy.class_f1, strict=True)},
+        calibration_error=known(noisy.calibration_error),
+        reliability=_reliability(noisy),
         intervals=bounds,
         epsilon=format_epsilon(plan.nano_epsilon),
         entry=entry.entry_id,
@@ -145,36 +161,9 @@ def _evaluation(asked: Asked, noisy_counts: NDArray[np.int64], entry: Entry) -> 
     )
 
 
-def _reliability(found: NoisyFigures) -> pd.DataFrame:
-    table = pd.DataFrame(found.reliability, columns=["predicted", "observed", "low", "high", "rows"])
+def _reliability(noisy: NoisyFigures) -> pd.DataFrame:
+    table = pd.DataFrame(noisy.reliability, columns=["predicted", "observed", "low", "high", "rows"])
     return table.astype({"rows": int})[["predicted", "observed", "rows", "low", "high"]]
-
-
-def _digest(noisy_counts: NDArray[np.int64]) -> str:
-    return hashlib.sha256(json.dumps(noisy_counts.tolist()).encode()).hexdigest()
-
-
-def _stored(engine: Engine, asked: Asked, entry: Entry) -> Evaluation:
-    """Return what an earlier request released; the ledger has checked that it asked for the same."""
-    found = []
-    if entry.state == "released":
-        with engine.transaction() as transaction:
-            found = transaction.rows("SELECT noisy_counts FROM dpsql.evaluation WHERE entry_id = ?", (entry.entry_id,))
-    if not found:
-        raise DpsqlError(
-            f"request {entry.request_id} was charged but released no evaluation (its entry is {entry.state}).",
-            hint="ask again under another request id; the charge stays",
-        )
-    return _evaluation(asked, np.array(json.loads(found[0]["noisy_counts"]), np.int64), entry)
-
-
-def _install(engine: Engine, ledger: Ledger) -> None:
-    """Create the table of evaluations, unless it is there."""
-    with engine.transaction() as transaction:
-        if transaction.has_table("evaluation"):
-            return
-    statements = sqlfiles.statements("evaluation.sql")
-    ledger.write(lambda into: [into.run(statement) for statement in statements])
 
 
 def charged_table(engine: Engine, book: Ledger, data: object) -> str:

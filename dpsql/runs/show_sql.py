@@ -18,10 +18,10 @@ from dpsql.compile.count.leaves import Slice, leaf_counts, leaf_sums
 from dpsql.compile.rows import Tickets
 from dpsql.engines.base import Engine
 from dpsql.errors import ParameterError
-from dpsql.kernel.dataset import find, source
+from dpsql.kernel.dataset import source
 from dpsql.kernel.plan import Plan
 from dpsql.ledger import Ledger
-from dpsql.methods.base import public_structure
+from dpsql.runs.train import TrainRequest, plan_run
 
 _HIDDEN = Tickets(("key_1", "key_2", "key_3"))
 
@@ -63,30 +63,29 @@ class Explanation:
         }
 
 
-def explain(
-    engine: Engine, ledger: Ledger, table: str, plan: Plan, *, leaf: int, batch: str | None = None
-) -> Explanation:
-    """Return the SQL of a plan on a registered table, for one leaf and for all. Touches no row."""
-    dataset = find(engine, ledger, table)
-    where = source(engine, dataset, batch)
+def explain(engine: Engine, ledger: Ledger, request: TrainRequest, *, leaf: int) -> Explanation:
+    """Return the SQL that a request to train would run, for one leaf and for all. Touches no row."""
+    planned = plan_run(engine, ledger, request)
+    dataset, plan = planned.dataset, planned.plan
+    where = source(engine, dataset, request.batch)
     method = methods.get(plan.method)
-    forest = method.structure(where.schema, plan)
+    forest = method.public_trees(where.schema, plan)
     if isinstance(leaf, bool) or not isinstance(leaf, int) or not 0 <= leaf < forest.leaves:
         raise ParameterError("leaf", allowed=f"a whole number from 0 to {forest.leaves - 1}", given=leaf)
     build = leaf_counts if where.schema.target is None else leaf_sums
-    statement = build(where, forest, engine.vocabulary, _HIDDEN, Slice(_shared(plan), 0, forest.trees))
+    statement = build(where, forest, engine.vocabulary, _HIDDEN, Slice(_walks_every_tree(plan), 0, forest.trees))
     return Explanation(
         table=dataset.table,
         leaf=leaf,
         tree=int(forest.leaf_tree[leaf]),
         leaf_sql=leaf_query(where, forest, leaf, engine.vocabulary).sql(engine.dialect, pretty=True),
         statement_sql=statement.query.sql(engine.dialect, pretty=True),
-        shared=_shared(plan),
-        public=public_structure(method),
+        shared=_walks_every_tree(plan),
+        public=method.trees_are_public,
         node_tables={name: int(np.size(columns["node"])) for name, columns in statement.tables.items()},
     )
 
 
-def _shared(plan: Plan) -> bool:
+def _walks_every_tree(plan: Plan) -> bool:
     """Return whether every row is in every tree of the first count; a plan that says so later counts in all trees."""
     return next((step.shared for step in plan.steps if step.operation.fills_leaves), True)

@@ -1,101 +1,149 @@
-"""Plans and trains: from a registered table, a budget and a method to a released model on the shelf."""
+"""Plans and trains: from a request to a released model in the database.
+
+`TrainRequest` is the one place that knows the arguments of `train`. The command line, Python, SQL and PL/Python offer
+its fields and the methods' own parameters (`runs/arguments.py`). A new argument is a new field, and what it does
+follows in this file.
+"""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from importlib.metadata import version
+from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any
 
 from dpsql import methods
-from dpsql.engines.base import Engine, Transaction
-from dpsql.errors import BudgetExceeded, DpsqlError, ParameterError
-from dpsql.kernel.border import AllowanceExceeded, plain, rebuild_voting_forest
+from dpsql.engines.base import Engine
+from dpsql.errors import BudgetExceeded, ParameterError
+from dpsql.kernel.border import AllowanceExceeded
 from dpsql.kernel.dataset import Dataset, find, scope
-from dpsql.kernel.noise import approximate
+from dpsql.kernel.noise import approximate as approximate_promise
 from dpsql.kernel.plan import UNLABELLED, Plan
 from dpsql.kernel.promise import Promise
-from dpsql.kernel.run import charge_for, run
-from dpsql.kernel.session import Session
-from dpsql.kernel.unlabelled_rows import apart, check_plan, partner, settled
-from dpsql.ledger import Charge, Entry, Ledger, format_epsilon, parse_delta, parse_epsilon
-from dpsql.models import store as shelf
-from dpsql.models.model import Model
-from dpsql.trees.grid import axes
-from dpsql.trees.voting import VotingForest
+from dpsql.kernel.run import Job
+from dpsql.kernel.unlabelled_rows import apart, partner, rows_to_read, settled
+from dpsql.ledger import Ledger, format_epsilon, parse_delta, parse_epsilon
+from dpsql.models.usable_model import Model
+from dpsql.runs.release_model import ModelLabel, release_model
+
+_METHOD = f"One of: {', '.join(methods.METHODS)}. For a number auto is {methods.REGRESSION}."
 
 
-def plan(
-    engine: Engine,
-    ledger: Ledger,
-    table: str,
+def _argument(
+    sentence: str,
     *,
-    epsilon: object,
-    method: str,
-    parameters: Mapping[str, Any],
-    batch: str | None = None,
-    delta: object | None = None,
-) -> Plan:
-    """Return what a training run would ask and cost. Reads no row, charges nothing."""
-    dataset = find(engine, ledger, table)
-    scope(dataset, batch)  # refuses a batch that the schema knows nothing of
-    _refuse_batch(batch, delta)
-    return planned(engine, ledger, dataset, method, parse_epsilon(epsilon), parameters, delta)[0]
+    default: Any = MISSING,
+    metavar: str | None = None,
+    must_be: str | None = None,
+    names_release: bool = False,
+) -> Any:
+    """Return a field of the request: its help, how help shows its value, and what it must be where it must be text.
 
-
-def planned(
-    engine: Engine,
-    ledger: Ledger,
-    dataset: Dataset,
-    method: str,
-    nano_epsilon: int,
-    parameters: Mapping[str, Any],
-    delta: object | None = None,
-) -> tuple[Plan, Dataset | None]:
-    """Return a method's plan, and the other dataset that its unlabelled rows come from, where there is one.
-
-    Where somebody may be on both sides, each side gets half of epsilon: they add up to what was asked for.
+    `names_release` marks an argument that a plan has no use for.
     """
-    schema = dataset.schema
-    allowed = None if delta is None else approximate(nano_epsilon, parse_delta(delta))
-    promise = Promise(schema.unit, approximate=allowed)
-    chosen = methods.fitting(method, schema)
-    wanted = parameters.get("unlabelled") if "unlabelled" in chosen.parameters else None
-    other = partner(engine, ledger, dataset, wanted) if isinstance(wanted, str) else None
-    found, separate = chosen.plan(schema, nano_epsilon, parameters, promise), apart(dataset, other)
-    if not separate and found.cost_of(UNLABELLED):
-        found = chosen.plan(schema, nano_epsilon // 2, parameters, promise)
-    found = settled(found, apart=separate)
-    if found.nano_epsilon > nano_epsilon:
-        raise AllowanceExceeded(
-            f'method "{method}" planned epsilon {format_epsilon(found.nano_epsilon)}, '
-            f"and {format_epsilon(nano_epsilon)} was asked for."
-        )
-    check_plan(engine, dataset, other, found)
-    return found, other
+    metadata = {"help": sentence, "metavar": metavar, "must_be": must_be, "names_release": names_release}
+    return field(default=default, metadata=metadata)
 
 
-def _refuse_batch(batch: str | None, delta: object | None) -> None:
-    if batch is not None and delta is not None:
-        raise ParameterError("delta", allowed="left out for a batch: updates add up epsilon alone", given=delta)
+@dataclass(frozen=True, kw_only=True)
+class TrainRequest:
+    """A request to train, checked as far as that needs no database."""
+
+    table: str = _argument("The registered table.", must_be="the name of a table")
+    epsilon: object = _argument("What the run may cost.", metavar="E", default=1)
+    delta: object | None = _argument(
+        "Approximate privacy: (epsilon, delta), far below 1 over the rows.", metavar="D", default=None
+    )
+    method: str = _argument(_METHOD, default=methods.DEFAULT, must_be="the name of a method")
+    batch: str | None = _argument(
+        "Only the rows of one batch, charged on that batch alone.", metavar="VALUE", default=None
+    )
+    name: str | None = _argument(
+        "Name of the model [default: the table's name and a number].", names_release=True, default=None
+    )
+    request_id: str | None = _argument(
+        "Ask twice under one id: the same model, one charge.", metavar="ID", names_release=True, default=None
+    )
+    #: The method's own parameters, as far as they were given.
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, known in ARGUMENTS.items():
+            value = getattr(self, name)
+            if known.metadata["must_be"] and not isinstance(value, str):
+                given = "NULL" if value is None else value
+                raise ParameterError(name, allowed=known.metadata["must_be"], given=given)
+        parse_epsilon(self.epsilon)
+        if self.delta is not None:
+            parse_delta(self.delta)
+        if self.batch is not None and self.delta is not None:
+            raise ParameterError(
+                "delta", allowed="left out for a batch: updates add up epsilon alone", given=self.delta
+            )
+
+    @property
+    def nano_epsilon(self) -> int:
+        """Epsilon in billionths, as the ledger counts it."""
+        return parse_epsilon(self.epsilon)
+
+    @classmethod
+    def of(cls, table: str, given: Mapping[str, Any]) -> TrainRequest:
+        """Return a request from named arguments: what is no argument of `train` is a parameter of its method."""
+        own = {name: value for name, value in given.items() if name in ARGUMENTS}
+        parameters = {name: value for name, value in given.items() if name not in ARGUMENTS}
+        return cls(**{**own, "table": table}, parameters=parameters)
+
+    @classmethod
+    def from_text(cls, given: Mapping[str, str | None]) -> TrainRequest:
+        """Return a request from arguments and parameters that are all written as text, as SQL hands them over.
+
+        A parameter that is NULL is left to the method. An argument that is NULL is not left out: it is checked like any
+        other value, so that an expression that turned out NULL never stands for a charge that nobody named.
+        """
+        own = {name: text for name, text in given.items() if name in ARGUMENTS}
+        parameters = {
+            name: _parse_parameter(name, text)
+            for name, text in given.items()
+            if name not in ARGUMENTS and text is not None
+        }
+        return cls(**own, parameters=parameters)  # type: ignore[arg-type]  # checked above
+
+
+#: The arguments of `train` by their names, without the methods' own parameters.
+ARGUMENTS: dict[str, Field[Any]] = {known.name: known for known in fields(TrainRequest) if known.name != "parameters"}
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A request with its plan: the dataset it is about, and the other one that holds its unlabelled rows, if any."""
+
+    request: TrainRequest
+    dataset: Dataset
+    plan: Plan
+    other: Dataset | None
+
+
+def plan(engine: Engine, ledger: Ledger, request: TrainRequest) -> Plan:
+    """Return what a training run would ask and cost, or raise what would refuse it. Reads no row, charges nothing."""
+    return plan_run(engine, ledger, request).plan
+
+
+def plan_run(engine: Engine, ledger: Ledger, request: TrainRequest) -> PlannedRun:
+    """Return a request with its plan, after the checks that a run makes before it is charged."""
+    dataset = find(engine, ledger, request.table)
+    scope(dataset, request.batch)  # refuses a batch that the schema knows nothing of
+    planned = _make_plan(engine, ledger, request, dataset)
+    rows_to_read(engine, dataset, planned.other, planned.plan)
+    return planned
 
 
 def train(
     engine: Engine,
     ledger: Ledger,
-    table: str,
+    request: TrainRequest,
     *,
-    epsilon: object,
-    method: str,
-    parameters: Mapping[str, Any],
-    name: str | None,
     who: str,
-    request_id: str | None = None,
-    batch: str | None = None,
-    delta: object | None = None,
     planning: AbstractContextManager[object] | None = None,
 ) -> Model:
     """Train under a charged budget, on the whole table or on one batch of it, and return the stored model.
@@ -104,16 +152,46 @@ def train(
     (epsilon, delta)-private, and pays rho from a budget of kind "approximate". `planning` is held while the plan is
     made: a server ends a search for one that takes too long.
     """
-    _refuse_batch(batch, delta)
-    nano_epsilon = parse_epsilon(epsilon)
-    dataset = find(engine, ledger, table)
-    if delta is None and "unlabelled" not in parameters and not _known(ledger, request_id):
-        check_affordable(ledger, dataset, nano_epsilon, scope(dataset, batch))
+    dataset = find(engine, ledger, request.table)
+    if request.delta is None and "unlabelled" not in request.parameters and not _is_known(ledger, request.request_id):
+        check_affordable(ledger, dataset, request.nano_epsilon, scope(dataset, request.batch))
     with planning or nullcontext():
-        found, other = planned(engine, ledger, dataset, method, nano_epsilon, parameters, delta)
-    charge = charge_for(dataset, found, who=who, request_id=request_id, batch=batch, other=other)
-    job = Job(dataset, found, charge, batch, name=name, base=dataset.table, other=other)
-    return carry_out(engine, ledger, job, ask=methods.get(found.method).train)
+        planned = _make_plan(engine, ledger, request, dataset)
+    job = Job.of(
+        dataset,
+        planned.plan,
+        who=who,
+        request_id=request.request_id,
+        batch=request.batch,
+        other=planned.other,
+    )
+    label = ModelLabel(dataset.table, request.name)
+    return release_model(engine, ledger, job, label, ask=methods.get(planned.plan.method).train)
+
+
+def _make_plan(engine: Engine, ledger: Ledger, request: TrainRequest, dataset: Dataset) -> PlannedRun:
+    """Return a request with its method's plan; whether its rows may be read so is for the run to check.
+
+    Where somebody may be on both sides of a semi-supervised run, each side gets half of epsilon: they add up to what
+    was asked for.
+    """
+    nano_epsilon, parameters = request.nano_epsilon, request.parameters
+    schema = dataset.schema
+    approximate = None if request.delta is None else approximate_promise(nano_epsilon, parse_delta(request.delta))
+    promise = Promise(schema.unit, approximate=approximate)
+    method = methods.get_fitting(request.method, schema)
+    unlabelled = parameters.get("unlabelled") if "unlabelled" in method.parameters else None
+    other = partner(engine, ledger, dataset, unlabelled) if isinstance(unlabelled, str) else None
+    plan, separate = method.plan(schema, nano_epsilon, parameters, promise), apart(dataset, other)
+    if not separate and plan.cost_of(UNLABELLED):
+        plan = method.plan(schema, nano_epsilon // 2, parameters, promise)
+    plan = settled(plan, apart=separate)
+    if plan.nano_epsilon > nano_epsilon:
+        raise AllowanceExceeded(
+            f'method "{request.method}" planned epsilon {format_epsilon(plan.nano_epsilon)}, '
+            f"and {format_epsilon(nano_epsilon)} was asked for."
+        )
+    return PlannedRun(request, dataset, plan, other)
 
 
 def check_affordable(ledger: Ledger, dataset: Dataset, nano_epsilon: int, part: str) -> None:
@@ -133,104 +211,11 @@ def check_affordable(ledger: Ledger, dataset: Dataset, nano_epsilon: int, part: 
         )
 
 
-def _known(ledger: Ledger, request_id: str | None) -> bool:
+def _is_known(ledger: Ledger, request_id: str | None) -> bool:
     return request_id is not None and ledger.find_request(request_id) is not None
 
 
-@dataclass(frozen=True)
-class Job:
-    """A charged run that ends in a model: what is asked, what it is called, what its certificate adds."""
-
-    dataset: Dataset
-    plan: Plan
-    charge: Charge
-    batch: str | None = None
-    name: str | None = None
-    base: str = "model"
-    notes: Mapping[str, Any] = field(default_factory=dict)
-    other: Dataset | None = None
-
-
-def carry_out(engine: Engine, ledger: Ledger, job: Job, *, ask: Callable[[Session], VotingForest]) -> Model:
-    """Charge a job, let `ask` use its session, and return the stored model; a repeated request asks nothing."""
-    repeated = _repeated(engine, ledger, job.charge)
-    if repeated is not None:
-        return repeated
-    shelf.install(engine)
-    if job.name is not None:
-        shelf.check_free(engine, job.name)
-    stored: list[Model] = []
-    learned: dict[str, Any] = {}
-
-    def asked(session: Session) -> VotingForest:
-        given = ask(session)
-        schema = session.own_schema()
-        learned.update(schema=schema, facts=plain(session.facts))
-        return rebuild_voting_forest(given, axes(schema), schema.leaf_values)
-
-    def store(transaction: Transaction, released: VotingForest, entry: Entry) -> None:
-        model = Model(
-            name=shelf.name_for(transaction, job.name, job.base),
-            method=job.plan.method,
-            table=job.dataset.table,
-            schema=learned["schema"],
-            released=released,
-            certificate=certificate(job, entry, released) | ({"facts": learned["facts"]} if learned["facts"] else {}),
-        )
-        stored[:] = [shelf.save(transaction, model, entry_id=entry.entry_id)]
-
-    entry = run(
-        engine,
-        ledger,
-        job.dataset,
-        job.charge,
-        job.plan,
-        ask=asked,
-        digest=VotingForest.digest,
-        store=store,
-        batch=job.batch,
-        other=job.other,
-    )
-    return stored[0] if stored else _stored(engine, entry)
-
-
-def certificate(job: Job, entry: Entry, released: VotingForest) -> dict[str, Any]:
-    """Return what a model says of itself: cost, neighbours, plan, where it is in the ledger, what made it."""
-    dataset, planned, charge = job.dataset, job.plan, job.charge
-    batches = {} if job.batch is None else {"batches": [job.batch]}
-    beside = {} if job.other is None else {"unlabelled_table": job.other.table, "unlabelled_dataset": job.other.id}
-    made = {
-        "private": planned.private,
-        "kind": planned.kind,
-        **planned.loss,
-        "neighbours": planned.promise.neighbours,
-        "unit": str(planned.promise),
-        "dataset": dataset.id,
-        "table": dataset.table,
-        "method": planned.method,
-        "plan": planned.to_dict(),
-        "request_id": charge.request_id,
-        "ledger_entry": entry.entry_id,
-        "ledger_hash": entry.hash,
-        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "digest": released.digest(),
-        "versions": {package: version(package) for package in ("dpsql", "duckdb", "numpy", "sqlglot")},
-    }
-    return made | batches | beside | dict(job.notes)
-
-
-def _repeated(engine: Engine, ledger: Ledger, charge: Charge) -> Model | None:
-    """Return the stored model of a request made before; the ledger checks that it is the same request."""
-    if ledger.find_request(charge.request_id) is None:
-        return None
-    return _stored(engine, ledger.reserve(charge))
-
-
-def _stored(engine: Engine, entry: Entry) -> Model:
-    model = shelf.load_entry(engine, entry.entry_id) if entry.state == "released" else None
-    if model is None:
-        raise DpsqlError(
-            f"request {entry.request_id} was charged but released no model (its entry is {entry.state}).",
-            hint="ask again under another request id; the charge stays",
-        )
-    return model
+def _parse_parameter(name: str, text: str) -> Any:
+    """Return what a text says for a parameter; of a name that no method knows the text, which is then refused."""
+    kinds = methods.PARAMETERS.get(name)
+    return text if kinds is None else next(iter(kinds.values())).parse(name, text)

@@ -16,14 +16,14 @@ from dpsql.engines.base import Engine
 from dpsql.errors import ParameterError, SchemaError, UsageError
 from dpsql.kernel.dataset import Dataset, find
 from dpsql.kernel.plan import Plan
-from dpsql.kernel.run import charge_for
+from dpsql.kernel.run import Job
 from dpsql.kernel.session import Session
 from dpsql.ledger import Ledger, format_epsilon, parse_epsilon
+from dpsql.methods.base import Trained
 from dpsql.methods.rdt import Rdt, count, counting_plan, refuse_target
-from dpsql.models.model import Model
-from dpsql.runs.train import Job, carry_out
+from dpsql.models.usable_model import Model
+from dpsql.runs.release_model import ModelLabel, release_model
 from dpsql.schema import Schema
-from dpsql.trees.voting import VotingForest
 
 
 def update(
@@ -41,18 +41,17 @@ def update(
     dataset = find(engine, ledger, model.table)
     _check(model, dataset, batch)
     _check_batches(ledger, model, dataset)
-    last = model.certificate.get("updates") or [_first(model.certificate)]
+    last = model.certificate.get("updates") or [_first_update(model.certificate)]
     nano_epsilon = parse_epsilon(last[-1]["epsilon"] if epsilon is None else epsilon)
     forest = model.released.forest
     plan = counting_plan(dataset.schema, forest, nano_epsilon, {"update_of": model.certificate["digest"]})
-    charge = charge_for(dataset, plan, who=who, request_id=request_id, batch=batch)
-    notes = _notes(model, dataset, plan, batch)
-    job = Job(dataset, plan, charge, batch, name=name, base=dataset.table, notes=notes)
+    job = Job.of(dataset, plan, who=who, request_id=request_id, batch=batch)
+    label = ModelLabel(dataset.table, name, _notes(model, dataset, plan, batch))
 
-    def ask(session: Session) -> VotingForest:
-        return model.released.plus(count(session, forest))
+    def ask(session: Session) -> Trained:
+        return Trained(model.released.plus(count(session, forest)))
 
-    return carry_out(engine, ledger, job, ask=ask)
+    return release_model(engine, ledger, job, label, ask=ask)
 
 
 def rebuild_gain(certificate: Mapping[str, Any]) -> str | None:
@@ -61,7 +60,7 @@ def rebuild_gain(certificate: Mapping[str, Any]) -> str | None:
     if not updates:
         return None
     try:
-        now, anew = _deviation(updates), min(_deviation([one]) for one in updates)
+        now, anew = _deviation_of(updates), min(_deviation_of([update]) for update in updates)
         times = now / anew
     except (LookupError, TypeError, ValueError, ArithmeticError):
         raise SchemaError("the model's certificate is damaged: it does not say how noisy its counts are.") from None
@@ -102,10 +101,10 @@ def _meaning(schema: Schema) -> Schema:
 
 
 def _notes(model: Model, dataset: Dataset, plan: Plan, batch: str) -> dict[str, Any]:
-    earlier = model.certificate.get("updates") or [_first(model.certificate)]
+    earlier = model.certificate.get("updates") or [_first_update(model.certificate)]
     scale = plan.to_dict()["steps"][-1]["noise_scale"]
     updates = [*earlier, {"batch": batch, "epsilon": format_epsilon(plan.nano_epsilon), "noise_scale": scale}]
-    costs = [parse_epsilon(one["epsilon"]) for one in updates]
+    costs = [parse_epsilon(update["epsilon"]) for update in updates]
     disjoint = dataset.schema.unit.column is None
     return {
         "batches": [*model.certificate["batches"], batch],
@@ -116,7 +115,7 @@ def _notes(model: Model, dataset: Dataset, plan: Plan, batch: str) -> dict[str, 
     }
 
 
-def _first(certificate: Mapping[str, Any]) -> dict[str, Any]:
+def _first_update(certificate: Mapping[str, Any]) -> dict[str, Any]:
     try:
         scale = float(certificate["plan"]["steps"][-1]["noise_scale"])
         return {"batch": certificate["batches"][0], "epsilon": certificate["epsilon"], "noise_scale": scale}
@@ -124,5 +123,5 @@ def _first(certificate: Mapping[str, Any]) -> dict[str, Any]:
         raise SchemaError("the model's certificate is damaged: it does not say how noisy its counts are.") from None
 
 
-def _deviation(updates: list[Mapping[str, Any]]) -> float:
-    return math.sqrt(2 * sum(one["noise_scale"] ** 2 for one in updates))
+def _deviation_of(updates: list[Mapping[str, Any]]) -> float:
+    return math.sqrt(2 * sum(update["noise_scale"] ** 2 for update in updates))

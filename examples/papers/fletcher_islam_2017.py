@@ -303,7 +303,7 @@ def paper_trees(declared: Mapping[str, Any], trees: int, seed: int, asked: Asked
     limit = LIMIT if asked.short else 2**24
     chosen = {"trees": trees, "depth_rule": "table4", "branches": 64, "limit": limit, "seed": seed}
     plan = method.plan(schema, 10**9, chosen)
-    return method.structure(schema, plan), int(plan.parameters["wanted_depth"])
+    return method.public_trees(schema, plan), int(plan.parameters["wanted_depth"])
 
 
 EMPTY = Experiment(

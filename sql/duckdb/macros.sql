@@ -1,17 +1,12 @@
 -- What a connection prepared with dpsql.attach(con) can call. Temporary: they vanish with the connection.
 -- The functions dpsql_*_call are Python functions that attach registers beside these macros.
 -- A statement ends with a semicolon at the end of its line; dpsql runs them one by one.
+-- What begins with a colon below is filled in by dpsql/api/duckdb_sql.py: as parameters every argument of a training run and
+-- every parameter of any method, each with its default; as values a MAP from the name of each to what was given, as text.
 
 -- FROM dpsql_train('adult', epsilon := 1.0): train under a charged budget, one row about the new model.
-CREATE OR REPLACE TEMP MACRO dpsql_train(
-    table_name, epsilon := 1, delta := NULL, method := 'auto', trees := NULL, depth := NULL, seed := NULL,
-    name := NULL, request_id := NULL, options := NULL
-) AS TABLE
-SELECT unnest(dpsql_train_call(
-    CAST(table_name AS VARCHAR), CAST(epsilon AS VARCHAR), CAST(delta AS VARCHAR), CAST(method AS VARCHAR),
-    CAST(trees AS VARCHAR), CAST(depth AS VARCHAR), CAST(seed AS VARCHAR), CAST(name AS VARCHAR),
-    CAST(request_id AS VARCHAR), CAST(options AS MAP(VARCHAR, VARCHAR))
-), recursive := true);
+CREATE OR REPLACE TEMP MACRO dpsql_train(:train_parameters, options := NULL) AS TABLE
+SELECT unnest(dpsql_train_call(:train_values, CAST(options AS MAP(VARCHAR, VARCHAR))), recursive := true);
 
 -- FROM dpsql_advise('adult', epsilon := 1): what a run would do and bring, now and what if; free unless a size is bought
 -- (buy := 0.01).
@@ -24,14 +19,8 @@ SELECT unnest(dpsql_advise_call(
 ), recursive := true);
 
 -- FROM dpsql_plan('adult', epsilon := 1.0): the steps that training would take and what each costs. Touches nothing.
-CREATE OR REPLACE TEMP MACRO dpsql_plan(
-    table_name, epsilon := 1, delta := NULL, method := 'auto', trees := NULL, depth := NULL, seed := NULL,
-    options := NULL
-) AS TABLE
-SELECT unnest(dpsql_plan_call(
-    CAST(table_name AS VARCHAR), CAST(epsilon AS VARCHAR), CAST(delta AS VARCHAR), CAST(method AS VARCHAR),
-    CAST(trees AS VARCHAR), CAST(depth AS VARCHAR), CAST(seed AS VARCHAR), CAST(options AS MAP(VARCHAR, VARCHAR))
-), recursive := true);
+CREATE OR REPLACE TEMP MACRO dpsql_plan(:plan_parameters, options := NULL) AS TABLE
+SELECT unnest(dpsql_plan_call(:plan_values, CAST(options AS MAP(VARCHAR, VARCHAR))), recursive := true);
 
 -- SELECT dpsql_predict('adult_1', new_rows) FROM new_rows: the label of each row. For whole tables, dpsql_score is faster.
 CREATE OR REPLACE TEMP MACRO dpsql_predict(model, new_row) AS

@@ -4,7 +4,7 @@ DO LANGUAGE plpython3u $function$
 import runpy
 call, place = runpy.run_path(:backend)["call"], :place
 try:
-    call(plpy, place, "check", [])
+    call(plpy, place, "check", {})
     problem = ""
 except plpy.Error as error:
     problem = str(error)

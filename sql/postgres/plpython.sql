@@ -8,6 +8,8 @@
 
 CREATE EXTENSION IF NOT EXISTS plpython3u;
 
+-- options is one JSON object: the method's own parameters, and every argument of a training run that has no place of its
+-- own here, such as {"batch": "2026-11"}. So a new argument needs no new function.
 CREATE OR REPLACE FUNCTION dpsql.train(
     table_name TEXT, epsilon TEXT DEFAULT '1', method TEXT DEFAULT 'auto', options JSONB DEFAULT '{}',
     name TEXT DEFAULT NULL, request_id TEXT DEFAULT NULL, delta TEXT DEFAULT NULL
@@ -18,7 +20,8 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 import runpy
 call, place = runpy.run_path(:backend)["call"], :place
-return call(plpy, place, "train", [table_name, epsilon, method, options, name, request_id, delta])
+named = {"table": table_name, "epsilon": epsilon, "method": method, "name": name, "request_id": request_id, "delta": delta}
+return call(plpy, place, "train", {"named": named, "options": options})
 $function$;
 
 -- For epsilon, on a registered private table.
@@ -30,7 +33,7 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 import runpy
 call, place = runpy.run_path(:backend)["call"], :place
-return call(plpy, place, "evaluate", [model, table_name, epsilon, request_id])
+return call(plpy, place, "evaluate", {"model": model, "table": table_name, "epsilon": epsilon, "request_id": request_id})
 $function$;
 
 -- For free, on a table that the caller reads: every statement runs in the caller's session. STABLE: all of them see one
@@ -45,7 +48,7 @@ SET jit = off
 AS $function$
 import runpy
 call, place = runpy.run_path(:backend)["call"], :place
-return call(plpy, place, "evaluate_free", [model, table_name])
+return call(plpy, place, "evaluate_free", {"model": model, "table": table_name})
 $function$;
 
 CREATE OR REPLACE FUNCTION dpsql.advise(
@@ -58,7 +61,8 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 import runpy
 call, place = runpy.run_path(:backend)["call"], :place
-return call(plpy, place, "advise", [table_name, args[1], args[2], buy, request_id])
+values = {"table": table_name, "epsilon": args[1], "rows": args[2], "buy": buy, "request_id": request_id}
+return call(plpy, place, "advise", values)
 $function$;
 
 REVOKE ALL ON FUNCTION dpsql.train(TEXT, TEXT, TEXT, JSONB, TEXT, TEXT, TEXT) FROM PUBLIC;

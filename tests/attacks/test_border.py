@@ -18,7 +18,7 @@ from dpsql.kernel.dataset import find
 from dpsql.kernel.operations import Choose, Later, LeafSums, Linear, Pick, ScoreCounts, Size
 from dpsql.kernel.plan import Parallel, Plan, Sequential, Step
 from dpsql.kernel.promise import Promise
-from dpsql.kernel.run import charge_for, run
+from dpsql.kernel.run import Job, charge_for, run
 from dpsql.kernel.session import AllowanceExceeded, Session
 from dpsql.ledger import Charge
 from dpsql.methods.rdt import Rdt
@@ -32,6 +32,7 @@ from dpsql.trees.strategies.strategy import Partition, Strategy
 from dpsql.trees.voting import VotingForest
 from tests.conformance.tables import put, source_in
 from tests.kernel.helpers import EPSILON, Held, Watched, held, leaf_step, session
+from tests.releases import releasing
 from tests.rows import Table
 from tests.tables import SCHEMA, TARGET, UNITS, on_disk, small_forest, some_rows, some_targets
 
@@ -150,29 +151,18 @@ def test_a_charge_below_its_plan_is_refused(tmp_path: Path) -> None:
         step = Step("n", Size(), 10**6)
         plan = Plan("test", step, Promise(Unit()))
         dataset = find(database.engine, database.book, "people")
-        charge = charge_for(dataset, plan, who="ann", request_id="r")
+        job = Job.of(dataset, plan, who="ann", request_id="r")
         object.__setattr__(step, "nano_epsilon", EPSILON)
         with pytest.raises(AllowanceExceeded):
-            run(
-                database.engine, database.book, dataset, charge, plan,
-                ask=lambda here: here.size("n"), digest=lambda _: "d" * 64, store=lambda *_: None,
-            )  # fmt: skip
+            run(database.engine, database.book, job, releasing(lambda here: here.size("n")))
         assert database.budget("people").spent == 0
 
 
 def perform(database: Database, plan: Plan, ask: Callable[[Session], Any]) -> Any:
     """Run a plan on "people", and return what its method handed back."""
     dataset = find(database.engine, database.book, "people")
-    handed: list[Any] = []
-
-    def asked(here: Session) -> Any:
-        handed.append(ask(here))
-        return handed[0]
-
-    charge = charge_for(dataset, plan, who="ann", request_id=None)
-    store, digest = (lambda *_: None), (lambda _: "d" * 64)
-    run(database.engine, database.book, dataset, charge, plan, ask=asked, digest=digest, store=store)
-    return handed[0]
+    job = Job.of(dataset, plan, who="ann", request_id=None)
+    return run(database.engine, database.book, job, releasing(ask)).value
 
 
 def test_weights_raised_after_they_were_checked_are_refused() -> None:
@@ -433,10 +423,8 @@ def test_what_is_charged_is_what_the_kernel_worked_out(tmp_path: Path) -> None:
         plan = Plan("test", Step("n", Size(), 2 * EPSILON), Promise(Unit()))
         dataset = find(database.engine, database.book, "people")
         known = vars(charge_for(dataset, plan, who="ann", request_id="r"))
-        run(
-            database.engine, database.book, dataset, Discount(**known | {"nano_epsilon": 10**6}), plan,
-            ask=lambda here: here.size("n"), digest=lambda _: "d" * 64, store=lambda *_: None,
-        )  # fmt: skip
+        job = Job(dataset, plan, Discount(**known | {"nano_epsilon": 10**6}))
+        run(database.engine, database.book, job, releasing(lambda here: here.size("n")))
         assert database.budget("people").spent == 2 * EPSILON
 
 

@@ -15,9 +15,10 @@ from dpsql.kernel.dataset import find
 from dpsql.kernel.operations import Size
 from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.promise import Promise
-from dpsql.kernel.run import charge_for, run
+from dpsql.kernel.run import Job, run
 from dpsql.kernel.session import Session
 from dpsql.schema import Unit
+from tests.releases import releasing
 from tests.tables import on_disk, some_rows
 
 PLAN = Plan("test", Step("n", Size(), 10**9), Promise(Unit()))
@@ -55,12 +56,9 @@ def words_of(path: Path, ask: Callable[[Session], Any]) -> str:
     """Return all that a failed run tells: the class, the message, the hint and the attributes of its error."""
     with on_disk(path, some_rows(), cap=5) as database:
         dataset = find(database.engine, database.book, "people")
-        charge = charge_for(dataset, PLAN, who="ann", request_id="r")
+        job = Job.of(dataset, PLAN, who="ann", request_id="r")
         with pytest.raises(DpsqlError) as caught:
-            run(
-                database.engine, database.book, dataset, charge, PLAN,
-                ask=ask, digest=lambda _: "d" * 64, store=lambda *_: None,
-            )  # fmt: skip
+            run(database.engine, database.book, job, releasing(ask))
         return f"{type(caught.value)} {caught.value} {vars(caught.value)}"
 
 

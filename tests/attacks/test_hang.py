@@ -23,8 +23,8 @@ from sqlglot import exp
 
 import dpsql
 from dpsql.models.export_sql import statements
-from dpsql.models.model import Model
 from dpsql.models.score import public_table, scoring_query
+from dpsql.models.usable_model import Model
 from dpsql.schema import Categorical, Numeric, Schema, Target
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes

@@ -15,10 +15,11 @@ from dpsql.engines.base import Engine
 from dpsql.engines.duckdb.engine import open_file
 from dpsql.errors import ChargeTooSmall, DpsqlError, NotRegistered, ParameterError, QueryFailed, RunsUnfinished
 from dpsql.kernel.dataset import find
-from dpsql.kernel.run import charge_for, run
+from dpsql.kernel.run import Job, run
 from dpsql.kernel.session import Session
 from dpsql.ledger import Charge, Ledger
 from tests import servers
+from tests.releases import releasing
 from tests.tables import SMALL, fill, memory, on_disk, rows_of, some_rows, stored
 
 NANO = 10**9
@@ -64,9 +65,9 @@ def fail(db: Database) -> None:
 
     dataset = find(db.engine, db.book, "people")
     plan = db.plan("people", method="rosnam", **SMALL)
-    asked = charge_for(dataset, plan, who="eve", request_id=None)
+    job = Job.of(dataset, plan, who="eve", request_id=None)
     with pytest.raises(QueryFailed):
-        run(db.engine, db.book, dataset, asked, plan, ask=ask, digest=str, store=lambda *_: None)
+        run(db.engine, db.book, job, releasing(ask))
 
 
 def test_after_a_few_lost_runs_the_dataset_waits(ledger: Ledger) -> None:

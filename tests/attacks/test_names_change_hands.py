@@ -12,7 +12,7 @@ import pytest
 
 from dpsql.api.database import Database, connect
 from dpsql.errors import BudgetError, TableChanged, UsageError
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 from dpsql.runs.train import train
 from tests.attacks.budgets import SCHEMA
 from tests.attacks.test_one_budget import db, file, home, make

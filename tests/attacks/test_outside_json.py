@@ -12,8 +12,8 @@ from dpsql import jsontext
 from dpsql.api.database import Database
 from dpsql.cli.main import run
 from dpsql.errors import DpsqlError, LedgerBroken
-from dpsql.models.model import Model
-from dpsql.runs.label_rows import Structure
+from dpsql.models.usable_model import Model
+from dpsql.runs.label_rows import LabelRequest
 from dpsql.runs.parties import read_structure
 from tests.tables import SCHEMA, SMALL, memory, model_of, on_disk, small_forest, some_rows, voting
 from tests.tables import run as run_statement
@@ -35,7 +35,7 @@ def test_deep_nesting_is_a_clear_error_everywhere(tmp_path: Path, what: str) -> 
         with pytest.raises(DpsqlError):
             read(path)
     with pytest.raises(DpsqlError):
-        Structure.from_json(DEEP[what])
+        LabelRequest.from_json(DEEP[what])
 
 
 def test_depth_has_a_limit_and_length_has_one(tmp_path: Path) -> None:

@@ -134,11 +134,11 @@ def test_what_cannot_be_paid_is_refused_before_it_is_planned(monkeypatch: pytest
 def test_a_plan_inside_the_server_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search that takes longer than the server allows is given up, with the next step, before any charge."""
     monkeypatch.setattr(plpython_worker, "PLANNING", 0.2)
-    with pytest.raises(ParameterError, match="a plan is found within"), plpython_worker._planning():
+    with pytest.raises(ParameterError, match="a plan is found within"), plpython_worker._limit_planning():
         Mrf().plan(Schema.from_dict(census.SCHEMA), 10**9, LONG | {"effort": 1000})
 
 
 @pytest.mark.parametrize(("given", "bounded"), [({}, 15), ({"effort": 3600}, 15), ({"effort": 2}, 2)])
 def test_a_search_inside_the_server_takes_less_effort(given: dict[str, int], bounded: int) -> None:
     """However much effort an analyst allows a search, the server allows it a few seconds' worth."""
-    assert plpython_worker._quick("mrf", given)["effort"] == bounded
+    assert plpython_worker._limit_search("mrf", given)["effort"] == bounded

@@ -25,6 +25,7 @@ from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.kernel.utility import width
 from dpsql.mechanisms.concentrated import largest_rho
+from dpsql.methods.base import Trained
 from dpsql.methods.rdt import Rdt
 from dpsql.models import store
 from dpsql.runs import train
@@ -230,8 +231,8 @@ def test_more_rho_than_epsilon_and_delta_allow_is_seen(monkeypatch: Patch) -> No
 
 def update_that_reads_all_batches(monkeypatch: Patch) -> None:
     """Let a run on a batch count all rows of the table."""
-    real = run.source
-    monkeypatch.setattr(run, "source", lambda engine, dataset, batch=None: real(engine, dataset))
+    real = unlabelled_rows.source
+    monkeypatch.setattr(unlabelled_rows, "source", lambda engine, dataset, batch=None: real(engine, dataset))
 
 
 def noise_of_one_histogram(monkeypatch: Patch) -> None:
@@ -287,13 +288,12 @@ def test_an_exact_number_beside_a_model_is_seen(where: str, statement: str, monk
     assert found.loss == found.promise
 
 
-def leaking(found: Callable[[Session], int]) -> Callable[[Rdt, Session], VotingForest]:
+def leaking(found: Callable[[Session], int]) -> Callable[[Rdt, Session], Trained]:
     """Return a training that keeps an exact number with its model."""
     real = Rdt.train
 
-    def train(method: Rdt, session: Session) -> VotingForest:
-        session.facts["note"] = found(session)
-        return real(method, session)
+    def train(method: Rdt, session: Session) -> Trained:
+        return replace(real(method, session), facts={"note": found(session)})
 
     return train
 
@@ -311,11 +311,11 @@ def test_an_exact_parity_in_the_leaves_is_seen(monkeypatch: Patch) -> None:
     """One bit of the true counts, hidden in a leaf's votes, is enough for another digest."""
     real = Rdt.train
 
-    def train(method: Rdt, session: Session) -> VotingForest:
-        released = real(method, session)
+    def train(method: Rdt, session: Session) -> Trained:
+        released = real(method, session).forest
         weights = released.weights.copy()
         weights[0, 0] += session._rows.size(WHOLE) % 2
-        return replace(released, weights=weights)
+        return Trained(replace(released, weights=weights))
 
     monkeypatch.setattr(Rdt, "train", train)
     assert DIGEST in kinds(trained(method="rdt", depth=1))

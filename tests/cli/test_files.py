@@ -44,7 +44,7 @@ def test_the_whole_path_on_a_folder(cli: Cli, files: Path) -> None:
         ("sql", "--model", "forest", "--table", "fresh"),
         ("advise", "--table", "people", "--rows", "300"),
         ("structure", "--table", "people", "--to", "structure.json"),
-        ("predict", "--private", "--model-structure", "structure.json", "--table", "fresh", "--epsilon", "1"),
+        ("predict", "--private", "--structure", "structure.json", "--table", "fresh", "--epsilon", "1"),
         ("budget",),
         ("ledger",),
         ("ledger", "verify"),

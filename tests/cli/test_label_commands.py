@@ -15,7 +15,7 @@ from tests import tables
 from .conftest import MARKERS, Cli, kept
 
 STRUCTURE = ("structure", "--table", "people", "--trees", "6", "--depth", "2")
-PRIVATE = ("predict", "--private", "--model-structure", "trees.json")
+PRIVATE = ("predict", "--private", "--structure", "trees.json")
 BATCH = (*PRIVATE, "--table", "fresh")
 
 
@@ -48,7 +48,7 @@ def test_a_structure_is_written_for_nothing(cli: Cli, path: Path) -> None:
     before = kept(path)
     ran = cli(*STRUCTURE, "--seed", "3", "--to", "trees.json")
     assert (ran.code, ran.out) == (0, 'Wrote trees.json: trees for "people".\n')
-    assert "--private --model-structure trees.json" in ran.err
+    assert "--private --structure trees.json" in ran.err
     assert kept(path) == before
     with connect(path) as opened:
         assert Path("trees.json").read_text() == opened.structure("people", trees=6, depth=2, seed=3).to_json()
@@ -91,7 +91,7 @@ def test_help_shows_the_two_commands(cli: Cli, command: str, said: str) -> None:
     """Each help has an example of the private batch, and says what it costs."""
     ran = cli(command, "--help", db=None)
     assert ran.code == 0
-    assert "dpsql predict --db data.duckdb --private --model-structure cars.json" in ran.out
+    assert "dpsql predict --db data.duckdb --private --structure cars.json" in ran.out
     assert said in " ".join(ran.out.split())
 
 
@@ -130,15 +130,15 @@ def test_json_is_the_labelled_rows(cli: Cli, path: Path) -> None:
 
 
 @pytest.mark.usefixtures("trees")
-@pytest.mark.parametrize("way", ["batch", "subsample"])
-def test_a_dry_run_touches_nothing(cli: Cli, path: Path, way: str) -> None:
+@pytest.mark.parametrize(("rows", "way"), [("all", "batch"), ("parts", "subsample")])
+def test_a_dry_run_touches_nothing(cli: Cli, path: Path, rows: str, way: str) -> None:
     """`--dry-run` shows the one step and the budget, as text and as JSON."""
     before = kept(path)
-    ran = cli(*BATCH, "--epsilon", "2", "--way", way, "--dry-run")
+    ran = cli(*BATCH, "--epsilon", "2", "--trees-see", rows, "--dry-run")
     assert ran.code == 0
     assert "linear" in ran.out
     assert "After this run: 3 spent." in ran.out
-    found = cli(*BATCH, "--epsilon", "2", "--way", way, "--dry-run", "--json").json
+    found = cli(*BATCH, "--epsilon", "2", "--trees-see", rows, "--dry-run", "--json").json
     assert (found["epsilon"], found["fits"], found["budget"]["spent"]) == ("2", True, "1")
     assert found["plan"]["parameters"]["way"] == way
     assert kept(path) == before
@@ -223,7 +223,7 @@ def test_a_stored_model_gives_the_trees(cli: Cli, path: Path) -> None:
     """The name of an mrf model stands for its structure."""
     with connect(path) as opened:
         opened.train("people", method="mrf", name="forest", trees=6, depth=2)
-    assert cli("predict", "--private", "--model-structure", "forest", "--table", "fresh").code == 0
+    assert cli("predict", "--private", "--structure", "forest", "--table", "fresh").code == 0
     assert spent(path) == "3"
 
 
@@ -239,15 +239,15 @@ def test_no_private_value_is_shown(cli: Cli) -> None:
 SCORE = ("predict", "--model", "m", "--table", "fresh")
 CASES: list[tuple[tuple[str, ...], int, str]] = [
     (("predict", "--table", "fresh"), 2, "name the model to score with.\nTry:   --model NAME"),
-    ((*SCORE, "--model-structure", "trees.json"), 2, "--model-structure goes with --private"),
+    ((*SCORE, "--structure", "trees.json"), 2, "--structure goes with --private"),
     ((*SCORE, "--epsilon", "1"), 2, "--epsilon goes with --private"),
-    ((*SCORE, "--way", "batch"), 2, "--way goes with --private"),
+    ((*SCORE, "--trees-see", "all"), 2, "--trees-see goes with --private"),
     ((*SCORE, "--request-id", "r1"), 2, "--request-id goes with --private"),
     ((*SCORE, "--dry-run"), 2, "--dry-run goes with --private"),
-    (("predict", "--private", "--table", "fresh"), 2, "name what the trees look like.\nTry:   --model-structure FILE"),
+    (("predict", "--private", "--table", "fresh"), 2, "name what the trees look like.\nTry:   --structure FILE"),
     (PRIVATE, 2, "name the rows to score"),
     ((*BATCH, "--file", "new.csv"), 2, "name the rows to score"),
-    ((*BATCH, "--way", "both"), 2, "'both' is not one of 'batch', 'subsample'"),
+    ((*BATCH, "--trees-see", "both"), 2, "'both' is not one of 'all', 'parts'"),
     ((*BATCH, "--epsilon", "many"), 2, "epsilon must be a number above 0"),
     ((*BATCH, "--epsilon", "9.5"), 3, 'needs epsilon 9.5, but table "people" has 9 of 10 left'),
     ((*BATCH, "--request-id", ""), 2, "request_id must be text, not empty"),
@@ -265,9 +265,9 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     ((*PRIVATE, "--table", "people"), 3, "cannot be read for free"),
     ((*PRIVATE, "--table", "frsh"), 2, 'Did you mean "fresh"?'),
     ((*PRIVATE, "--file", "none.csv"), 4, "there is no file"),
-    (("predict", "--private", "--model-structure", "none.json", "--table", "fresh"), 2, "no structure file"),
-    (("predict", "--private", "--model-structure", "m", "--table", "fresh"), 2, "only mrf labels batches privately"),
-    (("predict", "--private", "--model-structure", "n", "--table", "fresh"), 2, 'there is no model "n"'),
+    (("predict", "--private", "--structure", "none.json", "--table", "fresh"), 2, "no structure file"),
+    (("predict", "--private", "--structure", "m", "--table", "fresh"), 2, "only mrf labels batches privately"),
+    (("predict", "--private", "--structure", "n", "--table", "fresh"), 2, 'there is no model "n"'),
 ]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.api.database import connect
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 from dpsql.schema import Numeric, Schema
 from tests import tables
 from tests.test_batch import BATCHED
@@ -52,7 +52,7 @@ def contribute(cli: Cli, structure: str, to: str, db: Path, *more: str) -> Ran:
 
 def test_update_prints_the_model_and_its_epsilon(batches: Cli) -> None:
     """The new model is named, with its trees, its epsilon and how the batches compose."""
-    ran = batches("update", "--model", "jan", "--where-batch", "2026-02")
+    ran = batches("update", "--model", "jan", "--batch", "2026-02")
     assert ran.code == 0
     assert ran.out.startswith('Model "sales_1": rdt, 2 trees, depth 2, ')
     assert "Epsilon 0.5 (parallel over disjoint batches)." in ran.out
@@ -60,7 +60,7 @@ def test_update_prints_the_model_and_its_epsilon(batches: Cli) -> None:
 
 def test_update_as_json_tells_model_and_certificate(batches: Cli) -> None:
     """`--json` gives the model's name and its certificate, and nothing else."""
-    words = ("--where-batch", "2026-02", "--epsilon", "0.25", "--name", "feb", "--json")
+    words = ("--batch", "2026-02", "--epsilon", "0.25", "--name", "feb", "--json")
     found = batches("update", "--model", "jan", *words).json
     assert set(found) == {"model", "certificate"}
     assert found["model"] == "feb"
@@ -71,7 +71,7 @@ def test_update_as_json_tells_model_and_certificate(batches: Cli) -> None:
 def test_update_charges_the_new_batch_alone(batches: Cli, path: Path) -> None:
     """After two updates at 0.5 the table has spent 0.5, and the ledger has a scope for each batch."""
     for model, batch in (("jan", "2026-02"), ("sales_1", "2026-03")):
-        assert batches("update", "--model", model, "--where-batch", batch).code == 0
+        assert batches("update", "--model", model, "--batch", batch).code == 0
     with connect(path) as db:
         budget = db.budget("sales")
     assert budget.spent_text == "0.5"
@@ -80,14 +80,14 @@ def test_update_charges_the_new_batch_alone(batches: Cli, path: Path) -> None:
 
 def test_update_under_a_request_id_charges_once(batches: Cli) -> None:
     """The second `--request-id r` prints the same model."""
-    words = ("update", "--model", "jan", "--where-batch", "2026-02", "--request-id", "r", "--json")
+    words = ("update", "--model", "jan", "--batch", "2026-02", "--request-id", "r", "--json")
     assert batches(*words).json == batches(*words).json
     assert len(batches("ledger", "--table", "sales", "--json").json) == 3
 
 
 def test_show_tells_what_updates_did_to_the_noise(batches: Cli) -> None:
     """`dpsql show` of an updated model has the composition and what a rebuild would gain."""
-    batches("update", "--model", "jan", "--where-batch", "2026-02", "--name", "feb")
+    batches("update", "--model", "jan", "--batch", "2026-02", "--name", "feb")
     out = batches("show", "--model", "feb").out
     assert "Composition: parallel over disjoint batches\n" in out
     assert "Updates:     2 batches, counted one by one: noise of standard deviation 8 on each count." in out
@@ -103,13 +103,13 @@ def test_show_of_a_first_batch_tells_of_no_updates(batches: Cli) -> None:
 
 
 REFUSED = [
-    (("--model", "jan", "--where-batch", "2026-01"), 2),
-    (("--model", "m", "--where-batch", "2026-02"), 2),
-    (("--model", "nope", "--where-batch", "2026-02"), 2),
-    (("--model", "jan", "--where-batch", ""), 2),
+    (("--model", "jan", "--batch", "2026-01"), 2),
+    (("--model", "m", "--batch", "2026-02"), 2),
+    (("--model", "nope", "--batch", "2026-02"), 2),
+    (("--model", "jan", "--batch", ""), 2),
     (("--model", "jan"), 2),
-    (("--model", "jan", "--where-batch", "2026-02", "--epsilon", "7"), 3),
-    (("--model", "jan", "--where-batch", "2026-02", "--epsilon", "x"), 2),
+    (("--model", "jan", "--batch", "2026-02", "--epsilon", "7"), 3),
+    (("--model", "jan", "--batch", "2026-02", "--epsilon", "x"), 2),
 ]
 
 

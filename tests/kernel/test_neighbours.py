@@ -1,6 +1,6 @@
 """For neighbouring tables everything but the noisy values is the same: keys, shapes, statements, plan, ledger.
 
-A method with `public_structure = False` grows its trees from noisy answers. Its trees are then noisy values themselves,
+A method with `trees_are_public = False` grows its trees from noisy answers. Its trees are then noisy values themselves,
 and so is what speaks of them: the stored nodes, the number of leaves, every statement after the first. All the rest is
 compared for such a method too.
 
@@ -28,7 +28,6 @@ from dpsql.kernel import exact
 from dpsql.kernel.plan import Plan
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
-from dpsql.methods.base import public_structure, regression
 from dpsql.schema import Schema
 from tests.kernel.helpers import EPSILON, Watched, exact_leaf_counts, has_scale, held, leaf_step, refill
 from tests.tables import (
@@ -114,7 +113,7 @@ def artifact(rows: list[Row], schema: Schema, method: str) -> dict[str, Any]:
             "words": (repr(model), database.models().drop(columns=["created_at", "digest"]).to_dict("records")),
             "budget": database.budget("people", way.kind).spent,
         }
-        whole = way.kind == "label" or public_structure(methods.get(way.asked["method"]))
+        whole = way.kind == "label" or methods.get(way.asked["method"]).trees_are_public
         return found if whole else without_structure(found)
 
 
@@ -156,7 +155,7 @@ def test_odd_tables_leave_the_shape_of_an_empty_one(method: str, rows: list[Row]
 
 @pytest.mark.parametrize("schema", [TARGET, TARGET_UNITS], ids=["row", "unit"])
 @pytest.mark.parametrize("rows", TARGETS.values(), ids=TARGETS)
-@pytest.mark.parametrize("method", [name for name, method in methods.METHODS.items() if regression(method)])
+@pytest.mark.parametrize("method", [name for name, method in methods.METHODS.items() if method.regression])
 def test_odd_targets_leave_the_shape_of_an_empty_table(method: str, rows: list[Row], schema: Schema) -> None:
     """Numbers to predict, missing, infinite or beyond their bounds, never show in the shape of a release either."""
     assert artifact(rows, schema, method) == empty(schema, method)

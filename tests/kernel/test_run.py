@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ from dpsql.kernel.dataset import find
 from dpsql.kernel.operations import LeafLabels, Size
 from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.promise import Promise
-from dpsql.kernel.run import charge_for, run
+from dpsql.kernel.run import Job, charge_for, run
 from dpsql.kernel.session import AllowanceExceeded, Session
 from dpsql.ledger import Entry, Ledger
 from dpsql.schema import Unit
+from tests.releases import Store, releasing
 from tests.tables import on_disk, rows_of, some_rows, stored
 from tests.tables import run as run_sql
 
@@ -40,7 +42,7 @@ def perform(
     database: Database,
     ask: Callable[[Session], Any] = lambda session: session.size("n"),
     *,
-    store: Callable[[Transaction, Any, Entry], None] | None = None,
+    store: Store | None = None,
     plan: Plan = PLAN,
     request_id: str = "r1",
 ) -> Entry:
@@ -50,10 +52,8 @@ def perform(
         transaction.run("INSERT INTO kept VALUES (?)", (released,))
 
     dataset = find(database.engine, database.book, "people")
-    charge = charge_for(dataset, plan, who="ann", request_id=request_id)
-    return run(
-        database.engine, database.book, dataset, charge, plan, ask=ask, digest=lambda _: "d" * 64, store=store or keep
-    )
+    job = Job.of(dataset, plan, who="ann", request_id=request_id)
+    return run(database.engine, database.book, job, releasing(ask, store or keep)).entry
 
 
 def state(database: Database, request_id: str = "r1") -> str | None:
@@ -152,6 +152,42 @@ def test_a_failed_store_leaves_nothing_but_the_charge(database: Database) -> Non
     assert (state(database), database.verify()) == ("lost", [])
 
 
+def test_a_run_returns_what_it_stored(database: Database) -> None:
+    """The value comes back beside its entry; a repeated request comes back without one."""
+    job = Job.of(find(database.engine, database.book, "people"), PLAN, who="ann", request_id="r1")
+    first = run(database.engine, database.book, job, releasing(lambda session: session.size("n")))
+    again = run(database.engine, database.book, job, releasing(lambda session: pytest.fail("asked again")))
+    assert isinstance(first.value, int)
+    assert (first.entry.state, again.value, again.entry.entry_id) == ("released", None, first.entry.entry_id)
+
+
+class Shifting(Job):
+    """A job that names one batch to the ledger and another one to whoever asks next."""
+
+    @property
+    def batch(self) -> str | None:  # type: ignore[override]
+        """The next of two batches."""
+        asked = self.__dict__.setdefault("asked", [])
+        asked.append(None)
+        return "one" if len(asked) == 1 else "other"
+
+
+def test_a_job_is_read_once(database: Database) -> None:
+    """What is charged and what is read come from one look at the job."""
+    run_sql(database.engine, "ALTER TABLE people ADD COLUMN era VARCHAR DEFAULT 'one'")
+    dataset = find(database.engine, database.book, "people")
+    schema = replace(dataset.schema, batch="era")
+    database.register("people", schema, cap=5, replace=True)
+    dataset = find(database.engine, database.book, "people")
+    charge = charge_for(dataset, PLAN, who="ann", request_id="r1", batch="one")
+    job = object.__new__(Shifting)
+    job.__dict__.update(dataset=dataset, plan=PLAN, charge=charge, other=None)
+    released = run(database.engine, database.book, job, releasing(lambda session: session._rows._source.where))
+    assert released.entry.scope == "era=one"
+    assert "'one'" in str(released.value)
+    assert "other" not in str(released.value)
+
+
 def test_a_repeated_request_asks_nothing_and_charges_nothing(database: Database) -> None:
     """The same request id with the same content gets the stored entry; no session is opened."""
     first = perform(database)
@@ -203,24 +239,18 @@ def test_an_unproven_plan_is_refused_under_a_cap(database: Database) -> None:
 def test_a_table_gone_in_the_meantime_charges_nothing(database: Database) -> None:
     """When the table is dropped after the plan was made, the run is refused before the charge."""
     dataset = find(database.engine, database.book, "people")
-    charge = charge_for(dataset, PLAN, who="ann", request_id="r1")
+    job = Job.of(dataset, PLAN, who="ann", request_id="r1")
     run_sql(database.engine, "DROP TABLE people")
     with pytest.raises(DpsqlError):
-        run(
-            database.engine, database.book, dataset, charge, PLAN,
-            ask=lambda session: session.size("n"), digest=str, store=lambda *_: None,
-        )  # fmt: skip
+        run(database.engine, database.book, job, releasing(lambda session: session.size("n")))
     assert state(database) is None
 
 
 def test_a_charge_planned_before_a_new_registration_is_refused(database: Database) -> None:
     """Between plan and charge the owner may give batches another meaning: the charge would be booked on other rows."""
     dataset = find(database.engine, database.book, "people")
-    charge = charge_for(dataset, PLAN, who="ann", request_id="r1")
+    job = Job.of(dataset, PLAN, who="ann", request_id="r1")
     database.register("people", dataset.schema, cap=5, replace=True)
     with pytest.raises(TableChanged):
-        run(
-            database.engine, database.book, dataset, charge, PLAN,
-            ask=lambda session: session.size("n"), digest=str, store=lambda *_: None,
-        )  # fmt: skip
+        run(database.engine, database.book, job, releasing(lambda session: session.size("n")))
     assert state(database) is None

@@ -25,10 +25,11 @@ from dpsql.kernel.dataset import find, source
 from dpsql.kernel.operations import OPERATIONS, LeafCounts, Size
 from dpsql.kernel.plan import FEATURES, LABELLED, UNLABELLED, Parallel, Plan, Sequential, Sides, Step
 from dpsql.kernel.promise import Promise
-from dpsql.kernel.run import charge_for, run
+from dpsql.kernel.run import Job, run
 from dpsql.kernel.session import Session
 from dpsql.kernel.unlabelled_rows import apart, partner, settled, sources
 from dpsql.schema import Categorical, Numeric, Schema, Unit
+from tests.releases import releasing
 from tests.tables import SCHEMA, UNITS, fill, some_rows, stored
 from tests.tables import run as execute
 
@@ -274,11 +275,10 @@ def test_the_kernel_does_not_take_a_plans_word(database: Database) -> None:
     registered(database)
     dataset, other = (find(database.engine, database.book, name) for name in ("people", "others"))
     claimed = settled(database.plan("people", method="sspe", unlabelled="others", **SMALL), apart=True)
-    charge = charge_for(dataset, claimed, who="ann", request_id="r", other=other)
+    job = Job.of(dataset, claimed, who="ann", request_id="r", other=other)
     before = stored(database)
     with pytest.raises(NotPrivate, match="nobody declared"):
-        run(database.engine, database.book, dataset, charge, claimed, ask=lambda s: s, digest=str,
-            store=lambda *_: None, other=other)  # fmt: skip
+        run(database.engine, database.book, job, releasing(lambda s: s))
     assert stored(database) == before
     assert not apart(dataset, other)
 
@@ -289,10 +289,10 @@ def test_a_plan_cannot_protect_less_than_was_registered(database: Database, unit
     database.register("people", UNITS, cap=1)
     dataset = find(database.engine, database.book, "people")
     plan = Plan("mine", Step("counts", LeafCounts(), 10**9, cells=3, classes=3), Promise(unit))
-    charge = charge_for(dataset, plan, who="ann", request_id="r")
+    job = Job.of(dataset, plan, who="ann", request_id="r")
     before = stored(database)
     with pytest.raises(NotPrivate, match="registered to protect"):
-        run(database.engine, database.book, dataset, charge, plan, ask=lambda s: s, digest=str, store=lambda *_: None)
+        run(database.engine, database.book, job, releasing(lambda s: s))
     assert stored(database) == before
 
 
@@ -407,9 +407,9 @@ def test_label_privacy_needs_public_features(database: Database) -> None:
     dataset = find(database.engine, database.book, "people")
     promise = Promise(SCHEMA.unit, labels_only=True)
     plan = Plan("mine", Step("counts", LeafCounts(), 10**9, cells=3, classes=3), promise)
-    charge = charge_for(dataset, plan, who="ann", request_id="r")
+    job = Job.of(dataset, plan, who="ann", request_id="r")
     with pytest.raises(NotPrivate, match="features"):
-        run(database.engine, database.book, dataset, charge, plan, ask=lambda s: s, digest=str, store=lambda *_: None)
+        run(database.engine, database.book, job, releasing(lambda s: s))
     assert stored(database) == before
 
 

@@ -13,8 +13,7 @@ from dpsql.api.database import Database
 from dpsql.errors import BudgetExceeded, ParameterError
 from dpsql.kernel.noise import approximate
 from dpsql.ledger import format_epsilon, parse_delta
-from dpsql.methods.base import public_structure
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 from dpsql.schema import Schema
 from tests.kernel.helpers import Watched
 from tests.tables import SCHEMA, TARGET, UNITS, WAYS, Row, fitted, frame_of, memory, on_disk, shape, some_rows, stored
@@ -140,7 +139,7 @@ def artifact(rows: list[Row], method: str) -> dict[str, Any]:
         watched = Watched(opened.engine)
         database = Database(watched, who="ann")  # type: ignore[arg-type]
         model = database.train("people", epsilon=1, delta=DELTA, request_id="r", **fitted(method, UNITS).asked)
-        whole = public_structure(methods.get(method))
+        whole = methods.get(method).trees_are_public
         return {
             "statements": watched.statements if whole else watched.statements[:1],
             "plan": model.certificate["plan"],

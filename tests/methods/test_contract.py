@@ -14,7 +14,7 @@ from dpsql.api.database import Database
 from dpsql.errors import BudgetExceeded, DpsqlError, NotPrivate, ParameterError, UnknownName
 from dpsql.ledger import format_epsilon
 from dpsql.methods.base import Flag, Parameter, Text, Whole
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 from dpsql.schema import Schema
 from tests.tables import (
     LABEL_WAYS,

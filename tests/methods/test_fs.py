@@ -110,7 +110,7 @@ class Exact(Told):
 def told(method: Method, schema: Schema, answer: Answer, **parameters: Any) -> tuple[VotingForest, Told]:
     """Return the trees that grow from these answers, and the session that gave them."""
     session = Told(schema, method.plan(schema, NANO, parameters), answer)
-    return method.train(session), session  # type: ignore[arg-type]
+    return method.train(session).forest, session  # type: ignore[arg-type]
 
 
 def noise(classes: int, seed: int, scale: float = 3000.0) -> Answer:
@@ -269,7 +269,7 @@ def test_with_exact_answers_the_signal_is_found(utility: str) -> None:
     grid = np.stack(np.meshgrid(np.arange(5), [0, 1], np.arange(64), np.arange(64), indexing="ij"), axis=-1)
     cells = grid.reshape(-1, 4).astype(np.uint8)
     session = Exact(MIXED, METHOD.plan(MIXED, 100 * NANO, {"utility": utility}), cells, (cells[:, 3] >= 32).astype(int))
-    released = METHOD.train(session)  # type: ignore[arg-type]
+    released = METHOD.train(session).forest  # type: ignore[arg-type]
     axis, right = released.forest.path(released.forest.leaves - 1)[0]
     assert (axis, right.tolist()) == (3, [False] * 32 + [True] * 32)
     assert (released.scores(cells).argmax(axis=1) == (cells[:, 3] >= 32)).all()

@@ -55,7 +55,7 @@ class Told:
 def told(schema: Schema, answer: Answer, **parameters: Any) -> tuple[VotingForest, list[Forest]]:
     """Return the tree that grows from these answers, and the forests that were asked for."""
     session = Told(schema, METHOD.plan(schema, 10**9, parameters), answer)
-    return METHOD.train(session), session.asked  # type: ignore[arg-type]
+    return METHOD.train(session).forest, session.asked  # type: ignore[arg-type]
 
 
 def exact(forest: Forest) -> np.ndarray:

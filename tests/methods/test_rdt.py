@@ -12,7 +12,7 @@ from dpsql.api.database import Database, connect
 from dpsql.errors import ParameterError
 from dpsql.kernel.promise import Promise
 from dpsql.methods.rdt import Rdt, height
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 from dpsql.schema import Boolean, Categorical, Numeric, Schema, Unit
 from dpsql.trees.voting import Weights, largest_weight
 from tests.kernel.helpers import has_scale

@@ -40,7 +40,7 @@ def test_a_unit_of_three_rows_triples_the_noise() -> None:
 def test_the_declared_values_are_the_leaves() -> None:
     """The plan states as many values as the forest has leaves."""
     plan = METHOD.plan(WIDE, 10**9, {"trees": 5, "depth": 3})
-    assert plan.steps[0].cells == METHOD.structure(WIDE, plan).leaves == plan.parameters["leaves"]
+    assert plan.steps[0].cells == METHOD.public_trees(WIDE, plan).leaves == plan.parameters["leaves"]
 
 
 def test_table_four_is_one_level_deeper() -> None:
@@ -66,13 +66,13 @@ def test_the_grid_stays_within_the_limit(limit: int) -> None:
 
 def test_branches_bound_a_split() -> None:
     """No split has more children than `branches`."""
-    forest = METHOD.structure(WIDE, METHOD.plan(WIDE, 10**9, {"trees": 20, "branches": 3}))
+    forest = METHOD.public_trees(WIDE, METHOD.plan(WIDE, 10**9, {"trees": 20, "branches": 3}))
     assert max(int(level.arity.max()) for level in forest.levels) == 3
 
 
 def test_a_seed_shapes_the_trees() -> None:
     """The same seed gives the same structure, another seed another one."""
-    grown = [METHOD.structure(WIDE, METHOD.plan(WIDE, 10**9, {"trees": 4, "seed": seed})) for seed in (1, 1, 2)]
+    grown = [METHOD.public_trees(WIDE, METHOD.plan(WIDE, 10**9, {"trees": 4, "seed": seed})) for seed in (1, 1, 2)]
     axes = [forest.levels[0].axis.tolist() + forest.levels[1].axis.tolist() for forest in grown]
     assert axes[0] == axes[1] != axes[2]
 

@@ -91,7 +91,7 @@ def test_an_undeclared_size_is_bought_with_three_hundredths() -> None:
         ("counts", 970_000_000, 10),
     ]
     assert METHOD.plan(SCHEMA, 10**9, {}).parameters["trees"] == 2
-    assert METHOD.structure(NUMBERS, plan).depth == 0
+    assert METHOD.public_trees(NUMBERS, plan).depth == 0
 
 
 def test_a_budget_too_small_to_buy_a_size_is_refused() -> None:
@@ -115,7 +115,7 @@ def test_the_declared_values_are_the_cells() -> None:
     for limit in (100, 1000, 2**22):
         schema = replace(NURSERY, rows=10**6)
         plan = METHOD.plan(schema, 10**9, {"limit": limit})
-        leaves = METHOD.structure(schema, plan).leaves
+        leaves = METHOD.public_trees(schema, plan).leaves
         assert plan.steps[0].cells == leaves * 5 <= limit
         assert plan.parameters["leaves"] == leaves
 
@@ -130,7 +130,7 @@ def test_a_limit_below_the_roots_is_refused() -> None:
 def test_roots_differ_and_depths_too() -> None:
     """Each tree starts with another feature, no path reads one twice, and paths end where their support does."""
     schema = replace(NURSERY, rows=12_960)
-    forest: Forest = METHOD.structure(schema, METHOD.plan(schema, 10**9, {"seed": 3}))
+    forest: Forest = METHOD.public_trees(schema, METHOD.plan(schema, 10**9, {"seed": 3}))
     assert sorted(forest.levels[0].axis.tolist()) == list(range(8))
     paths = [splits(forest, leaf) for leaf in range(0, forest.leaves, 7)]
     assert all(len(set(path)) == len(path) for path in paths)
@@ -142,7 +142,7 @@ def test_structure_and_plan_agree_for_exact_fractions() -> None:
     schema = replace(NURSERY, rows=12_960)
     plan = METHOD.plan(schema, 333_333_333, {})
     assert plan.steps[0].scale(Promise(schema.unit)) == Fraction(8 * 10**9, 333_333_333)
-    assert METHOD.structure(schema, plan).leaves == plan.parameters["leaves"]
+    assert METHOD.public_trees(schema, plan).leaves == plan.parameters["leaves"]
 
 
 RULE: list[Row] = [(k, float(k % 64), "ab"[k % 2], ("no", "yes")[k % 64 < 26]) for k in range(4000)]

@@ -106,7 +106,7 @@ def test_each_row_is_in_one_tree() -> None:
     rows = [(k, float(k % 64), "ab"[k % 2], "no") for k in range(500)]
     plan = SPE.plan(SCHEMA, 10**14, {"trees": 4, "depth": 2})
     opened = opened_for(plan, rows)
-    released = SPE.train(opened)
+    released = SPE.train(opened).forest
     assert released.forest.trees == 4
     assert abs(int(released.weights.sum()) - 500) <= 1
 
@@ -115,7 +115,7 @@ def test_levels_cannot_take_more_than_the_step() -> None:
     """A method that asks for more levels than it planned is stopped by the kernel."""
     plan = SPE.plan(SCHEMA, 10**9, {"trees": 2, "depth": 1})
     opened = opened_for(plan, some_rows())
-    roots = SPE.structure(SCHEMA, plan)
+    roots = SPE.public_trees(SCHEMA, plan)
     assert median_forest(opened, roots, 1).depth == 1
     with pytest.raises(AllowanceExceeded):
         median_forest(opened, roots, 1)
@@ -210,7 +210,7 @@ def one_tree(kind: str, seed: int, nano: int) -> float:
     plan = SPE.plan(NORMAL, nano, {"trees": 1, "depth": 5, "allocation": kind, "seed": seed})
     opened = Session(database.engine, Source(NORMAL, table("normal", "main"), {}), plan)
     try:
-        return distance(median_forest(opened, SPE.structure(NORMAL, plan), 5), found, values)
+        return distance(median_forest(opened, SPE.public_trees(NORMAL, plan), 5), found, values)
     finally:
         opened.close()
 

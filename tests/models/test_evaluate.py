@@ -13,7 +13,7 @@ import pytest
 
 from dpsql.api.database import Database
 from dpsql.errors import UnknownName
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 from tests.tables import SCHEMA, TYPES, Row, fill, frame_of, memory, model_of, plain, run, small_forest, voting
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from dpsql.errors import ParameterError, UsageError
 from dpsql.models.export_onnx import build, missing_text
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 from dpsql.schema import Categorical, Numeric, Schema, Target, category_text
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes

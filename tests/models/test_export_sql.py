@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 from dpsql.schema import Boolean, Categorical, Numeric, Schema, Target
 from dpsql.trees.forest import Forest, Level, bits
 from dpsql.trees.grid import axes

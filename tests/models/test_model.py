@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsql.errors import ParameterError, SchemaError, UnknownName
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 from dpsql.schema import Boolean, Categorical, Numeric, Schema
 from dpsql.trees.grid import axes
 from tests.rows import any_forest, random_table, schemas, walk

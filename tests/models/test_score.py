@@ -13,7 +13,7 @@ import pytest
 
 from dpsql.api.database import Database
 from dpsql.errors import BudgetError, DatabaseError, DpsqlError, ParameterError, SchemaError, UnknownName
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 from tests.tables import SCHEMA, fill, frame_of, memory, model_of, rows_of, run, small_forest, some_rows, voting
 
 NEW = some_rows(30)

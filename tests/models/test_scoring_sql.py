@@ -8,9 +8,9 @@ import pytest
 
 from dpsql.api.database import Database
 from dpsql.compile.predict.votes import OWN_COLUMNS
-from dpsql.errors import ParameterError
-from dpsql.models.model import Model
+from dpsql.errors import DpsqlError, ParameterError
 from dpsql.models.scoring_sql import FORMS, default_name
+from dpsql.models.usable_model import Model
 from dpsql.schema import Numeric, Schema
 from dpsql.trees.grid import axes
 from tests.hostile import HOSTILE
@@ -105,3 +105,33 @@ def test_a_table_with_one_of_our_own_columns_is_refused(database: Database, mode
         model.sql(form, table="odd")
     with pytest.raises(ParameterError, match=name):
         model.predict("odd")
+
+
+def test_a_view_and_macros_are_created(database: Database, model: Model) -> None:
+    """`create_view` and `create_macro` leave what they return in the database, and all label alike."""
+    assert model.create_view("fresh", name="as_view") == model.sql("view", table="fresh", name="as_view")
+    assert model.create_macro(name="as_macro") == model.sql("macro", name="as_macro")
+    model.create_macro(name="as_table", whole_table=True)
+    labels = [
+        [row["prediction"] for row in rows_of(database.engine, text)]
+        for text in (
+            "SELECT prediction FROM as_view ORDER BY person",
+            "SELECT as_macro(c, x) AS prediction FROM fresh ORDER BY person",
+            "SELECT prediction FROM as_table('fresh') ORDER BY person",
+        )
+    ]
+    assert labels[0] == labels[1] == labels[2]
+    assert len(labels[0]) > 0
+
+
+def test_nothing_that_others_rely_on_is_replaced(database: Database, model: Model) -> None:
+    """A table keeps its name, and so does a function of SQL's own; a private table gets no view."""
+    for create in (
+        lambda: model.create_view("fresh", name="fresh"),
+        lambda: model.create_macro(name="abs"),
+        lambda: model.create_macro(name="range", whole_table=True),
+    ):
+        with pytest.raises(ParameterError, match="name"):
+            create()
+    with pytest.raises(DpsqlError, match="cannot be read for free"):
+        model.create_view("people", name="shown")

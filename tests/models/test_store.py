@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dpsql.api.database import Database, connect
 from dpsql.errors import ParameterError, UnknownName
-from dpsql.models import store
+from dpsql.models.release_store import MODELS
 from dpsql.schema import Schema
 from dpsql.trees.grid import axes
 from tests.hostile import HOSTILE
@@ -161,5 +161,5 @@ def test_installing_twice_changes_nothing(database: Database) -> None:
     """The model tables are made once."""
     database.add(model_of(voting(small_forest(), 3), SCHEMA, "one"))
     before = stored(database)
-    store.install(database.engine)
+    MODELS.install(database.engine)
     assert stored(database) == before

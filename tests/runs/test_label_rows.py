@@ -21,9 +21,8 @@ from dpsql.errors import (
 )
 from dpsql.kernel.exact import Rows
 from dpsql.methods.mrf.mrf import GRAIN
-from dpsql.methods.mrf.row_strategies import WAYS
-from dpsql.models.model import Model
-from dpsql.runs.label_rows import Structure
+from dpsql.models.usable_model import Model
+from dpsql.runs.label_rows import TREES_SEE, LabelRequest
 from dpsql.schema import Numeric, Schema
 from dpsql.trees.strategies import optimize
 from tests.kernel.helpers import Watched
@@ -48,7 +47,7 @@ NEW = some_rows(12)
 FINITE = [row for row in NEW if row[1] is None or np.isfinite(row[1])]
 #: At this epsilon the noise is 0, so that counts are seen as they are.
 EXACT = 10**5
-EVERY_WAY = pytest.mark.parametrize("way", WAYS)
+EVERY_WAY = pytest.mark.parametrize("way", TREES_SEE)
 
 
 @pytest.fixture
@@ -87,7 +86,7 @@ def test_a_structure_is_free(db: Database) -> None:
 def test_a_structure_survives_json(db: Database) -> None:
     """Its text leads to the same structure, all parameters written out."""
     found = db.structure("people", seed=7, strategy="identity", **SMALL)
-    assert Structure.from_json(found.to_json()) == found
+    assert LabelRequest.from_json(found.to_json()) == found
     assert json.loads(found.to_json())["parameters"] == dict(found.parameters)
 
 
@@ -116,10 +115,10 @@ def test_a_released_batch_is_a_structure_too(db: Database) -> None:
 def test_a_plan_charges_nothing(db: Database, way: str) -> None:
     """It says the cost and who pays; the ledger is as it was."""
     before = stored(db)
-    plan, table = db.plan_batch(db.structure("people", **SMALL), "fresh", epsilon=0.5, way=way)
+    plan, table = db.plan_batch(db.structure("people", **SMALL), "fresh", epsilon=0.5, trees_see=way)
     assert (table, plan.method, plan.nano_epsilon, plan.private) == ("people", "mrf", 500_000_000, True)
     assert [step.operation.name for step in plan.steps] == ["linear"]
-    assert (plan.parameters["batch_rows"], plan.parameters["way"]) == (len(NEW), way)
+    assert (plan.parameters["batch_rows"], plan.parameters["way"]) == (len(NEW), TREES_SEE[way])
     assert stored(db) == before
 
 
@@ -131,9 +130,9 @@ def test_a_plan_reads_no_private_row(way: str) -> None:
         watched = Watched(opened.engine)
         looked = Database(cast("Engine", watched), who="ann")
         found = looked.structure("people", ensembles=2, features=1, **SMALL)
-        plan, _ = looked.plan_batch(found, "fresh", way=way)
+        plan, _ = looked.plan_batch(found, "fresh", trees_see=way)
         assert watched.statements == []
-        looked.predict_private(found, "fresh", way=way)
+        looked.predict_private(found, "fresh", trees_see=way)
         assert len(watched.statements) == sum(step.scans for step in plan.steps)
         assert all("people" in statement for statement in watched.statements)
 
@@ -146,7 +145,7 @@ def test_neighbouring_tables_have_the_same_plan(monkeypatch: pytest.MonkeyPatch,
         monkeypatch.setattr(optimize, "_cache", {})
         with memory(rows) as opened:
             fill(opened.engine, "fresh", NEW)
-            plans.append(opened.plan_batch(opened.structure("people", **SMALL), "fresh", way=way)[0].to_dict())
+            plans.append(opened.plan_batch(opened.structure("people", **SMALL), "fresh", trees_see=way)[0].to_dict())
     assert plans[0] == plans[1] == plans[2]
 
 
@@ -161,7 +160,7 @@ def test_another_batch_has_another_plan(db: Database) -> None:
 
 def test_disjoint_trees_are_one_step(db: Database) -> None:
     """With `subsample` each row is in one tree: one step of all trees, whose rows are not shared."""
-    plan, _ = db.plan_batch(db.structure("people", ensembles=2, features=1, trees=6), "fresh", way="subsample")
+    plan, _ = db.plan_batch(db.structure("people", ensembles=2, features=1, trees=6), "fresh", trees_see="parts")
     [step] = plan.steps
     assert (step.name, step.trees, step.shared, step.nano_epsilon) == ("leaves", 6, False, 10**9)
     assert plan.to_dict()["steps"][0]["rows"] == "one tree each"
@@ -182,8 +181,8 @@ def test_a_unit_of_several_rows_has_more_noise(way: str) -> None:
         with memory(ROWS, schema=schema) as opened:
             fill(opened.engine, "fresh", NEW)
             found = opened.structure("people", strategy="identity", **SMALL)
-            scales.append(opened.plan_batch(found, "fresh", way=way)[0].to_dict()["steps"][0]["noise_scale"])
-            assert opened.predict_private(found, "fresh", way=way).certificate["private"]
+            scales.append(opened.plan_batch(found, "fresh", trees_see=way)[0].to_dict()["steps"][0]["noise_scale"])
+            assert opened.predict_private(found, "fresh", trees_see=way).certificate["private"]
     assert scales == [1, 3]
 
 
@@ -199,7 +198,7 @@ def test_hard_votes_become_sums(db: Database) -> None:
 @EVERY_WAY
 def test_it_is_charged_and_in_the_ledger(db: Database, way: str) -> None:
     """Exactly epsilon is spent; the entry is released, with the plan and the digest of the stored model."""
-    model = db.predict_private(db.structure("people", **SMALL), "fresh", epsilon="0.3", way=way)
+    model = db.predict_private(db.structure("people", **SMALL), "fresh", epsilon="0.3", trees_see=way)
     assert (model.certificate["epsilon"], db.budget("people").spent_text) == ("0.3", "0.3")
     [entry] = [entry for entry in db.book.entries() if entry.method == "mrf"]
     assert (entry.state, entry.entry_id) == ("released", model.certificate["ledger_entry"])
@@ -211,7 +210,7 @@ def test_it_is_charged_and_in_the_ledger(db: Database, way: str) -> None:
 @EVERY_WAY
 def test_labels_can_be_read_again_for_nothing(db: Database, way: str) -> None:
     """The model is stored: the same labels come from it later, and nothing more is charged."""
-    model = db.predict_private(db.structure("people", **SMALL), "fresh", epsilon=0.5, way=way)
+    model = db.predict_private(db.structure("people", **SMALL), "fresh", epsilon=0.5, trees_see=way)
     first, before = labels(model), stored(db)
     assert len(first) == len(NEW)
     assert set(first) <= set(SCHEMA.classes)
@@ -241,7 +240,7 @@ def test_one_request_is_one_charge(db: Database) -> None:
     fill(db.engine, "others", NEW[:-1])
     for data, epsilon, way in (("fresh", 0.25, "batch"), ("fresh", 0.5, "subsample"), ("others", 0.5, "batch")):
         with pytest.raises(ParameterError, match="request_id"):
-            db.predict_private(found, data, epsilon=epsilon, way=way, request_id="r1")
+            db.predict_private(found, data, epsilon=epsilon, trees_see=way, request_id="r1")
     assert stored(db) == before
 
 
@@ -290,8 +289,8 @@ def test_the_certificate_names_the_batch(db: Database, tmp_path: Path, way: str)
     found = db.structure("people", **SMALL)
     file = csv_of(tmp_path / "new.csv")
     for data, rows in (("fresh", len(NEW)), (file, len(FINITE))):
-        model = db.predict_private(found, data, way=way)
-        assert model.certificate["batch"] == {"rows": rows, "data": str(data), "way": way}
+        model = db.predict_private(found, data, trees_see=way)
+        assert model.certificate["batch"] == {"rows": rows, "data": str(data), "way": TREES_SEE[way]}
         assert (model.certificate["table"], model.method) == ("people", "mrf")
 
 
@@ -301,9 +300,9 @@ def test_a_file_is_labelled_like_a_table(db: Database, tmp_path: Path, way: str)
     file = csv_of(tmp_path / "new.csv")
     fill(db.engine, "same", FINITE)
     found = db.structure("people", **SMALL)
-    plans = [db.plan_batch(found, data, way=way)[0].to_dict() for data in (file, str(file), "same")]
+    plans = [db.plan_batch(found, data, trees_see=way)[0].to_dict() for data in (file, str(file), "same")]
     assert plans[0] == plans[1] == plans[2]
-    model = db.predict_private(found, file, way=way)
+    model = db.predict_private(found, file, trees_see=way)
     assert labels(model, file) == labels(model, "same")
     assert db.budget("people").spent_text == "1"
 
@@ -365,7 +364,7 @@ def test_without_noise_disjoint_trees_hold_each_row_once() -> None:
     with memory(ROWS, cap=10**8) as opened:
         fill(opened.engine, "fresh", NEW)
         found = opened.structure("people", trees=6, depth=2, strategy="identity")
-        weights = opened.predict_private(found, "fresh", epsilon=EXACT, way="subsample").released.weights
+        weights = opened.predict_private(found, "fresh", epsilon=EXACT, trees_see="parts").released.weights
     by_class = [sum(row[3] == label for row in ROWS) for label in SCHEMA.classes]
     assert (weights.sum(axis=0) / GRAIN).tolist() == by_class
     assert weights.min() == 0

@@ -14,7 +14,7 @@ import pytest
 
 from dpsql.api.database import Database
 from dpsql.errors import SchemaError, UsageError
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 from dpsql.runs.parties import merge, read_structure
 from dpsql.schema import Schema, Unit
 from tests.tables import SCHEMA, fill, frame_of, memory, on_disk, plain, some_rows, stored

@@ -22,7 +22,7 @@ from dpsql.errors import (
     UsageError,
 )
 from dpsql.models.evaluate import Evaluation
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 from dpsql.schema import Categorical, Numeric, Schema, Unit
 from dpsql.trees.voting import VotingForest
 from tests.tables import (

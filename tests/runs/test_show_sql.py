@@ -30,7 +30,7 @@ def database() -> Iterator[Database]:
 def test_the_leaf_query_counts_the_rows_of_its_leaf(database: Database) -> None:
     """For every leaf the readable query gives, by class, the rows that a walk in plain Python brings there."""
     plan = database.plan("people", **ROSNAM)
-    forest = methods.get(plan.method).structure(SCHEMA, plan)
+    forest = methods.get(plan.method).public_trees(SCHEMA, plan)
     expected = naive_counts(SCHEMA, forest, rows_of(database.engine, "FROM people"))
     found: Counter[tuple[int, int]] = Counter()
     for leaf in range(forest.leaves):
@@ -100,7 +100,7 @@ def test_a_view_is_explained_on_its_base(database: Database) -> None:
 def test_the_default_shows_its_one_feature_trees(database: Database) -> None:
     """Of trees that follow from noisy answers only the first are known: one for each feature, each with every row."""
     plan = database.plan("people")
-    forest = methods.get(plan.method).structure(SCHEMA, plan)
+    forest = methods.get(plan.method).public_trees(SCHEMA, plan)
     expected = naive_counts(SCHEMA, forest, rows_of(database.engine, "FROM people"))
     shown = database.explain("people", leaf=1)
     found = {(1, SCHEMA.classes.index(row["y"])): row["rows"] for row in rows_of(database.engine, shown.leaf_sql)}

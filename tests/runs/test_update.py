@@ -11,7 +11,7 @@ import pytest
 
 from dpsql.api.database import Database
 from dpsql.errors import BudgetExceeded, DpsqlError, ParameterError, UsageError
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 from dpsql.runs.update import rebuild_gain
 from dpsql.schema import Schema, Unit
 from dpsql.trees.serialize import node_columns

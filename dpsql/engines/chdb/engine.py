@@ -85,6 +85,7 @@ class ChdbEngine(LedgerElsewhere):
     """A folder of chDB (or its memory) and the database with its ledger, behind the protocol of `engines/base.py`."""
 
     dialect = DIALECT
+    driver = "chdb"
     title = "chDB"
     random_id = "generateUUIDv4()"
 

@@ -160,6 +160,7 @@ class DuckDBEngine:
     """A DuckDB database behind the protocol of `engines/base.py`."""
 
     dialect = own_dialect = DIALECT
+    driver = "duckdb"
     home = implicit_schema = "main"
 
     def __init__(

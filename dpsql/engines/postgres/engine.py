@@ -121,6 +121,7 @@ class PostgresEngine:
     """A PostgreSQL database behind the protocol of `engines/base.py`."""
 
     dialect = own_dialect = DIALECT
+    driver = "psycopg"
     home = HOME
     implicit_schema = ""
     path: Path | None = None

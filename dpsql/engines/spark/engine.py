@@ -86,6 +86,7 @@ class SparkEngine(LedgerElsewhere):
     """A Spark application and the database with its ledger, behind the protocol of `engines/base.py`."""
 
     dialect = DIALECT
+    driver = "pyspark"
     title = "Spark"
     random_id = "uuid()"
 

@@ -42,12 +42,12 @@ from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.methods.auto import epsilon_shares as advising
 from dpsql.methods.auto.auto_steps import DATA_DEPTH, steps
-from dpsql.methods.auto.calibrate import calibrated
+from dpsql.methods.auto.calibrate import calibrate
 from dpsql.methods.auto.epsilon_shares import ALONE, DATA, DEEPEST, PUBLIC, Advice
 from dpsql.methods.auto.mixture_list import Reading, alone, read
 from dpsql.methods.auto.public_trees import public_trees, shared_votes
 from dpsql.methods.auto.zoom import zoomed
-from dpsql.methods.base import Parameter, Whole, resolved
+from dpsql.methods.base import Method, Parameter, Trained, Whole, resolved
 from dpsql.methods.shared.greedy import even_weights
 from dpsql.methods.shared.noisy_leaves import SIZE_SHARE
 from dpsql.schema import CELLS, Schema
@@ -59,7 +59,6 @@ from dpsql.trees.grow.guided_trees import Ladders, guided_forest
 from dpsql.trees.grow.one_feature import cell_bins, digit, features_of, one_feature_trees
 from dpsql.trees.grow.splits import Held, between_groups
 from dpsql.trees.join import beside
-from dpsql.trees.voting import VotingForest
 
 NANO = 10**9
 #: Above so many rows the table is read anew for each step, rather than its cells be kept.
@@ -67,12 +66,12 @@ HELD_ROWS = 2**24
 _SMALLEST = 1000
 
 
-class Auto:
+class Auto(Method):
     """Marginals, trees guided by them, and a private choice of how to read both."""
 
     name = "auto"
     summary = "marginals, guided trees and a private choice of reader: the default"
-    public_structure = False
+    trees_are_public = False
     parameters: Mapping[str, Parameter] = {
         "trees": Whole(None, 1, 20, "number of trees beside the marginals; by default from rows and epsilon"),
         "depth": Whole(None, 1, DEEPEST, "depth of the trees; by default from rows and epsilon"),
@@ -99,14 +98,14 @@ class Auto:
         rest = Step("rest", Later(), nano_epsilon - share, note=note)
         return Plan(self.name, Sequential((size, rest)), promise, chosen)
 
-    def structure(self, schema: Schema, plan: Plan) -> Forest:
+    def public_trees(self, schema: Schema, plan: Plan) -> Forest:
         """Return what is known before any row is read: the one-feature trees, or the public ones where they are all."""
         if plan.parameters.get("regime") == PUBLIC:
             advice = _advice(schema, schema.rows or 0, plan.nano_epsilon, plan.parameters)
             return public_trees(axes(schema), advice, plan.parameters["seed"])
         return one_feature_trees(axes(schema), CELLS)
 
-    def train(self, session: Session) -> VotingForest:
+    def train(self, session: Session) -> Trained:
         """Return the forest that reads marginals and trees as the private choice says."""
         plan, schema = session.plan, session.schema
         rows: float = schema.rows or 0
@@ -118,7 +117,7 @@ class Auto:
             session.later("rest", steps(schema, plan.promise, advice, nano_epsilon, rows))
         if advice.regime == PUBLIC:
             return shared_votes(session, public_trees(axes(schema), advice, plan.parameters["seed"]))
-        return _Run(session, advice, float(rows)).forest()
+        return _Run(session, advice, float(rows)).train()
 
 
 def _advice(schema: Schema, rows: float, nano_epsilon: int, parameters: Mapping[str, Any]) -> Advice:
@@ -144,23 +143,27 @@ class _Run:
         self.rows = rows
         self.seed = int(session.plan.parameters["seed"])
 
-    def forest(self) -> VotingForest:
-        """Ask for marginals, splits, counts and the reader, in this order, and return the forest."""
+    def train(self) -> Trained:
+        """Ask for marginals, splits, counts and the reader, in this order, and return the forest and its facts."""
         stumps = one_feature_trees(self.axes, self.bins)
         marginals = self._marginals(stumps)
         totals = class_totals(marginals)
         prior, profiles = class_shares(totals), [profile(one, totals) for one in marginals]
         spoken = np.concatenate([one.lifts[one.group] for one in profiles])
-        self._note(profiles, totals, stumps)
+        facts = self._facts(profiles, totals)
         if self.advice.regime == ALONE:
-            return alone(np.log(prior), stumps, spoken)
+            return Trained(alone(np.log(prior), stumps, spoken), facts)
         rungs = [self._axis_profile(place, marginals, profiles, totals) for place in range(len(self.axes))]
         trees = self._trees(Ladders.of(self.axes, rungs, prior), rungs)
         noisy_counts = self.session.leaf_counts("counts", trees)
         lifts = path_lifts(trees, noisy_counts, prior, self.session.deviation("counts"))
         reading = Reading(np.log(prior), stumps, spoken, trees, lifts, self.advice.kinds)
-        released = read(self.session, reading, ask=self.advice.pick, strength=self.advice.rows)
-        return calibrated(self.session, released) if self.advice.calibration else released
+        mixed = read(self.session, reading, ask=self.advice.pick, strength=self.advice.rows)
+        facts |= mixed.facts
+        if not self.advice.calibration:
+            return Trained(mixed.forest, facts)
+        calibrated = calibrate(self.session, mixed.forest)
+        return Trained(calibrated.forest, {**facts, **calibrated.facts})
 
     def _marginals(self, stumps: Forest) -> list[Marginal]:
         counts = self.session.leaf_counts("marginals", stumps).astype(np.float64)
@@ -215,8 +218,8 @@ class _Run:
             tree, held = Forest(self.axes, 1, (*tree.levels, level)), held.below(level)
         return tree
 
-    def _note(self, profiles: Sequence[Profile], totals: NDArray[np.float64], stumps: Forest) -> None:
-        """Keep what was released along the way, for `explain`."""
+    def _facts(self, profiles: Sequence[Profile], totals: NDArray[np.float64]) -> dict[str, Any]:
+        """Return what was released along the way, for `explain`."""
         schema, places = self.session.schema, features_of(self.axes)
         features = {}
         for feature, one, own in zip(schema.features, profiles, places, strict=True):
@@ -229,7 +232,7 @@ class _Run:
             }
         whole = np.rint(totals * self.session.step("marginals").parts).astype(int).tolist()
         counted = dict(zip(schema.classes, whole, strict=True))
-        self.session.facts |= {"classes": counted, "features": features}
+        return {"classes": counted, "features": features}
 
 
 def _where_open(level: Level, parts: NDArray[np.bool_]) -> Level:

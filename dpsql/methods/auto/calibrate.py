@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.kernel.session import Session
+from dpsql.methods.base import Trained
 from dpsql.trees.score_grid import POINTS
 from dpsql.trees.voting import VotingForest
 
@@ -23,12 +24,11 @@ CARE = 2.0
 Floats = NDArray[np.float64]
 
 
-def calibrated(session: Session, released: VotingForest) -> VotingForest:
+def calibrate(session: Session, released: VotingForest) -> Trained:
     """Ask for the counts of step "calibration" and return the forest at the temperature that they tell."""
     noisy_counts = session.score_counts("calibration", released, session.schema.features, confidence_alone=True)
     found = temperature(noisy_counts.astype(np.float64).reshape(2, -1), session.deviation("calibration"))
-    session.facts["temperature"] = found
-    return replace(released, nat=max(1, round(released.nat * found)))
+    return Trained(replace(released, nat=max(1, round(released.nat * found))), {"temperature": found})
 
 
 def temperature(noisy_counts: Floats, deviation: float) -> float:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.kernel.session import Session
+from dpsql.methods.base import Trained
 from dpsql.trees.estimate.mixtures import Mixtures
 from dpsql.trees.forest import Forest
 from dpsql.trees.join import beside
@@ -55,13 +56,15 @@ def choices(kinds: Sequence[str], strength: float) -> list[Choice]:
     return [(a, b, "") for a, b in ALL_TREES] + one_kind
 
 
-def read(session: Session, reading: Reading, *, ask: bool, strength: float) -> VotingForest:
+def read(session: Session, reading: Reading, *, ask: bool, strength: float) -> Trained:
     """Return the forest of the mixture that the kernel picks, or of the one that needs no asking."""
     usual = (*(STRONG if strength >= STRONG_FROM else WEAK), "")
     known = choices(reading.kinds, strength)
     number = session.pick("pick", mixtures(reading, known, usual)) if ask else known.index(usual)
-    session.facts["reader"] = {"naive_bayes": known[number][0], "trees": known[number][1], "kind": known[number][2]}
-    return _forest(reading, known[number])
+    naive_bayes, trees, kind = known[number]
+    return Trained(
+        _forest(reading, known[number]), {"reader": {"naive_bayes": naive_bayes, "trees": trees, "kind": kind}}
+    )
 
 
 def alone(prior: Floats, stumps: Forest, lifts: Floats) -> VotingForest:

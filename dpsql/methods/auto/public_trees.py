@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from dpsql.kernel.session import Session
 from dpsql.methods.auto.epsilon_shares import Advice
+from dpsql.methods.base import Trained
 from dpsql.trees.estimate.shrink import path_lifts
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import Axis
@@ -26,15 +27,15 @@ def public_trees(axes: tuple[Axis, ...], advice: Advice, seed: int) -> Forest:
     return guided_forest(axes, ladders, [QUANTILE] * advice.trees, depth=advice.depth, seed=seed)
 
 
-def shared_votes(session: Session, forest: Forest) -> VotingForest:
+def shared_votes(session: Session, forest: Forest) -> Trained:
     """Return the forest whose leaves vote with their class shares, shrunk to the nodes above as the noise demands."""
     noisy_counts = session.leaf_counts("counts", forest)
     floats, deviation = noisy_counts.astype(np.float64), session.deviation("counts")
     shares = shrunken_totals(forest, floats, deviation)
     prior = (1 - EVEN) * shares + EVEN / len(shares)
     spoken = prior * np.exp(path_lifts(forest, noisy_counts, prior, deviation))
-    session.facts |= {"classes": dict(zip(session.schema.classes, _rounded(forest, floats), strict=True))}
-    return VotingForest(forest, np.rint(GRAIN * spoken).astype(np.int64))
+    classes = dict(zip(session.schema.classes, _rounded(forest, floats), strict=True))
+    return Trained(VotingForest(forest, np.rint(GRAIN * spoken).astype(np.int64)), {"classes": classes})
 
 
 def shrunken_totals(forest: Forest, noisy_counts: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:

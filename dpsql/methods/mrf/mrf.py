@@ -36,7 +36,7 @@ from dpsql.kernel.operations import Linear
 from dpsql.kernel.plan import Composition, Plan, Sequential, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
-from dpsql.methods.base import Choice, Parameter, Whole, resolved
+from dpsql.methods.base import Choice, Method, Parameter, Trained, Whole, resolved
 from dpsql.methods.mrf.ensembles import MOST_CELLS, Ensemble, ensembles, joined
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
@@ -50,7 +50,7 @@ BEST = "best"
 GRAIN = 16
 
 
-class Mrf:
+class Mrf(Method):
     """Random trees over common cells, and the strategy from which all their leaves follow best."""
 
     name = "mrf"
@@ -88,15 +88,16 @@ class Mrf:
             chosen | {"chosen": facts},
         )
 
-    def structure(self, schema: Schema, plan: Plan) -> Forest:
+    def public_trees(self, schema: Schema, plan: Plan) -> Forest:
         """Return the trees: they need no rows."""
         return joined(ensembles(schema, plan.parameters))
 
-    def train(self, session: Session) -> VotingForest:
+    def train(self, session: Session) -> Trained:
         """Return the forest whose leaves vote with what follows from the answers."""
         chosen = session.plan.parameters
         found = ensembles(session.schema, chosen)
-        return ask_strategies(session, found, [_strategy(one, chosen) for one in found], hard=chosen["votes"] == HARD)
+        strategies = [_strategy(one, chosen) for one in found]
+        return Trained(ask_strategies(session, found, strategies, hard=chosen["votes"] == HARD))
 
 
 def _strategy(ensemble: Ensemble, chosen: Mapping[str, Any]) -> BestStrategy:

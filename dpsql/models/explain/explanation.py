@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -16,15 +15,13 @@ from dpsql.models.explain.explanation_values import Effect, Learned, Profile
 from dpsql.models.explain.facts import Facts
 from dpsql.models.explain.groups import counted, predicted
 from dpsql.models.explain.sweep import Swept, sweep
+from dpsql.models.model import ReleasedModel
 from dpsql.schema import Feature
-
-if TYPE_CHECKING:
-    from dpsql.models.model import Model
 
 Reals = NDArray[np.float64]
 
 
-def explain(model: Model, rows: pd.DataFrame | None = None) -> Learned:
+def explain(model: ReleasedModel, rows: pd.DataFrame | None = None) -> Learned:
     """Return what a model learned, from its forest, schema and certificate. Charges nothing.
 
     Public `rows` with the model's features, if there are some, say what rows look like better than anything released.
@@ -75,7 +72,7 @@ def _effect(feature: Feature, swept: Swept, facts: Facts, shares: Reals, importa
 
 
 def _profiles(
-    model: Model, effects: Sequence[Effect], facts: Facts, middle: Reals, shares: Reals
+    model: ReleasedModel, effects: Sequence[Effect], facts: Facts, middle: Reals, shares: Reals
 ) -> tuple[Profile, ...]:
     schema = model.schema
     if schema.target is not None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dpsql.api.database import Database, connect
 from dpsql.models import store
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 from dpsql.schema import Boolean, Categorical, Feature, Numeric, Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes

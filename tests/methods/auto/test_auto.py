@@ -21,7 +21,7 @@ from dpsql.methods.auto.auto import Auto
 from dpsql.methods.auto.auto_steps import steps
 from dpsql.methods.auto.epsilon_shares import ALONE, GUIDED, PUBLIC, advise
 from dpsql.models.explain import facts
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 from dpsql.schema import Boolean, Categorical, Feature, Numeric, Schema, Unit
 from dpsql.trees.grid import axes
 from dpsql.trees.serialize import check
@@ -137,7 +137,7 @@ def test_too_little_epsilon_is_refused(rows: int | None) -> None:
 def test_the_structure_that_explain_shows_is_that_of_the_features() -> None:
     """The one-feature trees are known before any row is read."""
     plan = AUTO.plan(mixed(), NANO, {})
-    assert AUTO.structure(mixed(), plan).trees == 3
+    assert AUTO.public_trees(mixed(), plan).trees == 3
 
 
 # Runs: every odd schema

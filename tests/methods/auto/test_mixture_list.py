@@ -115,9 +115,9 @@ def test_public_weights_prefer_the_usual() -> None:
 def test_without_asking_the_usual_mixture_is_read(strength: float, factors: tuple[float, float]) -> None:
     """No step is used; facts say which reader it is, and the forest is that of the mixture."""
     opened = session(held(some_rows()), Step("other", Size(), 5))
-    found = read(opened, reading(), ask=False, strength=strength)
-    assert opened.facts["reader"] == {"naive_bayes": factors[0], "trees": factors[1], "kind": ""}
-    assert found.scores(CELLS).tolist() == plain_scores(reading(), (*factors, "")).tolist()
+    mixed = read(opened, reading(), ask=False, strength=strength)
+    assert mixed.facts["reader"] == {"naive_bayes": factors[0], "trees": factors[1], "kind": ""}
+    assert mixed.forest.scores(CELLS).tolist() == plain_scores(reading(), (*factors, "")).tolist()
     assert repr(opened) == "<Session: 1 of 1 steps left>"
 
 
@@ -131,6 +131,6 @@ def test_the_reader_that_labels_most_rows_right_is_picked() -> None:
     grid, truth = cells(SCHEMA, frame), np.array([row[3] for row in rows])
     names = np.array(SCHEMA.classes)
     right = [int((names[_forest(one, choice).predict(grid)] == truth).sum()) for choice in choices(KINDS, STRONG_FROM)]
-    assert int((names[picked.predict(grid)] == truth).sum()) == max(right) > min(right)
-    chosen = opened.facts["reader"]
+    assert int((names[picked.forest.predict(grid)] == truth).sum()) == max(right) > min(right)
+    chosen = picked.facts["reader"]
     assert (chosen["naive_bayes"], chosen["trees"], chosen["kind"]) in choices(KINDS, STRONG_FROM)

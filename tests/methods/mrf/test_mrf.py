@@ -15,7 +15,7 @@ from dpsql.kernel.plan import Plan
 from dpsql.kernel.promise import Promise
 from dpsql.methods.mrf.ensembles import FEW_CELLS, SEVERAL, ensembles, usual_depth
 from dpsql.methods.mrf.mrf import GRAIN, Mrf, leaf_votes
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 from dpsql.schema import Boolean, Categorical, Numeric, Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.strategies import optimize
@@ -164,7 +164,7 @@ def test_structure_and_strategy_do_not_depend_on_rows(
         monkeypatch.setattr(optimize, "_cache", {})
         found.append(structure(rows, **parameters))
     alone = METHOD.plan(SCHEMA, NANO, {**SMALL, **parameters})
-    public = METHOD.structure(SCHEMA, alone)
+    public = METHOD.public_trees(SCHEMA, alone)
     assert found[0][1] == found[1][1] == alone.to_dict()
     assert all(same(forest, public) for forest, _ in found)
 
@@ -176,7 +176,7 @@ def test_the_same_parameters_give_the_same_plan(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(optimize, "_cache", {})
     plans.append(METHOD.plan(FOUR, NANO, {"trees": 12, **parameters}))
     assert plans[0].to_dict() == plans[1].to_dict() == plans[2].to_dict()
-    assert same(METHOD.structure(FOUR, plans[0]), METHOD.structure(FOUR, plans[2]))
+    assert same(METHOD.public_trees(FOUR, plans[0]), METHOD.public_trees(FOUR, plans[2]))
 
 
 def test_another_seed_gives_other_trees() -> None:
@@ -184,7 +184,7 @@ def test_another_seed_gives_other_trees() -> None:
     forests = []
     for seed in (1, 2):
         plan = METHOD.plan(SIX, NANO, {**SMALL, "ensembles": 2, "features": 3, "seed": seed})
-        forests.append(METHOD.structure(SIX, plan))
+        forests.append(METHOD.public_trees(SIX, plan))
     assert not same(*forests)
 
 
@@ -197,7 +197,7 @@ def test_few_features_are_one_ensemble() -> None:
     """Where all features' cells fit they are one ensemble of all of them; its depth is three fifths of them."""
     plan = METHOD.plan(FOUR, NANO, {"trees": 5})
     assert facts(plan)["cells"] == [5**4]
-    assert METHOD.structure(FOUR, plan).depth == usual_depth(4) == 2
+    assert METHOD.public_trees(FOUR, plan).depth == usual_depth(4) == 2
 
 
 def test_many_features_are_several_ensembles() -> None:
@@ -206,7 +206,7 @@ def test_many_features_are_several_ensembles() -> None:
     cells = facts(plan)["cells"]
     assert len(cells) == SEVERAL
     assert max(cells) <= FEW_CELLS
-    assert METHOD.structure(MANY, plan).trees == 10
+    assert METHOD.public_trees(MANY, plan).trees == 10
 
 
 def test_ensembles_share_the_trees() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 from dpsql.schema import CELLS, Feature, Numeric, Schema
 from dpsql.trees.forest import Forest, Level, bits
 from dpsql.trees.grid import axes, digits, feature_cells

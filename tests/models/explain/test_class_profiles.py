@@ -9,7 +9,7 @@ import pytest
 from dpsql.models.explain.class_profiles import drowned, standing_out
 from dpsql.models.explain.facts import Counts
 from dpsql.models.explain.groups import counted
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 from dpsql.schema import Boolean, Categorical, Numeric, Schema
 from tests.models.explain.made import naive_bayes
 

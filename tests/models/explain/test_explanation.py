@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.api.database import connect
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 from tests.models.explain.made import naive_bayes
 from tests.models.explain.test_class_profiles import PEOPLE, people
 from tests.tables import TARGET, WAYS, fitted, memory, some_rows, some_targets, stored

@@ -11,7 +11,7 @@ from sklearn.inspection import permutation_importance
 
 from dpsql.api.database import connect
 from dpsql.models.explain import background as backgrounds
-from dpsql.models.model import Model
+from dpsql.models.usable_model import Model
 from dpsql.schema import Boolean, Categorical, Numeric, Schema, Target
 from dpsql.trees.forest import Forest, Level, bits
 from dpsql.trees.grid import axes

@@ -1,0 +1,71 @@
+"""Where releases are kept: models, bought sizes and evaluations, each in a table of schema `dpsql`.
+
+Every release is stored in the transaction that writes its ledger event, and found again by its ledger entry. So a
+request that is made again gets the same release and charges nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from dpsql import sqlfiles
+from dpsql.engines.base import Engine
+from dpsql.engines.own_tables import has_table
+from dpsql.errors import DpsqlError
+from dpsql.ledger import Entry
+from dpsql.ledger.waiting import wait_in_turn
+
+
+@dataclass(frozen=True)
+class ReleaseTable:
+    """The table of one kind of release: its name, which is also that of its file in `sql/`, and a query by entry."""
+
+    name: str
+    by_entry: str
+
+    def is_installed(self, engine: Engine) -> bool:
+        """Return whether the table is there."""
+        with engine.transaction() as transaction:
+            return has_table(transaction, self.name)
+
+    def install(self, engine: Engine) -> None:
+        """Create the table, unless it is there."""
+
+        def attempt() -> None:
+            if self.is_installed(engine):
+                return
+            with engine.transaction() as transaction:
+                for statement in sqlfiles.statements(f"{self.name}.sql", engine.own_dialect):
+                    transaction.run(statement)
+
+        wait_in_turn(attempt)  # another one may be creating it
+
+    def row_of(self, engine: Engine, entry: Entry) -> dict[str, Any]:
+        """Return what a ledger entry released, or raise DpsqlError where its run was charged and released nothing."""
+        rows: list[dict[str, Any]] = []
+        if entry.state == "released" and self.is_installed(engine):
+            with engine.transaction() as transaction:
+                rows = transaction.rows(self.by_entry, (entry.entry_id,))
+        if not rows:
+            raise DpsqlError(
+                f"request {entry.request_id} was charged but released no {self.name} (its entry is {entry.state}).",
+                hint="ask again under another request id; the charge stays",
+            )
+        return rows[0]
+
+
+MODELS = ReleaseTable("model", "SELECT name FROM dpsql.model WHERE entry_id = ?")
+SIZES = ReleaseTable("size", "SELECT entry_id, noisy_rows FROM dpsql.size WHERE entry_id = ?")
+EVALUATIONS = ReleaseTable("evaluation", "SELECT noisy_counts FROM dpsql.evaluation WHERE entry_id = ?")
+
+
+def digest_of(value: Any) -> str:
+    """Return the hash under which the ledger knows a released number, or lists of them.
+
+    >>> digest_of([1, 2])[:8]
+    '3b1a8bc4'
+    """
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()

@@ -1,0 +1,133 @@
+"""A model as people use it: predict, explain, draw, export, each by one call. All free of charge but `update`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from dpsql.errors import ParameterError
+from dpsql.models import export_onnx, export_sql, scoring_sql
+from dpsql.models.explain import Learned, explain
+from dpsql.models.model import ReleasedModel
+from dpsql.models.score import predict_table, public_rows
+from dpsql.trees.drawing import draw
+
+
+class Model(ReleasedModel):
+    """A released forest. `certificate` says the plan, the neighbours, the unit, epsilon, versions and ledger hash."""
+
+    def predict(
+        self,
+        data: pd.DataFrame | str | Path,
+        *,
+        into: str | None = None,
+        key: str | None = None,
+        threshold: Mapping[str, float] | None = None,
+    ) -> pd.Series | pd.DataFrame | None:
+        """Return labels (or numbers) for a DataFrame, or for a table or file of new rows.
+
+        A DataFrame gives a Series of labels with the same index. A table's name gives a DataFrame of key and label;
+        `into` leaves the scored rows in the database as a new table and returns None. With `threshold={"yes": 0.3}`
+        that class is named where its probability is at least 0.3, else the most probable of the others.
+        """
+        if isinstance(data, pd.DataFrame):
+            if into is not None:
+                raise ParameterError("into", allowed="given only with a table or file to score", given=into)
+            kind = object if self.schema.target is None else float
+            labels = self.labels(data, threshold=threshold)
+            return pd.Series(labels, index=data.index, name=self.schema.label, dtype=kind)
+        return predict_table(self, data, into=into, key=key, threshold=threshold)
+
+    def predict_proba(self, data: pd.DataFrame | str | Path, *, key: str | None = None) -> pd.DataFrame:
+        """Return each class's probability: a DataFrame with one column per class (`p_<class>` for a table or file).
+
+        They are shares of the votes, or the probabilities that log-scores stand for, as the method has it.
+        """
+        self.check_classes()
+        if not isinstance(data, pd.DataFrame):
+            return _frame(predict_table(self, data, into=None, key=key, probabilities=True), data)
+        return self.shares(data)
+
+    def predict_top(self, data: pd.DataFrame | str | Path, top: int, *, key: str | None = None) -> pd.DataFrame:
+        """Return the `top` most probable classes of each row: `class_1`, `probability_1`, `class_2`, …"""
+        self.check_classes()
+        if isinstance(top, bool) or not isinstance(top, int) or not 1 <= top <= len(self.classes):
+            raise ParameterError("top", allowed=f"a whole number from 1 to {len(self.classes)}, the classes", given=top)
+        if not isinstance(data, pd.DataFrame):
+            return _frame(predict_table(self, data, into=None, key=key, top=top), data)
+        scores = self.scores(data)
+        ranked = self.rank_classes(self.released.shares(scores), np.argmax(scores, axis=1), top)
+        return pd.DataFrame(ranked, index=data.index)
+
+    def sql(
+        self, form: str = "select", *, table: str = "new_rows", name: str | None = None, probabilities: bool = False
+    ) -> str:
+        """Return SQL that predicts: "select", "view", "table_macro" or "macro" (see `dpsql/models/scoring_sql.py`).
+
+        With `probabilities` each class's follows the label, as `p_<class>`; a scalar macro has no place for them.
+        """
+        return scoring_sql.render(self, form, table=table, name=name, probabilities=probabilities)
+
+    def create_view(self, table: str = "new_rows", *, name: str | None = None, probabilities: bool = False) -> str:
+        """Create a view that predicts for a public table, and return its SQL. A table is never replaced by it."""
+        return scoring_sql.create(self, "view", table=table, name=name, probabilities=probabilities)
+
+    def create_macro(self, *, name: str | None = None, whole_table: bool = False, probabilities: bool = False) -> str:
+        """Create a macro (elsewhere a function) that predicts for a row, or with `whole_table` for a table.
+
+        Returns its SQL. A function that SQL itself relies on is never replaced by it.
+        """
+        form = "table_macro" if whole_table else "macro"
+        return scoring_sql.create(self, form, table="new_rows", name=name, probabilities=probabilities)
+
+    def export_sql(
+        self,
+        dialect: str,
+        *,
+        table: str = "new_rows",
+        form: str = "select",
+        name: str | None = None,
+        probabilities: bool = False,
+    ) -> str:
+        """Return a SQL script that takes the model to another database: its tables, and a SELECT or view that predicts.
+
+        `dialect` is one of `dpsql.models.export_sql.DIALECTS`, such as "snowflake". Predictions there equal those here.
+        """
+        return export_sql.script(self, dialect=dialect, table=table, form=form, name=name, probabilities=probabilities)
+
+    def export_onnx(self, path: str | Path) -> None:
+        """Write the model to a new ONNX file: features in, label and probabilities (or a number) out."""
+        export_onnx.write(self, path)
+
+    def update(self, batch: str, *, epsilon: object | None = None, name: str | None = None) -> Model:
+        """Return a new model that has counted one more batch, charged on that batch alone."""
+        if self.database is None:
+            raise ParameterError("model", allowed="stored in a database", given=self.name, hint="db.model(NAME)")
+        updated: Model = self.database.update(self, batch, epsilon=epsilon, name=name)
+        return updated
+
+    def show(self, tree: int = 0, *, depth: int | None = None) -> str:
+        """Return one tree drawn as text."""
+        trees = self.released.forest.trees
+        if isinstance(tree, bool) or not isinstance(tree, int) or not 0 <= tree < trees:
+            raise ParameterError("tree", allowed=f"a whole number from 0 to {trees - 1}", given=tree)
+        if depth is not None and (isinstance(depth, bool) or not isinstance(depth, int) or depth < 1):
+            raise ParameterError("depth", allowed="a whole number from 1", given=depth)
+        return draw(self.schema, self.released, tree, depth=depth)
+
+    def explain(self, background: pd.DataFrame | str | None = None) -> Learned:
+        """Return what the model learned: feature importance and class profiles, from released values alone. Free.
+
+        A `background` of public rows, a DataFrame or a table of the model's database, says how often values occur.
+        Without one noisy counts do, as far as the model has some.
+        """
+        return explain(self, public_rows(self, background) if isinstance(background, str) else background)
+
+
+def _frame(scored: pd.DataFrame | None, data: object) -> pd.DataFrame:
+    if scored is None:
+        raise ParameterError("data", allowed="a DataFrame, table or file", given=data)
+    return scored

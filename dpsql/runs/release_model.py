@@ -1,0 +1,121 @@
+"""Releases a model: a charged run whose forest is stored under a name, with a certificate that says what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+from dpsql.engines.base import Engine, Transaction
+from dpsql.kernel.border import plain, rebuild_voting_forest
+from dpsql.kernel.run import Job
+from dpsql.kernel.session import Session
+from dpsql.ledger import Entry, Ledger
+from dpsql.methods.base import Trained
+from dpsql.models import store
+from dpsql.models.release_store import MODELS
+from dpsql.models.usable_model import Model
+from dpsql.runs.release import release_once
+from dpsql.schema import Schema
+from dpsql.trees.grid import axes
+from dpsql.trees.voting import VotingForest
+
+
+@dataclass(frozen=True)
+class ModelLabel:
+    """What a released model is called: a name that was asked for, or `base` and a number; and notes to certify."""
+
+    base: str
+    name: str | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+
+def release_model(
+    engine: Engine, ledger: Ledger, job: Job, label: ModelLabel, *, ask: Callable[[Session], Trained]
+) -> Model:
+    """Charge a job, let `ask` use its session, and return the stored model; a repeated request asks nothing."""
+
+    def check_name() -> None:
+        if label.name is not None:
+            store.check_free(engine, label.name)
+
+    def make_release(session: Session) -> _ModelRelease:
+        trained = ask(session)
+        schema = session.own_schema()
+        forest = rebuild_voting_forest(trained.forest, axes(schema), schema.leaf_values)
+        return _ModelRelease(job, label, forest, schema, plain(trained.facts), _versions(engine))
+
+    return release_once(
+        engine,
+        ledger,
+        job,
+        MODELS,
+        ask=make_release,
+        load=lambda row, _: store.load(engine, row["name"]),
+        check=check_name,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _ModelRelease:
+    """A forest from noisy answers, about to be stored: rebuilt by the kernel, with the schema of the session."""
+
+    job: Job
+    label: ModelLabel
+    forest: VotingForest
+    schema: Schema
+    facts: Mapping[str, Any]
+    versions: Mapping[str, str]
+
+    @property
+    def digest(self) -> str:
+        """The hash of the forest."""
+        return self.forest.digest()
+
+    def save(self, transaction: Transaction, entry: Entry) -> Model:
+        """Store the model with its ledger entry, under a name that is free."""
+        model = Model(
+            name=store.name_for(transaction, self.label.name, self.label.base),
+            method=self.job.plan.method,
+            table=self.job.dataset.table,
+            schema=self.schema,
+            released=self.forest,
+            certificate=self._certificate(entry),
+        )
+        return store.save(transaction, model, entry_id=entry.entry_id)
+
+    def _certificate(self, entry: Entry) -> dict[str, Any]:
+        """Return what a model says of itself: cost, neighbours, plan, where it is in the ledger, what made it."""
+        dataset, plan, batch, other = self.job.dataset, self.job.plan, self.job.batch, self.job.other
+        certificate: dict[str, Any] = {
+            "private": plan.private,
+            "kind": plan.kind,
+            **plan.loss,
+            "neighbours": plan.promise.neighbours,
+            "unit": str(plan.promise),
+            "dataset": dataset.id,
+            "table": dataset.table,
+            "method": plan.method,
+            "plan": plan.to_dict(),
+            "request_id": entry.request_id,
+            "ledger_entry": entry.entry_id,
+            "ledger_hash": entry.hash,
+            "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "digest": self.digest,
+            "versions": dict(self.versions),
+        }
+        if batch is not None:
+            certificate["batches"] = [batch]
+        if other is not None:
+            certificate |= {"unlabelled_table": other.table, "unlabelled_dataset": other.id}
+        certificate |= self.label.notes
+        if self.facts:
+            certificate["facts"] = self.facts
+        return certificate
+
+
+def _versions(engine: Engine) -> dict[str, str]:
+    """Return the versions of what made a model: dpsql, the driver of the database, and what computes and compiles."""
+    return {package: version(package) for package in ("dpsql", engine.driver, "numpy", "sqlglot")}
