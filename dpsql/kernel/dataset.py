@@ -66,7 +66,11 @@ class Dataset:
 
 
 def find(engine: Engine, ledger: Ledger, name: str) -> Dataset:
-    """Return the dataset registered for a table, after checking that the table is still as it was."""
+    """Return the dataset registered for a table, after checking that the table is still as it was.
+
+    A ledger of an older format is upgraded first: it knows tables by name alone.
+    """
+    ledger.upgrade()
     known = registered(ledger)
     info = engine.table(name)
     there = (dataset for dataset in known.values() if info and dataset.place == (info.schema, info.table))
@@ -278,8 +282,12 @@ def _type(info: TableInfo, name: str) -> str:
 def _from_entry(entry: Entry) -> Dataset:
     details = entry.details
     schema = Schema.from_dict(json.loads(details["schema"]))
-    place, base = tuple(details["place"]), Base.read(details["base"])
     columns, definition = details["columns"], details["definition"]
+    if isinstance(details["base"], str):  # format 1: the table's name, and no identity
+        home, _, name = details["base"].partition(".")
+        place, base = ("", entry.table) if definition else (home, name), Base(home, name)
+    else:
+        place, base = tuple(details["place"]), Base.read(details["base"])
     return Dataset(entry.dataset, entry.table, place, base, schema, columns, definition, entry.entry_id)
 
 

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 
 from dpsql import sqlfiles
 from dpsql.engines.base import Engine, Transaction
-from dpsql.engines.own_tables import has_table
 from dpsql.errors import DatabaseLocked, LedgerBroken, NotRegistered, ParameterError, TableChanged
 from dpsql.ledger import budget as budgets
-from dpsql.ledger import chain, owner_acts, receipt
+from dpsql.ledger import chain, formats, owner_acts, receipt
 from dpsql.ledger import transaction as ledger_transaction
+from dpsql.ledger import upgrade as upgrading
 from dpsql.ledger.budget import Budget
 from dpsql.ledger.chain import Event
 from dpsql.ledger.charge import Charge, canonical_json, check_text
@@ -130,6 +130,17 @@ class Ledger:
         self.install()
         return self._in_turn(lambda: owner_acts.accept(self.engine, self._lock, who))
 
+    def upgrade(self) -> None:
+        """Bring a ledger of an older format to the present one; nothing happens where it has it, or there is none.
+
+        Raises LedgerBroken, and changes nothing, where the older ledger does not hold together.
+        """
+        known = self._memory.state
+        if known is not None and known.books.format == formats.LEDGER:
+            return
+        if self._look(formats.read_ledger_format) not in (None, formats.LEDGER):
+            self._in_turn(self._upgrade)
+
     # A run: reserve, then query, then release or lost.
 
     def reserve(self, charge: Charge) -> Entry:
@@ -171,7 +182,11 @@ class Ledger:
         return self.write(lambda into: _close(into, entry, "lost", details=details))
 
     def transaction(self) -> AbstractContextManager[Block]:
-        """Open a block: a transaction on a sound ledger whose events get a receipt. Conflict may end it."""
+        """Open a block: a transaction on a sound ledger whose events get a receipt. Conflict may end it.
+
+        A ledger of an older format is upgraded first.
+        """
+        self.upgrade()
         return ledger_transaction.sound_block(self.engine, self._lock, self._memory)
 
     def write(self, work: Callable[[Block], _Result]) -> _Result:
@@ -258,11 +273,13 @@ class Ledger:
         with self._lock, self.engine.transaction() as transaction:
             if _installed(transaction):
                 return
-            for statement in _statements(sqlfiles.read("ledger.sql")):
+            for statement in sqlfiles.statements("ledger.sql"):
                 transaction.run(statement)
-            transaction.run(
-                "INSERT INTO dpsql.chain VALUES (?, ?, 0)", (secrets.token_hex(16), ledger_transaction.now())
-            )
+            transaction.run(_NAME, (secrets.token_hex(16), ledger_transaction.now()))
+
+    def _upgrade(self) -> None:
+        with ledger_transaction.sound_block(self.engine, self._lock, self._memory) as into:
+            upgrading.upgrade(into, self.engine)
 
     def _require_installed(self, table: str) -> None:
         with self.engine.transaction() as transaction:
@@ -316,9 +333,7 @@ def _close(into: Block, entry: Entry, event: str, *, digest: str = "", details: 
 
 
 def _installed(transaction: Transaction) -> bool:
-    return has_table(transaction, "chain")
+    return formats.has_part(transaction, "ledger")
 
 
-def _statements(text: str) -> list[str]:
-    """Return the statements of a hand-written file: each ends with a semicolon at the end of its line."""
-    return [part for part in text.split(";\n") if part.strip()]
+_NAME = "INSERT INTO dpsql.chain (ledger_id, installed_at, turn) VALUES (?, ?, 0)"

@@ -23,10 +23,10 @@ from dpsql.engines.files import file_parts
 from dpsql.engines.files.read_rows import is_file, read_rows
 from dpsql.engines.files.table_files import same_file
 from dpsql.engines.naming import PATH, share_rows
-from dpsql.engines.own_tables import has_table
 from dpsql.errors import BudgetError, ParameterError, UnknownName, UsageError
 from dpsql.kernel.dataset import exposed, fit_features, registered
 from dpsql.kernel.untyped_columns import readings
+from dpsql.ledger.formats import has_part
 from dpsql.schema import Categorical, Schema
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def check_new_table(database: Database, into: str) -> None:
 def _check_stored(model: Model, database: Database) -> None:
     """Raise UsageError unless this very model lies in the database under its number: another may have the same."""
     with database.engine.transaction() as transaction:
-        there = has_table(transaction, "model")
+        there = has_part(transaction, "model")
         found = (
             transaction.rows("SELECT digest FROM dpsql.model WHERE model_id = ?", (model.model_id,)) if there else []
         )

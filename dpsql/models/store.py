@@ -11,8 +11,8 @@ import pandas as pd
 
 from dpsql import jsontext, sqlfiles
 from dpsql.engines.base import Engine, Transaction
-from dpsql.engines.own_tables import has_table
 from dpsql.errors import ParameterError, SchemaError, UnknownName
+from dpsql.ledger.formats import has_part
 from dpsql.ledger.waiting import wait_in_turn
 from dpsql.models.model import Model, check_certificate
 from dpsql.schema import Schema
@@ -168,7 +168,7 @@ def _storable(name: str) -> bool:
 
 def _installed(engine: Engine) -> bool:
     with engine.transaction() as transaction:
-        return has_table(transaction, "model")
+        return has_part(transaction, "model")
 
 
 _INSERT = "INSERT INTO dpsql.model VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"

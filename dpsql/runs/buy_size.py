@@ -12,13 +12,13 @@ from typing import Any
 
 from dpsql import sqlfiles
 from dpsql.engines.base import Engine, Transaction
-from dpsql.engines.own_tables import has_table
 from dpsql.errors import DpsqlError
 from dpsql.kernel.dataset import Dataset
 from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.run import charge_for, run
 from dpsql.kernel.session import Session
 from dpsql.ledger import Entry, Ledger, parse_epsilon
+from dpsql.ledger.formats import has_part
 
 METHOD = "advise"
 _STEP = "size"
@@ -98,7 +98,7 @@ def _digest(noisy_rows: int) -> str:
 
 def _installed(engine: Engine) -> bool:
     with engine.transaction() as transaction:
-        return has_table(transaction, "size")
+        return has_part(transaction, "size")
 
 
 def _install(engine: Engine, ledger: Ledger) -> None:

@@ -20,7 +20,7 @@ from dpsql.errors import ParameterError, SchemaError, UsageError
 from dpsql.kernel.dataset import Dataset, find
 from dpsql.kernel.plan import Plan
 from dpsql.kernel.run import charge_for
-from dpsql.ledger import parse_epsilon
+from dpsql.ledger import formats, parse_epsilon
 from dpsql.methods.base import resolved
 from dpsql.methods.mrf.mrf import Mrf
 from dpsql.methods.mrf.row_strategies import BATCH, WAYS, Prepared, prepare
@@ -37,6 +37,11 @@ if TYPE_CHECKING:
 MOST_ROWS = 1_000_000
 
 
+_FORMAT = "dpsql-label-request"
+#: What such a file said under "dpsql" before it had a format and a number.
+_UNNUMBERED = "structure 1"
+
+
 @dataclass(frozen=True)
 class Structure:
     """What trees look like, before any row is read: the registered table and the method's parameters."""
@@ -46,16 +51,18 @@ class Structure:
 
     def to_json(self) -> str:
         """Return the structure as JSON text."""
-        return json.dumps({"dpsql": "structure 1", "table": self.table, "parameters": dict(self.parameters)}, indent=2)
+        stored = {**formats.stamp(_FORMAT), "table": self.table, "parameters": dict(self.parameters)}
+        return json.dumps(stored, indent=2)
 
     @classmethod
     def from_json(cls, text: str) -> Structure:
         """Return the structure that a JSON text holds, or raise ParameterError."""
         try:
-            found = jsontext.parse(text)
-            if found["dpsql"] != "structure 1" or not isinstance(found["table"], str):
+            stored = jsontext.parse(text)
+            formats.check_document(stored, _FORMAT)
+            if ("format" not in stored and stored["dpsql"] != _UNNUMBERED) or not isinstance(stored["table"], str):
                 raise KeyError
-            return cls(found["table"], resolved(Mrf(), found["parameters"]))
+            return cls(stored["table"], resolved(Mrf(), stored["parameters"]))
         except (ValueError, KeyError, TypeError, AttributeError):
             allowed = "a file that dpsql structure wrote, or the name of an mrf model"
             raise ParameterError("model-structure", allowed=allowed, given="other text") from None

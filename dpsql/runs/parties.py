@@ -27,9 +27,9 @@ from dpsql.errors import ParameterError, SchemaError, UsageError
 from dpsql.kernel.dataset import find
 from dpsql.kernel.run import charge_for
 from dpsql.kernel.session import Session
-from dpsql.ledger import Ledger, format_epsilon, parse_epsilon
+from dpsql.ledger import Ledger, format_epsilon, formats, parse_epsilon
 from dpsql.methods.rdt import Rdt, count, counting_plan, refuse_target
-from dpsql.models.model import Model
+from dpsql.models.model import CERTIFICATE, Model
 from dpsql.runs.train import Job, carry_out
 from dpsql.schema import Schema, Unit
 from dpsql.trees.forest import Forest
@@ -54,8 +54,7 @@ def export_structure(engine: Engine, ledger: Ledger, table: str, *, parameters: 
     empty = _silent(method.structure(dataset.schema, plan), len(dataset.schema.classes))
     return json.dumps(
         {
-            "format": FORMAT,
-            "version": 1,
+            **formats.stamp(FORMAT),
             "method": Rdt.name,
             "schema": _shared(dataset.schema).to_dict(),
             "forest": to_json(empty),
@@ -102,8 +101,9 @@ def read_structure(source: str | Path) -> tuple[Schema, Forest, str]:
         text = _text_of(path)
     try:
         stored = jsontext.parse(text)
-        if stored["format"] != FORMAT or stored["version"] != 1:
+        if stored["format"] != FORMAT:
             raise SchemaError("this is not a dpsql structure.", hint="dpsql party export-structure writes one")
+        formats.check_document(stored, FORMAT)
         schema = Schema.from_dict(stored["schema"])
         empty = from_json(schema, stored["forest"])
         if empty.digest() != stored["digest"]:
@@ -165,6 +165,7 @@ def _joined(
 ) -> Model:
     card = models[0].certificate
     certificate = {
+        **formats.stamp(CERTIFICATE),
         "private": all(model.certificate["private"] for model in models),
         "epsilon": format_epsilon(nano_epsilon),
         "neighbours": card["neighbours"],

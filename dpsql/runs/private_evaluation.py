@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from dpsql import sqlfiles
 from dpsql.engines.base import Engine, Transaction
-from dpsql.engines.own_tables import has_table
 from dpsql.errors import DpsqlError, ParameterError, SchemaError, UsageError
 from dpsql.kernel.dataset import Dataset, exposed, find
 from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.run import charge_for, run
 from dpsql.kernel.session import Session
 from dpsql.ledger import Entry, Ledger, format_epsilon, parse_epsilon
+from dpsql.ledger.formats import has_part
 from dpsql.models.evaluate import Evaluation, known
 from dpsql.models.model import Model
 from dpsql.models.noisy_figures import NoisyFigures, figures
@@ -170,7 +170,7 @@ def _stored(engine: Engine, asked: Asked, entry: Entry) -> Evaluation:
 def _install(engine: Engine, ledger: Ledger) -> None:
     """Create the table of evaluations, unless it is there."""
     with engine.transaction() as transaction:
-        if has_table(transaction, "evaluation"):
+        if has_part(transaction, "evaluation"):
             return
     statements = sqlfiles.statements("evaluation.sql")
     ledger.write(lambda into: [into.run(statement) for statement in statements])

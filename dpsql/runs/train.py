@@ -20,9 +20,9 @@ from dpsql.kernel.plan import UNLABELLED, Plan
 from dpsql.kernel.run import charge_for, run
 from dpsql.kernel.session import Session
 from dpsql.kernel.unlabelled_rows import apart, check_plan, partner, settled
-from dpsql.ledger import Charge, Entry, Ledger, format_epsilon, parse_delta, parse_epsilon
+from dpsql.ledger import Charge, Entry, Ledger, format_epsilon, formats, parse_delta, parse_epsilon
 from dpsql.models import store as shelf
-from dpsql.models.model import Model
+from dpsql.models.model import CERTIFICATE, Model
 from dpsql.schema import Schema
 from dpsql.trees.grid import axes
 from dpsql.trees.voting import VotingForest
@@ -203,6 +203,7 @@ def certificate(job: Job, entry: Entry, released: VotingForest) -> dict[str, Any
     batches = {} if job.batch is None else {"batches": [job.batch]}
     beside = {} if job.other is None else {"unlabelled_table": job.other.table, "unlabelled_dataset": job.other.id}
     made = {
+        **formats.stamp(CERTIFICATE),
         "private": planned.private,
         "kind": planned.kind,
         **planned.loss,

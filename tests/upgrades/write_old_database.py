@@ -3,9 +3,9 @@
 Run it by hand, with that commit and no other; tests only read what it wrote:
 
     git worktree add --detach /tmp/old f20b367
-    cd /tmp && PYTHONPATH=/tmp/old python REPOSITORY/tests/upgrades/write_old_database.py REPOSITORY/tests/upgrades/format1
+    cd /tmp && PYTHONPATH=/tmp/old python UPGRADES/write_old_database.py UPGRADES/format1
 
-where REPOSITORY is this one, and `python` has dpsql's dependencies with the extra `postgres`.
+where UPGRADES is this folder, and `python` has dpsql's dependencies with the extra `postgres`.
 
 It writes `everything.duckdb` with its receipt, `files/` (a CSV table whose ledger is a DuckDB file beside it, with its
 receipt), exported models, one certificate, a shared structure, what the old code says of all of it (`told.json`), and,
