@@ -123,6 +123,16 @@ def read(transaction: Transaction, equal: Mapping[str, object] | None = None, *,
     return [_event_of(row) for row in transaction.rows(query.sql(), (after, *equal.values()))]
 
 
+def read_last_registrations(transaction: Transaction, table: str | None = None) -> list[Event]:
+    """Return each dataset's last registration, in order: of all datasets, or of those with that table.
+
+    The database compares a table's name without regard to case, by its own rules for letters.
+    """
+    if table is None:
+        return [_event_of(row) for row in transaction.rows(_LAST)]
+    return [_event_of(row) for row in transaction.rows(_LAST_OF_TABLE, (table,))]
+
+
 def _event_of(row: Row) -> Event:
     for former, name in _FORMER_COLUMNS.items():
         if former in row:
@@ -173,6 +183,17 @@ def _breaks(known: Head, events: Sequence[Event]) -> Iterator[str]:
             yield f"event {event.sequence} was changed after it was written."
 
 
+_LAST = """
+SELECT * FROM dpsql.entry
+WHERE sequence IN (SELECT max(sequence) FROM dpsql.entry WHERE event = 'register' GROUP BY dataset)
+ORDER BY sequence
+"""
+_LAST_OF_TABLE = """
+SELECT * FROM dpsql.entry
+WHERE lower(table_name) = lower(?)
+    AND sequence IN (SELECT max(sequence) FROM dpsql.entry WHERE event = 'register' GROUP BY dataset)
+ORDER BY sequence
+"""
 _COLUMNS = {field.name for field in fields(Event)}
 _STORE = """
 INSERT INTO dpsql.entry (sequence, event, entry_id, request_id, dataset, table_name, kind, scope, method,

@@ -202,7 +202,17 @@ class Ledger:
 
     def find_request(self, request_id: str) -> Entry | None:
         """Return the entry of a request, or None."""
-        return self._look(lambda found: _entry_of_request(found, request_id))
+        return self._look(lambda transaction: _entry_of_request(transaction, request_id))
+
+    def find_entry(self, entry_id: int) -> Entry | None:
+        """Return the entry of a number, or None."""
+        events = self._look(lambda transaction: chain.read(transaction, {"entry_id": entry_id}))
+        return entry_of(events) if events else None
+
+    def registrations(self, table: str | None = None) -> list[Entry]:
+        """Return each dataset's last registration: of all datasets, or of those with that table, in any case."""
+        events = self._look(lambda transaction: chain.read_last_registrations(transaction, table))
+        return [entry_of([event]) for event in events or []]
 
     def entries(self, dataset: str | None = None, *, who: str | None = None, event: str | None = None) -> list[Entry]:
         """Return entries in order, each with its state: all, or those of a dataset, a person, an event."""
