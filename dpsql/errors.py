@@ -16,6 +16,7 @@
     │   ├── DatabaseLocked          4  another process holds the file
     │   ├── DatabaseReadOnly        4  the file cannot be written
     │   ├── DiskFull                4  there is no room for what must be written
+    │   ├── NewerFormat             4  a newer dpsql wrote the database, the receipt or the file
     │   └── TableChanged            4  the table is not as it was registered
     └── QueryFailed                 1  the engine failed on a query; its own words are withheld
         └── RunFailed               1  a charged run failed; one sentence, whatever the cause
@@ -202,6 +203,22 @@ class DatabaseReadOnly(DatabaseError):
 
 class DiskFull(DatabaseError):
     """There is no room on the disk for what must be written; nothing was half-written."""
+
+
+class NewerFormat(DatabaseError):
+    """A database or document was written by a newer dpsql, in a format that this one does not know.
+
+    Attributes:
+        number: the format that it has; known: the newest one that this dpsql reads.
+    """
+
+    def __init__(self, what: str, *, number: int, known: int) -> None:
+        self.number = number
+        self.known = known
+        super().__init__(
+            f"{what} was written by a newer dpsql (format {number}; this one knows up to {known}).",
+            hint="pip install -U dpsql",
+        )
 
 
 class TableChanged(DatabaseError):

@@ -21,10 +21,15 @@ def read(name: str) -> str:
     raise FileNotFoundError(f"sql/{name} is missing from this installation of dpsql")
 
 
+def exists(name: str) -> bool:
+    """Return whether `sql/` has a file of that name."""
+    return any((place / name).is_file() for place in PLACES)
+
+
 def statements(name: str, dialect: str = "") -> list[str]:
     """Return the statements of a file, or of a dialect's own one: each ends with a semicolon and a new line."""
     own = f"{dialect}/{name}"
-    found = own if dialect and any((place / own).is_file() for place in PLACES) else name
+    found = own if dialect and exists(own) else name
     parts: list[str] = []
     for part in read(found).split(";\n"):
         if parts and sum(parts[-1].count(mark) for mark in _BODIES) % 2:  # inside a body

@@ -3,6 +3,13 @@
 
 CREATE SCHEMA IF NOT EXISTS dpsql;
 
+CREATE TABLE IF NOT EXISTS dpsql.format (
+    part    VARCHAR NOT NULL PRIMARY KEY,
+    number  INTEGER NOT NULL
+);
+INSERT INTO dpsql.format (part, number)
+SELECT 'evaluation', 1 WHERE NOT EXISTS (SELECT 1 FROM dpsql.format WHERE part = 'evaluation');
+
 CREATE TABLE IF NOT EXISTS dpsql.evaluation (
     entry_id     BIGINT  NOT NULL PRIMARY KEY,  -- the ledger entry
     model        VARCHAR NOT NULL,

@@ -1,10 +1,18 @@
 -- The ledger: what each dataset allows, what was spent, and the chain of everything that happened.
 --
--- Amounts are whole nano-epsilon (1 epsilon = 1 000 000 000), so that sums are exact; of kind 'approximate' nano-rho.
+-- Amounts are whole billionths of epsilon, so that sums are exact; where the kind is 'approximate', of rho.
 -- Everything here is public bookkeeping: no counts, no rows, no values from private tables.
 -- A statement ends with a semicolon at the end of its line; dpsql runs them one by one.
 
 CREATE SCHEMA IF NOT EXISTS dpsql;
+
+-- One row per part of schema dpsql that is there: the number of its format. dpsql/ledger/formats.py knows the newest.
+CREATE TABLE IF NOT EXISTS dpsql.format (
+    part    VARCHAR NOT NULL PRIMARY KEY,
+    number  INTEGER NOT NULL
+);
+INSERT INTO dpsql.format (part, number)
+SELECT 'ledger', 2 WHERE NOT EXISTS (SELECT 1 FROM dpsql.format WHERE part = 'ledger');
 
 -- One row: the ledger's own random name. The chain starts from it and the receipt outside the file
 -- repeats it, so that one ledger cannot stand in for another. Each writer begins by raising `turn`:
@@ -20,6 +28,7 @@ CREATE TABLE IF NOT EXISTS dpsql.chain (
 --   register, cap      the owner's acts           reserve         a charge, before any row is read
 --   release, lost      how a charge ended         anchor          the owner accepted the chain as it stands
 --   limit              the owner's, too           accept          the owner accepted a dataset's unfinished runs
+--   upgrade            an older ledger was brought to this format
 CREATE TABLE IF NOT EXISTS dpsql.entry (
     sequence       BIGINT  NOT NULL PRIMARY KEY,   -- 1, 2, 3, … without gaps
     event          VARCHAR NOT NULL,
@@ -33,7 +42,7 @@ CREATE TABLE IF NOT EXISTS dpsql.entry (
     plan           VARCHAR NOT NULL,               -- canonical JSON
     neighbours     VARCHAR NOT NULL,
     unit           VARCHAR NOT NULL,
-    nano_epsilon   BIGINT  NOT NULL,               -- what 'reserve' charges; 0 on other events
+    amount         BIGINT  NOT NULL,               -- what 'reserve' charges; 0 on other events
     cap            BIGINT,                         -- what 'register' and 'cap' set; NULL is no cap
     analyst        VARCHAR NOT NULL,               -- on 'cap': whose; '' is the dataset's own
     digest         VARCHAR NOT NULL,               -- on 'release': SHA-256 of what was given out
@@ -41,7 +50,7 @@ CREATE TABLE IF NOT EXISTS dpsql.entry (
     who            VARCHAR NOT NULL,
     recorded_at    VARCHAR NOT NULL,               -- UTC, ISO 8601
     previous_hash  VARCHAR NOT NULL,
-    hash           VARCHAR NOT NULL,               -- SHA-256 of all columns before it
+    hash           VARCHAR NOT NULL,               -- SHA-256 of all before it, under labels that never change
     UNIQUE (entry_id, event)
 );
 
@@ -88,9 +97,9 @@ SELECT
     charge.method,
     charge.kind,
     CASE WHEN charge.kind <> 'approximate'
-        THEN CAST(charge.nano_epsilon AS DECIMAL(19, 0)) * CAST(0.000000001 AS DECIMAL(10, 9)) END AS epsilon,
+        THEN CAST(charge.amount AS DECIMAL(19, 0)) * CAST(0.000000001 AS DECIMAL(10, 9)) END AS epsilon,
     CASE WHEN charge.kind = 'approximate'
-        THEN CAST(charge.nano_epsilon AS DECIMAL(19, 0)) * CAST(0.000000001 AS DECIMAL(10, 9)) END AS rho,
+        THEN CAST(charge.amount AS DECIMAL(19, 0)) * CAST(0.000000001 AS DECIMAL(10, 9)) END AS rho,
     CASE ending.event WHEN 'release' THEN 'released' WHEN 'lost' THEN 'lost' ELSE 'reserved' END AS state,
     charge.neighbours,
     charge.unit,

@@ -21,6 +21,7 @@ MADE: dict[str, DpsqlError] = {
     "RunsUnfinished": errors.RunsUnfinished("adult", lost=3, reserved=2, limit=5),
     "NotRegistered": errors.NotRegistered("adlut", ["adult"]),
     "LedgerBroken": errors.LedgerBroken(["one.", "two."]),
+    "NewerFormat": errors.NewerFormat("this model", number=7, known=2),
     "QueryFailed": errors.QueryFailed("count", "ConversionException"),
     "RunFailed": errors.RunFailed(),
 }
@@ -32,6 +33,7 @@ FIGURES = [
     ("RunsUnfinished", {"table": "adult", "lost": 3, "reserved": 2, "limit": 5}),
     ("NotRegistered", {"table": "adlut", "known": ["adult"]}),
     ("LedgerBroken", {"findings": ["one.", "two."]}),
+    ("NewerFormat", {"number": 7, "known": 2}),
     ("QueryFailed", {"kind": "ConversionException"}),
 ]
 

@@ -21,6 +21,7 @@ NAMES = [
     "Evaluation",
     "LedgerBroken",
     "Model",
+    "NewerFormat",
     "NotPrivate",
     "NotRegistered",
     "Numeric",

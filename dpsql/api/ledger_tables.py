@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from dpsql.engines.base import Engine
-from dpsql.kernel.dataset import find, registered, scope
+from dpsql.kernel.dataset import find, registration_of, scope
 from dpsql.ledger import Budget, Entry, Ledger
 from dpsql.ledger.budget import amount_text
 
@@ -25,22 +25,32 @@ def entries(engine: Engine, book: Ledger, table: str | None) -> pd.DataFrame:
 
 def budget(engine: Engine, book: Ledger, table: str, kind: str) -> Budget:
     """Return a table's cap, what is spent and what is left, of one kind; of a kind never opened nothing at all."""
-    dataset = registered(book).get(table.lower()) or find(engine, book, table)
-    if kind != "pure" and kind not in book.kinds(dataset.id):
-        return Budget(dataset.id, dataset.table, kind, cap=0, whole=0, spent=0)
-    return book.budget(dataset.id, kind)
+    dataset, name = _dataset_of(engine, book, table)
+    if kind != "pure" and kind not in book.kinds(dataset):
+        return Budget(dataset, name, kind, cap=0, whole=0, spent=0)
+    return book.budget(dataset, kind)
+
+
+def _dataset_of(engine: Engine, book: Ledger, table: str) -> tuple[str, str]:
+    """Return a dataset's id and its table's name: as it was registered, though the table may be gone by now."""
+    registration = registration_of(book, table)
+    if registration is not None:
+        return registration.dataset, registration.table
+    dataset = find(engine, book, table)
+    return dataset.id, dataset.table
 
 
 def budgets(book: Ledger) -> list[Budget]:
     """Return the budgets of all registered tables, of every kind that was opened."""
-    return [book.budget(dataset.id, kind) for dataset in registered(book).values() for kind in book.kinds(dataset.id)]
+    datasets = [entry.dataset for entry in book.registrations()]
+    return [book.budget(dataset, kind) for dataset in datasets for kind in book.kinds(dataset)]
 
 
 def spent_on(engine: Engine, book: Ledger, table: str, batch: str | None, kind: str) -> int:
     """Return what the rows of a batch (or of the whole table) have lost so far, in nano-epsilon (or nano-rho)."""
-    found, where = budget(engine, book, table, kind), scope(find(engine, book, table), batch)
-    share = next((one.spent for one in found.scopes if one.name == where), 0)
-    return found.whole + share if where else found.spent
+    standing, where = budget(engine, book, table, kind), scope(find(engine, book, table), batch)
+    on_scope = next((share.spent for share in standing.scopes if share.name == where), 0)
+    return standing.whole + on_scope if where else standing.spent
 
 
 def _row(entry: Entry) -> dict[str, Any]:

@@ -114,7 +114,7 @@ def claims_of(
         for number, outcome in enumerate(outcomes, 1)
         if outcome.certified is not None
     ]
-    charges = Claim(CHARGES, total, Fraction(sum(entry.nano_epsilon for entry in paid), NANO))
+    charges = Claim(CHARGES, total, Fraction(sum(entry.amount for entry in paid), NANO))
     return (charges, Claim(BUDGET, total, Fraction(growth, NANO)), *certificates)
 
 

@@ -68,24 +68,55 @@ class Dataset:
 
 
 def find(engine: Engine, ledger: Ledger, name: str) -> Dataset:
-    """Return the dataset registered for a table, after checking that the table is still as it was."""
-    known = registered(ledger)
+    """Return the dataset registered for a table, after checking that the table is still as it was.
+
+    A ledger of an older format is upgraded first: it knows tables by name alone.
+    """
+    ledger.upgrade()
     info = engine.table(name)
-    there = (dataset for dataset in known.values() if info and dataset.place == (info.schema, info.table))
-    dataset = next(there, None) or known.get(name.lower())
+    dataset = _dataset_at(ledger.registrations(info.name), info) if info else None
     if dataset is None:
-        if info is None:
-            raise UnknownName("table", name, engine.tables())
-        _check_renamed(info, known.values())
-        raise NotRegistered(name, (one.table for one in known.values()))
+        dataset = _search(engine, ledger, name, info)
     same_place = info is not None and dataset.place == (info.schema, info.table)
     _unchanged(engine, dataset, info if same_place else _catalog(engine, dataset))
     return dataset
 
 
+def _search(engine: Engine, ledger: Ledger, name: str, info: TableInfo | None) -> Dataset:
+    """Return the dataset of a table by looking at all of them, or say why there is none."""
+    entries = ledger.registrations()
+    dataset = _dataset_at(entries, info) if info else None
+    named = next((entry for entry in entries if entry.table.lower() == name.lower()), None)
+    if dataset is None and named is not None:
+        dataset = _from_entry(named)
+    if dataset is None:
+        if info is None:
+            raise UnknownName("table", name, engine.tables())
+        _check_renamed(info, entries)
+        raise NotRegistered(name, (entry.table for entry in entries))
+    return dataset
+
+
+def _dataset_at(entries: Iterable[Entry], info: TableInfo) -> Dataset | None:
+    """Return the dataset whose table or view is in that place, or None. Only its schema is read."""
+    places = ((entry, _place_and_base(entry)[0]) for entry in entries)
+    return next((_from_entry(entry) for entry, place in places if place == (info.schema, info.table)), None)
+
+
+def registration_of(ledger: Ledger, table: str) -> Entry | None:
+    """Return the last registration of the dataset whose table has that name, in any case, or None."""
+    entries = ledger.registrations(table)
+    return next((entry for entry in entries if entry.table.lower() == table.lower()), None)
+
+
+def private_tables(ledger: Ledger) -> list[tuple[str, Base]]:
+    """Return the name and the stored table of each registered dataset."""
+    return [(entry.table, _place_and_base(entry)[1]) for entry in ledger.registrations()]
+
+
 def registered(ledger: Ledger) -> dict[str, Dataset]:
     """Return the registered datasets by table name in lower case, each as last registered."""
-    return datasets_of(ledger.entries(event="register"))
+    return datasets_of(ledger.registrations())
 
 
 def datasets_of(entries: Iterable[Entry]) -> dict[str, Dataset]:
@@ -224,12 +255,12 @@ def _again(table: str) -> str:
     return f"dpsql register --table {table} --schema FILE --replace"
 
 
-def _check_renamed(info: TableInfo, known: Iterable[Dataset]) -> None:
+def _check_renamed(info: TableInfo, entries: Iterable[Entry]) -> None:
     """Raise TableChanged when a table is a registered one under another name."""
-    for dataset in known:
-        if info.identity and info.identity == dataset.base.identity:
+    for entry in entries:
+        if info.identity and info.identity == _place_and_base(entry)[1].identity:
             raise TableChanged(
-                f'table "{info.name}" is registered as "{dataset.table}", and was renamed since.',
+                f'table "{info.name}" is registered as "{entry.table}", and was renamed since.',
                 hint=_again(info.name),
             )
 
@@ -286,9 +317,19 @@ def _parse_schema(text: str) -> Schema:
 def _from_entry(entry: Entry) -> Dataset:
     details = entry.details
     schema = copy.deepcopy(_parse_schema(details["schema"]))  # nobody else's: whoever gets it may be a stranger
-    place, base = tuple(details["place"]), Base.read(details["base"])
     columns, definition = details["columns"], details["definition"]
+    place, base = _place_and_base(entry)
     return Dataset(entry.dataset, entry.table, place, base, schema, columns, definition, entry.entry_id)
+
+
+def _place_and_base(entry: Entry) -> tuple[tuple[str, str], Base]:
+    """Return where the table or view of a registration is, and the stored table behind it."""
+    stored = entry.details["base"]
+    if isinstance(stored, str):  # format 1: the stored table's name, and no identity
+        schema, _, name = stored.partition(".")
+        return ("", entry.table) if entry.details["definition"] else (schema, name), Base(schema, name)
+    schema, name = entry.details["place"]
+    return (schema, name), Base.read(stored)
 
 
 def fit_features(info: TableInfo, schema: Schema) -> None:
@@ -299,4 +340,4 @@ def fit_features(info: TableInfo, schema: Schema) -> None:
 
 def exposed(engine: Engine, ledger: Ledger, info: TableInfo) -> str | None:
     """Return why a table or view cannot be read for free, in words that follow its name; None where it can."""
-    return why_private(engine, info, [(dataset.table, dataset.base) for dataset in registered(ledger).values()])
+    return why_private(engine, info, private_tables(ledger))

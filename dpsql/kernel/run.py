@@ -102,7 +102,7 @@ def charge_for(
         table=dataset.table,
         method=plan.method,
         plan=plan.to_dict() | ({} if batch is None else {"batch": batch}),
-        nano_epsilon=plan.charge if other is None else plan.cost_of(LABELLED),
+        amount=plan.charge if other is None else plan.cost_of(LABELLED),
         neighbours=plan.promise.neighbours,
         unit=str(plan.promise),
         scope=scope(dataset, batch),
@@ -121,7 +121,7 @@ def other_charge(charge: Charge, plan: Plan, other: Dataset) -> Charge | None:
         request_id=f"{charge.request_id}/unlabelled",
         dataset=other.id,
         table=other.table,
-        nano_epsilon=cost,
+        amount=cost,
         scope="",
     )
 

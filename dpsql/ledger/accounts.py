@@ -10,6 +10,7 @@ from dpsql.engines.base import Transaction
 from dpsql.ledger.amount import format_epsilon, parse_epsilon
 from dpsql.ledger.chain import Event, parsed
 from dpsql.ledger.entry import folds_scopes
+from dpsql.ledger.formats import LEDGER
 from dpsql.ledger.limits import Limits
 
 
@@ -31,6 +32,9 @@ class Account:
         return self.whole + max(self.scopes.values(), default=0)
 
 
+#: Charges in ledgers of older formats were made before there was a least charge and a limit of unfinished runs.
+_LIMITED_SINCE = 2
+
 Accounts = dict[tuple[str, str], Account]
 
 
@@ -45,8 +49,9 @@ class Runs:
 
 @dataclass
 class Replay:
-    """What the events so far add up to; `take` adds one."""
+    """What the events so far add up to, in a ledger of which format; `take` adds one."""
 
+    format: int = LEDGER
     accounts: Accounts = field(default_factory=dict)
     runs: dict[str, Runs] = field(default_factory=dict)
 
@@ -66,12 +71,15 @@ class Replay:
         if event.event in ("register", "cap"):
             _set_cap(self.accounts, event)
         elif event.event == "reserve":
-            found = _passed_limits(self.accounts, runs, event) + _spend(self.accounts, event)
+            limited = _passed_limits(self.accounts, runs, event) if self.format >= _LIMITED_SINCE else []
+            found = limited + _spend(self.accounts, event)
             runs.unfinished.add(event.entry_id)
         elif event.event == "release":
             runs.unfinished.discard(event.entry_id)
         elif event.event == "accept":
             runs.unfinished.clear()
+        elif event.event == "upgrade":
+            self.format = parsed(event.details)["to"]
         return found
 
 
@@ -83,6 +91,11 @@ def replay(events: Iterable[Event], before: Replay | None = None) -> tuple[Repla
     so_far = Replay() if before is None else copy.deepcopy(before)
     findings = [sentence for event in events for sentence in so_far.take(event)]
     return so_far, findings
+
+
+def first_format(events: Iterable[Event], now: int) -> int:
+    """Return the format that a ledger began in: what its first upgrade started from, or the format that it has now."""
+    return next((int(parsed(event.details)["from"]) for event in events if event.event == "upgrade"), now)
 
 
 def _set_cap(accounts: Accounts, event: Event) -> None:
@@ -102,7 +115,7 @@ def _passed_limits(accounts: Accounts, runs: Runs, event: Event) -> list[str]:
     account = accounts.get((event.dataset, event.kind))
     if account is None or account.cap is None:
         return []
-    small = event.nano_epsilon < runs.limits.least_charge(account.cap, account.declared)
+    small = event.amount < runs.limits.least_charge(account.cap, account.declared)
     early = len(runs.unfinished) >= runs.limits.lost_runs
     return [f"event {event.sequence} passes the limits that held then."] if small or early else []
 
@@ -111,12 +124,12 @@ def _spend(accounts: Accounts, event: Event) -> list[str]:
     account = accounts.get((event.dataset, event.kind))
     if account is None:
         return [f"event {event.sequence} charges a dataset that was not registered."]
-    account.analysts[event.who] = account.analysts.get(event.who, 0) + event.nano_epsilon
+    account.analysts[event.who] = account.analysts.get(event.who, 0) + event.amount
     if event.scope:
-        account.scopes[event.scope] = account.scopes.get(event.scope, 0) + event.nano_epsilon
+        account.scopes[event.scope] = account.scopes.get(event.scope, 0) + event.amount
         loss = account.whole + account.scopes[event.scope]
     else:
-        account.whole += event.nano_epsilon
+        account.whole += event.amount
         loss = account.spent
     analyst_cap = account.analyst_caps.get(event.who)
     over = account.cap is not None and loss > account.cap

@@ -12,13 +12,13 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql import jsontext
-from dpsql.engines.base import Transaction
+from dpsql.engines.base import Row, Transaction
 from dpsql.errors import LedgerBroken
 
 
 @dataclass(frozen=True)
 class Event:
-    """One row of `dpsql.entry`; the fields are its columns, in order."""
+    """One row of `dpsql.entry`; the fields are its columns. `amount` is in billionths of epsilon, or of rho."""
 
     sequence: int
     event: str
@@ -32,7 +32,7 @@ class Event:
     plan: str = "{}"
     neighbours: str = ""
     unit: str = ""
-    nano_epsilon: int = 0
+    amount: int = 0
     cap: int | None = None
     analyst: str = ""
     digest: str = ""
@@ -41,6 +41,34 @@ class Event:
     recorded_at: str = ""
     previous_hash: str = ""
     hash: str = ""
+
+
+#: What the hash of an event covers: a label and the field that it stands for. The labels are part of every hash that
+#: was ever written. They are not names of fields or columns, and stay as they are whatever those are called.
+HASHED = (
+    ("sequence", "sequence"),
+    ("event", "event"),
+    ("entry_id", "entry_id"),
+    ("request_id", "request_id"),
+    ("dataset", "dataset"),
+    ("table_name", "table_name"),
+    ("kind", "kind"),
+    ("scope", "scope"),
+    ("method", "method"),
+    ("plan", "plan"),
+    ("neighbours", "neighbours"),
+    ("unit", "unit"),
+    ("nano_epsilon", "amount"),
+    ("cap", "cap"),
+    ("analyst", "analyst"),
+    ("digest", "digest"),
+    ("details", "details"),
+    ("who", "who"),
+    ("recorded_at", "recorded_at"),
+    ("previous_hash", "previous_hash"),
+)
+#: What a column was called in ledgers of format 1.
+_FORMER_COLUMNS = {"nano_epsilon": "amount"}
 
 
 @dataclass(frozen=True)
@@ -66,31 +94,52 @@ def head(ledger_id: str, events: Sequence[Event]) -> Head:
 
 
 def hash_of(event: Event) -> str:
-    """Return the SHA-256 of every column but the hash itself; the previous hash is one of them.
+    """Return the SHA-256 of everything in `HASHED`; the previous hash is part of it.
 
     >>> hash_of(Event(1, "anchor", 1, who="ann")) == hash_of(Event(1, "anchor", 1, who="eve"))
     False
     """
-    columns = {name: value for name, value in vars(event).items() if name != "hash"}
-    text = json.dumps(columns, sort_keys=True, separators=(",", ":"))
+    covered = {label: getattr(event, name) for label, name in HASHED}
+    text = json.dumps(covered, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
 def link(event: Event, previous: Head) -> Event:
     """Return the event with its place in the chain: the next number, the previous hash, its own hash."""
     number = previous.sequence + 1
-    placed = replace(event, sequence=number, entry_id=event.entry_id or number, previous_hash=previous.hash)
-    return replace(placed, hash=hash_of(placed))
+    linked = replace(event, sequence=number, entry_id=event.entry_id or number, previous_hash=previous.hash)
+    return replace(linked, hash=hash_of(linked))
 
 
 def read(transaction: Transaction, equal: Mapping[str, object] | None = None, *, after: int = 0) -> list[Event]:
-    """Return the events behind a place in the chain whose columns have the given values, in order. One scan."""
+    """Return the events behind a place in the chain whose columns have the given values, in order. One scan.
+
+    Ledgers of every format are read: all columns are asked for, and a former name is taken for the present one.
+    """
     equal = equal or {}
     conditions: list[exp.Expr] = [exp.column(name).eq(exp.Placeholder()) for name in equal]
     behind = exp.GT(this=exp.column("sequence"), expression=exp.Placeholder())
-    query = exp.select(*(field.name for field in fields(Event))).from_(exp.table_("entry", db="dpsql"))
-    query = query.where(behind, *conditions).order_by("sequence")
-    return [Event(**row) for row in transaction.rows(query.sql(), (after, *equal.values()))]
+    query = exp.select("*").from_(exp.table_("entry", db="dpsql")).where(behind, *conditions).order_by("sequence")
+    return [_event_of(row) for row in transaction.rows(query.sql(), (after, *equal.values()))]
+
+
+def read_last_registrations(transaction: Transaction, table: str | None = None) -> list[Event]:
+    """Return each dataset's last registration, in order: of all datasets, or of those with that table.
+
+    The database compares a table's name without regard to case, by its own rules for letters.
+    """
+    if table is None:
+        return [_event_of(row) for row in transaction.rows(_LAST)]
+    return [_event_of(row) for row in transaction.rows(_LAST_OF_TABLE, (table,))]
+
+
+def _event_of(row: Row) -> Event:
+    for former, name in _FORMER_COLUMNS.items():
+        if former in row:
+            row[name] = row.pop(former)
+    if row.keys() != _COLUMNS:
+        raise LedgerBroken(["dpsql.entry has other columns than those that dpsql made."])
+    return Event(**row)
 
 
 def parsed(text: str) -> Any:
@@ -134,9 +183,21 @@ def _breaks(known: Head, events: Sequence[Event]) -> Iterator[str]:
             yield f"event {event.sequence} was changed after it was written."
 
 
+_LAST = """
+SELECT * FROM dpsql.entry
+WHERE sequence IN (SELECT max(sequence) FROM dpsql.entry WHERE event = 'register' GROUP BY dataset)
+ORDER BY sequence
+"""
+_LAST_OF_TABLE = """
+SELECT * FROM dpsql.entry
+WHERE lower(table_name) = lower(?)
+    AND sequence IN (SELECT max(sequence) FROM dpsql.entry WHERE event = 'register' GROUP BY dataset)
+ORDER BY sequence
+"""
+_COLUMNS = {field.name for field in fields(Event)}
 _STORE = """
 INSERT INTO dpsql.entry (sequence, event, entry_id, request_id, dataset, table_name, kind, scope, method,
-    plan, neighbours, unit, nano_epsilon, cap, analyst, digest, details, who, recorded_at, previous_hash,
+    plan, neighbours, unit, amount, cap, analyst, digest, details, who, recorded_at, previous_hash,
     hash)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """

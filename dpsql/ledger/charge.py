@@ -24,7 +24,7 @@ class Charge:
         request_id: one request, one charge: asking again with the same id costs nothing.
         dataset, table: the registered dataset and the table behind it.
         method, plan: how the amount will be used; the plan is anything JSON can hold.
-        nano_epsilon: the amount, 1 to 10**18; where the kind is "approximate" it is nano-rho.
+        amount: what is spent, 1 to 10**18 billionths of epsilon, or of rho where the kind is "approximate".
         who: the analyst. neighbours, unit: what is protected, in words.
         scope: "" is the whole table, otherwise "column=value" for the rows with that value.
         kind: what the amount means, one of `KINDS`.
@@ -38,7 +38,7 @@ class Charge:
     table: str
     method: str
     plan: Mapping[str, Any] = field(hash=False)
-    nano_epsilon: int
+    amount: int
     who: str
     neighbours: str = NEIGHBOURS
     unit: str = "row"
@@ -46,10 +46,10 @@ class Charge:
     kind: str = "pure"
 
     def __post_init__(self) -> None:
-        for name in (f.name for f in fields(self) if f.name not in ("plan", "nano_epsilon", "scope")):
+        for name in (f.name for f in fields(self) if f.name not in ("plan", "amount", "scope")):
             check_text(name, getattr(self, name))
-        if type(self.nano_epsilon) is not int or not 0 < self.nano_epsilon <= MOST:
-            raise ParameterError("nano_epsilon", allowed="a whole number from 1 to 10**18", given=self.nano_epsilon)
+        if type(self.amount) is not int or not 0 < self.amount <= MOST:
+            raise ParameterError("amount", allowed="a whole number from 1 to 10**18", given=self.amount)
         check_kind(self.kind)
         check_scope(self.scope)
         canonical_json("plan", self.plan)
@@ -57,7 +57,7 @@ class Charge:
     @property
     def epsilon(self) -> str:
         """Return the amount as exact decimal text."""
-        return format_epsilon(self.nano_epsilon)
+        return format_epsilon(self.amount)
 
     @property
     def measure(self) -> str:

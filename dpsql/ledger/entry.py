@@ -40,7 +40,7 @@ class Entry:
     plan: Mapping[str, Any] = field(default_factory=dict, hash=False)
     neighbours: str = ""
     unit: str = ""
-    nano_epsilon: int = 0
+    amount: int = 0
     cap: int | None = None
     analyst: str = ""
     digest: str = ""
@@ -50,7 +50,7 @@ class Entry:
     @property
     def epsilon(self) -> str:
         """Return what the entry charges, as exact decimal text."""
-        return format_epsilon(self.nano_epsilon)
+        return format_epsilon(self.amount)
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def entry_of(group: list[Event], *, fresh: bool = False) -> Entry:
         plan=parsed(first.plan),
         neighbours=first.neighbours,
         unit=first.unit,
-        nano_epsilon=first.nano_epsilon,
+        amount=first.amount,
         cap=first.cap,
         analyst=first.analyst,
         digest=last.digest,
@@ -127,7 +127,7 @@ def event_of(charge: Charge) -> Event:
         plan=charge.plan_text,
         neighbours=charge.neighbours,
         unit=charge.unit,
-        nano_epsilon=charge.nano_epsilon,
+        amount=charge.amount,
         who=charge.who,
     )
 
@@ -139,6 +139,6 @@ def differences(event: Event, charge: Charge) -> list[str]:
     """
     wanted = event_of(charge)
     compared = (
-        "dataset", "table_name", "kind", "scope", "method", "plan", "neighbours", "unit", "nano_epsilon",
+        "dataset", "table_name", "kind", "scope", "method", "plan", "neighbours", "unit", "amount",
     )  # fmt: skip
     return [name for name in compared if getattr(event, name) != getattr(wanted, name)]

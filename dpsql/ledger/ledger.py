@@ -13,8 +13,9 @@ from dpsql import sqlfiles
 from dpsql.engines.base import Engine, Transaction
 from dpsql.errors import DatabaseLocked, LedgerBroken, NotRegistered, ParameterError, TableChanged
 from dpsql.ledger import budget as budgets
-from dpsql.ledger import chain, owner_acts, receipt
+from dpsql.ledger import chain, formats, owner_acts, receipt
 from dpsql.ledger import transaction as ledger_transaction
+from dpsql.ledger import upgrade as upgrading
 from dpsql.ledger.budget import Budget
 from dpsql.ledger.chain import Event
 from dpsql.ledger.charge import Charge, canonical_json, check_text
@@ -129,6 +130,17 @@ class Ledger:
         self.install()
         return self._in_turn(lambda: owner_acts.accept(self.engine, self._lock, who))
 
+    def upgrade(self) -> None:
+        """Bring a ledger of an older format to the present one; nothing happens where it has it, or there is none.
+
+        Raises LedgerBroken, and changes nothing, where the older ledger does not hold together.
+        """
+        known = self._memory.state
+        if known is not None and known.books.format == formats.LEDGER:
+            return
+        if self._look(formats.read_ledger_format) not in (None, formats.LEDGER):
+            self._in_turn(self._upgrade)
+
     # A run: reserve, then query, then release or lost.
 
     def reserve(self, charge: Charge) -> Entry:
@@ -170,7 +182,11 @@ class Ledger:
         return self.write(lambda into: _close(into, entry, "lost", details=details))
 
     def transaction(self) -> AbstractContextManager[Block]:
-        """Open a block: a transaction on a sound ledger whose events get a receipt. Conflict may end it."""
+        """Open a block: a transaction on a sound ledger whose events get a receipt. Conflict may end it.
+
+        A ledger of an older format is upgraded first.
+        """
+        self.upgrade()
         return ledger_transaction.sound_block(self.engine, self._lock, self._memory)
 
     def write(self, work: Callable[[Block], _Result]) -> _Result:
@@ -186,7 +202,17 @@ class Ledger:
 
     def find_request(self, request_id: str) -> Entry | None:
         """Return the entry of a request, or None."""
-        return self._look(lambda found: _entry_of_request(found, request_id))
+        return self._look(lambda transaction: _entry_of_request(transaction, request_id))
+
+    def find_entry(self, entry_id: int) -> Entry | None:
+        """Return the entry of a number, or None."""
+        events = self._look(lambda transaction: chain.read(transaction, {"entry_id": entry_id}))
+        return entry_of(events) if events else None
+
+    def registrations(self, table: str | None = None) -> list[Entry]:
+        """Return each dataset's last registration: of all datasets, or of those with that table, in any case."""
+        events = self._look(lambda transaction: chain.read_last_registrations(transaction, table))
+        return [entry_of([event]) for event in events or []]
 
     def entries(self, dataset: str | None = None, *, who: str | None = None, event: str | None = None) -> list[Entry]:
         """Return entries in order, each with its state: all, or those of a dataset, a person, an event."""
@@ -257,11 +283,13 @@ class Ledger:
         with self._lock, self.engine.transaction() as transaction:
             if _installed(transaction):
                 return
-            for statement in _statements(sqlfiles.read("ledger.sql")):
+            for statement in sqlfiles.statements("ledger.sql"):
                 transaction.run(statement)
-            transaction.run(
-                "INSERT INTO dpsql.chain VALUES (?, ?, 0)", (secrets.token_hex(16), ledger_transaction.now())
-            )
+            transaction.run(_NAME, (secrets.token_hex(16), ledger_transaction.now()))
+
+    def _upgrade(self) -> None:
+        with ledger_transaction.sound_block(self.engine, self._lock, self._memory) as into:
+            upgrading.upgrade(into, self.engine)
 
     def _require_installed(self, table: str) -> None:
         with self.engine.transaction() as transaction:
@@ -315,9 +343,7 @@ def _close(into: Block, entry: Entry, event: str, *, digest: str = "", details: 
 
 
 def _installed(transaction: Transaction) -> bool:
-    return transaction.has_table("chain")
+    return formats.has_part(transaction, "ledger")
 
 
-def _statements(text: str) -> list[str]:
-    """Return the statements of a hand-written file: each ends with a semicolon at the end of its line."""
-    return [part for part in text.split(";\n") if part.strip()]
+_NAME = "INSERT INTO dpsql.chain (ledger_id, installed_at, turn) VALUES (?, ?, 0)"

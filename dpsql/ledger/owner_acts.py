@@ -22,6 +22,7 @@ from dpsql.ledger.entry import Entry, entry_of, folds_scopes
 from dpsql.ledger.receipt import Receipt
 from dpsql.ledger.spend import OPEN_ANALYST
 from dpsql.ledger.transaction import Block
+from dpsql.ledger.upgrade import upgrade
 
 
 def register(into: Block, event: Event, *, replace: bool) -> Entry:
@@ -106,6 +107,7 @@ def accept(engine: Engine, lock: threading.RLock, who: str) -> Entry:
             details = {"findings": blocks.findings(transaction, state, path), "receipt": _old_receipt(path)}
             accounts.rebuild(transaction, state.books.accounts)
             block = Block(transaction, state)
+            upgrade(block, engine)
             event = Event(0, "anchor", 0, who=who, details=canonical_json("details", details))
             entry = entry_of([block.append(event)])
         if path:

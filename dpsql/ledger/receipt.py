@@ -16,7 +16,10 @@ from pathlib import Path
 
 from dpsql import jsontext
 from dpsql.errors import DatabaseError, DatabaseReadOnly, DiskFull, DpsqlError
+from dpsql.ledger import formats
 from dpsql.ledger.chain import Head
+
+FORMAT = "dpsql-receipt"
 
 _LOCKS: dict[Path, threading.RLock] = {}
 _LOCKS_GUARD = threading.Lock()
@@ -53,13 +56,15 @@ def lock_for(database: Path) -> threading.RLock:
 def read(path: Path) -> Receipt | None:
     """Return the receipt, or None when there is none. Raises ValueError when it cannot be understood.
 
-    Who may not read it is told that by DatabaseError: it says nothing of the ledger.
+    Raises NewerFormat where a newer dpsql wrote it, and DatabaseError where this account may not read it: neither says
+    anything of the ledger.
     """
     problem: DatabaseError
     try:
-        found = jsontext.parse(jsontext.read_file(path, megabytes=_LARGEST_MEGABYTES))
-        pending = found["pending"]
-        return Receipt(found["ledger_id"], _head(found["head"]), _head(pending) if pending else None)
+        stored = jsontext.parse(jsontext.read_file(path, megabytes=_LARGEST_MEGABYTES))
+        formats.check_document(stored, FORMAT)
+        pending = stored["pending"]
+        return Receipt(stored["ledger_id"], _head(stored["head"]), _head(pending) if pending else None)
     except FileNotFoundError:
         return None
     except PermissionError:
@@ -67,15 +72,15 @@ def read(path: Path) -> Receipt | None:
             f'this account may not read the ledger\'s receipt "{path}", so nothing can be said of the ledger.',
             hint="run as the account that owns the database file, or let it read the receipt",
         )
-    except (KeyError, TypeError, OSError) as error:
+    except (KeyError, TypeError, AttributeError, OSError) as error:
         raise ValueError(f"{path.name} is not a receipt") from error
     raise problem
 
 
-def _head(found: dict[str, object]) -> Head:
+def _head(stored: dict[str, object]) -> Head:
     """Return a head as a receipt has it. Raises TypeError where it says something else than a number and a hash."""
-    sequence, digest = found["sequence"], found["hash"]
-    if type(sequence) is not int or type(digest) is not str or len(found) != 2:
+    sequence, digest = stored["sequence"], stored["hash"]
+    if type(sequence) is not int or type(digest) is not str or len(stored) != 2:
         raise TypeError("head")
     return Head(sequence, digest)
 
@@ -99,7 +104,7 @@ def write(path: Path, receipt: Receipt) -> None:
         with suppress(FileNotFoundError):
             coming.unlink()
         try:
-            _write_through(coming, json.dumps(asdict(receipt), indent=2) + "\n")
+            _write_through(coming, json.dumps(formats.stamp(FORMAT) | asdict(receipt), indent=2) + "\n")
             os.replace(coming, path)
         except OSError:
             with suppress(OSError):

@@ -28,7 +28,7 @@ def spend(transaction: Transaction, charge: Charge) -> None:
         _check_partition(charge, before)
         changed = _spend_scope(transaction, charge)
     else:
-        amount = charge.nano_epsilon
+        amount = charge.amount
         changed = transaction.run(_SPEND_WHOLE, (amount, amount, charge.dataset, charge.kind, amount))
     if changed != 1:
         raise _dataset_refusal(charge, before)
@@ -39,14 +39,14 @@ def spend(transaction: Transaction, charge: Charge) -> None:
 def _spend_scope(transaction: Transaction, charge: Charge) -> int:
     part = (charge.dataset, charge.kind, charge.scope)
     transaction.run(_OPEN_SCOPE, (*part, *part))
-    transaction.run(_RAISE_SCOPE, (charge.nano_epsilon, *part))
+    transaction.run(_RAISE_SCOPE, (charge.amount, *part))
     return transaction.run(_SPEND_SCOPE, (*part, charge.dataset, charge.kind, *part))
 
 
 def _spend_analyst(transaction: Transaction, charge: Charge) -> int:
     seat = (charge.dataset, charge.kind, charge.who)
     transaction.run(OPEN_ANALYST, (*seat, *seat))
-    return transaction.run(_SPEND_ANALYST, (charge.nano_epsilon, *seat, charge.nano_epsilon))
+    return transaction.run(_SPEND_ANALYST, (charge.amount, *seat, charge.amount))
 
 
 def _budget_for(transaction: Transaction, charge: Charge) -> Budget:
@@ -70,7 +70,7 @@ def _check_limits(charge: Charge, before: Budget) -> None:
     """
     if before.cap is None:
         return
-    if charge.nano_epsilon < before.least_charge:
+    if charge.amount < before.least_charge:
         least = format_epsilon(before.least_charge)
         raise ChargeTooSmall(charge.table, needed=charge.epsilon, least=least, measure=charge.measure)
     standing = before.standing

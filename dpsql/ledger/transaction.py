@@ -22,7 +22,7 @@ from sqlglot import exp
 
 from dpsql.engines.base import Arrays, Engine, Row, Transaction
 from dpsql.errors import LedgerBroken
-from dpsql.ledger import accounts, chain, receipt
+from dpsql.ledger import accounts, chain, formats, receipt
 from dpsql.ledger.accounts import Replay
 from dpsql.ledger.chain import Event, Head
 from dpsql.ledger.receipt import Receipt
@@ -87,11 +87,11 @@ class Block:
 
     def append(self, event: Event) -> Event:
         """Date an event, link it to the chain, store it, and return it as stored."""
-        placed = chain.link(replace(event, recorded_at=now()), self.head)
-        chain.store(self._inner, placed)
-        passed = self.state.books.take(placed)  # the block's own: what is remembered of the chain was copied for it
-        self.state = replace(self.state, head=Head(placed.sequence, placed.hash), passed=[*self.state.passed, *passed])
-        return placed
+        linked = chain.link(replace(event, recorded_at=now()), self.head)
+        chain.store(self._inner, linked)
+        passed = self.state.books.take(linked)  # the block's own: what is remembered of the chain was copied for it
+        self.state = replace(self.state, head=Head(linked.sequence, linked.hash), passed=[*self.state.passed, *passed])
+        return linked
 
     def registrations(self) -> list[Event]:
         """Return every registration, in order, as the block sees them: nobody adds one while it is open."""
@@ -144,14 +144,25 @@ def _read_ahead(engine: Engine) -> Checked | None:
 
 
 def queue(transaction: Transaction) -> None:
-    """Wait behind other writers (or raise Conflict): what is read from now on, none of them changes."""
+    """Wait behind other writers (or raise Conflict): what is read from now on, none of them changes.
+
+    Raises NewerFormat where a newer dpsql has brought the ledger to its own format.
+    """
+    if formats.read_ledger_format(transaction) == formats.FIRST:
+        transaction.run(_ADD_TURN)  # where `turn` is there already, this still waits for the others
     transaction.run("UPDATE dpsql.chain SET turn = turn + 1")
+    formats.check(transaction)
 
 
 def check_all(transaction: Transaction) -> Checked:
     """Read and check the whole chain. One scan."""
     ledger_id, events = _name(transaction), chain.read(transaction)
-    return _check(ledger_id, Head(0, chain.genesis(ledger_id)), Replay(), events)
+    number = formats.read_ledger_format(transaction) or formats.FIRST
+    state = _check(ledger_id, Head(0, chain.genesis(ledger_id)), Replay(number), events)
+    if state.broken or state.books.format == number:
+        return state
+    told = f"dpsql.format says that the ledger has format {number}, its events say {state.books.format}."
+    return replace(state, broken=[told])
 
 
 def check_since(transaction: Transaction, known: Checked | None) -> Checked | None:
@@ -170,6 +181,8 @@ def _check(ledger_id: str, known: Head, before: Replay, events: list[Event]) -> 
     broken = chain.findings(ledger_id, events, known)
     if broken:
         return Checked(ledger_id, head, Replay(), broken)
+    if known.sequence == 0:
+        before = replace(before, format=accounts.first_format(events, before.format))
     books, passed = accounts.replay(events, before)
     return Checked(ledger_id, head, books, passed=passed)
 
@@ -195,6 +208,8 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
+#: Ledgers of format 1 may lack the column that writers queue by. PostgreSQL locks the table for this, DuckDB the file.
+_ADD_TURN = "ALTER TABLE dpsql.chain ADD COLUMN IF NOT EXISTS turn BIGINT DEFAULT 0"
 _PLACE = """
 SELECT count(*) AS events, coalesce(max(sequence), 0) AS last, max(CASE WHEN sequence = ? THEN hash END) AS hash
 FROM dpsql.entry

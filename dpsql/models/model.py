@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dpsql import jsontext
 from dpsql.engines.base import Engine
 from dpsql.errors import ParameterError, SchemaError, UnknownName, UsageError
-from dpsql.ledger import Ledger
+from dpsql.ledger import Ledger, formats
 from dpsql.schema import Feature, Numeric, Schema
 from dpsql.trees import grid
 from dpsql.trees.estimate.decisions import most_probable, past_threshold
@@ -29,7 +29,7 @@ from dpsql.trees.serialize import from_json, to_json
 from dpsql.trees.voting import VotingForest
 
 FORMAT = "dpsql-model"
-VERSION = 1
+CERTIFICATE = "dpsql-certificate"
 
 
 class Home(Protocol):
@@ -156,8 +156,7 @@ class ReleasedModel:
     def to_json(self, path: str | Path | None = None) -> str:
         """Return the model as JSON text, and write it to `path` if one is given."""
         stored = {
-            "format": FORMAT,
-            "version": VERSION,
+            **formats.stamp(FORMAT),
             "name": self.name,
             "method": self.method,
             "table": self.table,
@@ -176,9 +175,8 @@ class ReleasedModel:
         stored = _parse_source(source)
         if not isinstance(stored, dict) or stored.get("format") != FORMAT:
             raise SchemaError("this is not a dpsql model.", hint="dpsql export --model NAME --to FILE writes one")
-        if stored.get("version") != VERSION:
-            raise SchemaError(f"this model has format version {stored.get('version')}; this dpsql reads {VERSION}.")
         try:
+            formats.check_document(stored, FORMAT)
             schema = Schema.from_dict(stored["schema"])
             released = from_json(schema, stored["forest"])
             certificate = dict(stored["certificate"])
@@ -193,7 +191,11 @@ class ReleasedModel:
 
 
 def check_certificate(certificate: Mapping[str, Any]) -> None:
-    """Raise TypeError where a certificate says something of another kind than dpsql's own do; it may say less."""
+    """Raise TypeError where a certificate says something of another kind than dpsql's own do; it may say less.
+
+    Raises NewerFormat where a newer dpsql wrote it, and ValueError where its format is none.
+    """
+    formats.check_document(certificate, CERTIFICATE)
     for kind, names in _SAID.items():
         for name in names:
             if name in certificate and not isinstance(certificate[name], kind):

@@ -13,9 +13,9 @@ from typing import Any
 
 from dpsql import sqlfiles
 from dpsql.engines.base import Engine
-from dpsql.engines.own_tables import has_table
 from dpsql.errors import DpsqlError
 from dpsql.ledger import Entry
+from dpsql.ledger.formats import has_part
 from dpsql.ledger.waiting import wait_in_turn
 
 
@@ -29,7 +29,7 @@ class ReleaseTable:
     def is_installed(self, engine: Engine) -> bool:
         """Return whether the table is there."""
         with engine.transaction() as transaction:
-            return has_table(transaction, self.name)
+            return has_part(transaction, self.name)
 
     def install(self, engine: Engine) -> None:
         """Create the table, unless it is there."""

@@ -23,8 +23,9 @@ from dpsql.engines.files.read_rows import is_file, read_rows
 from dpsql.engines.files.table_files import same_file
 from dpsql.engines.identity_texts import PATH, share_rows
 from dpsql.errors import BudgetError, ParameterError, UnknownName, UsageError
-from dpsql.kernel.dataset import exposed, fit_features, registered
+from dpsql.kernel.dataset import exposed, fit_features, private_tables
 from dpsql.kernel.untyped_columns import readings
+from dpsql.ledger.formats import has_part
 from dpsql.models.model import Home, ReleasedModel
 from dpsql.schema import Categorical, Schema
 
@@ -134,11 +135,10 @@ def public_file(database: Home | None, path: Path) -> Path:
     with database.engine.snapshot() as transaction:
         identities = file_parts.read_as(transaction, file_parts.stamps_of([real]))
     identities |= {PATH + str(real)} | same_file([real, *real.parents])
-    for dataset in registered(database.book).values():
-        if share_rows(dataset.base.rows, identities):
+    for table, base in private_tables(database.book):
+        if share_rows(base.rows, identities):
             raise BudgetError(
-                f'"{path.name}" holds rows of the registered private table "{dataset.table}": '
-                "they cannot be read for free.",
+                f'"{path.name}" holds rows of the registered private table "{table}": they cannot be read for free.',
                 hint="name a file of new rows",
             )
     return path
@@ -218,7 +218,7 @@ def check_new_table(database: Home, into: str) -> None:
 def _check_stored(model: ReleasedModel, database: Home) -> None:
     """Raise UsageError unless this very model lies in the database under its number: another may have the same."""
     with database.engine.transaction() as transaction:
-        there = transaction.has_table("model")
+        there = has_part(transaction, "model")
         found = (
             transaction.rows("SELECT digest FROM dpsql.model WHERE model_id = ?", (model.model_id,)) if there else []
         )

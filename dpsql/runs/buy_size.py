@@ -82,8 +82,8 @@ def best_size(engine: Engine, ledger: Ledger, dataset: Dataset) -> BoughtSize | 
         return None
     with engine.snapshot() as transaction:
         rows = transaction.rows(_OF_DATASET, (dataset.id,))
-    entries = {entry.entry_id: entry for entry in ledger.entries(dataset.id)} if rows else {}
-    sizes = [_bought_size(row["noisy_rows"], entries[row["entry_id"]]) for row in rows if row["entry_id"] in entries]
+    bought = [(row["noisy_rows"], ledger.find_entry(row["entry_id"])) for row in rows]
+    sizes = [_bought_size(size, entry) for size, entry in bought if entry is not None and entry.dataset == dataset.id]
     return min(sizes, key=lambda size: (size.deviation, -size.entry), default=None)
 
 

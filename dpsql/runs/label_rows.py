@@ -21,7 +21,7 @@ from dpsql.kernel.dataset import Dataset, find
 from dpsql.kernel.plan import Plan
 from dpsql.kernel.run import Job
 from dpsql.kernel.session import Session
-from dpsql.ledger import parse_epsilon
+from dpsql.ledger import formats, parse_epsilon
 from dpsql.methods.base import Trained, resolved
 from dpsql.methods.mrf.mrf import Mrf
 from dpsql.methods.mrf.row_strategies import BATCH, SUBSAMPLE, Prepared, prepare
@@ -40,6 +40,11 @@ TREES_SEE = {"all": BATCH, "parts": SUBSAMPLE}
 ALL_ROWS = "all"
 
 
+_FORMAT = "dpsql-label-request"
+#: What such a file said under "dpsql" before it had a format and a number.
+_UNNUMBERED = "structure 1"
+
+
 @dataclass(frozen=True)
 class LabelRequest:
     """Which private table is to label new rows, and by which trees: what they look like before any row is read."""
@@ -49,14 +54,16 @@ class LabelRequest:
 
     def to_json(self) -> str:
         """Return the request as JSON text."""
-        return json.dumps({"dpsql": "structure 1", "table": self.table, "parameters": dict(self.parameters)}, indent=2)
+        stored = {**formats.stamp(_FORMAT), "table": self.table, "parameters": dict(self.parameters)}
+        return json.dumps(stored, indent=2)
 
     @classmethod
     def from_json(cls, text: str) -> LabelRequest:
         """Return the request that a JSON text holds, or raise ParameterError."""
         try:
             stored = jsontext.parse(text)
-            if stored["dpsql"] != "structure 1" or not isinstance(stored["table"], str):
+            formats.check_document(stored, _FORMAT)
+            if ("format" not in stored and stored["dpsql"] != _UNNUMBERED) or not isinstance(stored["table"], str):
                 raise KeyError
             return cls(stored["table"], resolved(Mrf(), stored["parameters"]))
         except (ValueError, KeyError, TypeError, AttributeError):

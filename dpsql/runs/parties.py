@@ -27,9 +27,10 @@ from dpsql.errors import ParameterError, SchemaError, UsageError
 from dpsql.kernel.dataset import find
 from dpsql.kernel.run import Job
 from dpsql.kernel.session import Session
-from dpsql.ledger import Ledger, format_epsilon, parse_epsilon
+from dpsql.ledger import Ledger, format_epsilon, formats, parse_epsilon
 from dpsql.methods.base import Trained
 from dpsql.methods.rdt import Rdt, count, counting_plan, refuse_target
+from dpsql.models.model import CERTIFICATE
 from dpsql.models.usable_model import Model
 from dpsql.runs.release_model import ModelLabel, release_model
 from dpsql.schema import Schema, Unit
@@ -55,8 +56,7 @@ def export_structure(engine: Engine, ledger: Ledger, table: str, *, parameters: 
     empty = _without_counts(method.public_trees(dataset.schema, plan), len(dataset.schema.classes))
     return json.dumps(
         {
-            "format": FORMAT,
-            "version": 1,
+            **formats.stamp(FORMAT),
             "method": Rdt.name,
             "schema": _shared_schema(dataset.schema).to_dict(),
             "forest": to_json(empty),
@@ -103,8 +103,9 @@ def read_structure(source: str | Path) -> tuple[Schema, Forest, str]:
         text = _read_text(path)
     try:
         stored = jsontext.parse(text)
-        if stored["format"] != FORMAT or stored["version"] != 1:
+        if stored["format"] != FORMAT:
             raise SchemaError("this is not a dpsql structure.", hint="dpsql party export-structure writes one")
+        formats.check_document(stored, FORMAT)
         schema = Schema.from_dict(stored["schema"])
         empty = from_json(schema, stored["forest"])
         if empty.digest() != stored["digest"]:
@@ -166,6 +167,7 @@ def _join(
 ) -> Model:
     card = models[0].certificate
     certificate = {
+        **formats.stamp(CERTIFICATE),
         "private": all(model.certificate["private"] for model in models),
         "epsilon": format_epsilon(nano_epsilon),
         "neighbours": card["neighbours"],

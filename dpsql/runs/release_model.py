@@ -12,9 +12,10 @@ from dpsql.engines.base import Engine, Transaction
 from dpsql.kernel.border import plain, rebuild_voting_forest
 from dpsql.kernel.run import Job
 from dpsql.kernel.session import Session
-from dpsql.ledger import Entry, Ledger
+from dpsql.ledger import Entry, Ledger, formats
 from dpsql.methods.base import Trained
 from dpsql.models import store
+from dpsql.models.model import CERTIFICATE
 from dpsql.models.release_store import MODELS
 from dpsql.models.usable_model import Model
 from dpsql.runs.release import release_once
@@ -90,6 +91,7 @@ class _ModelRelease:
         """Return what a model says of itself: cost, neighbours, plan, where it is in the ledger, what made it."""
         dataset, plan, batch, other = self.job.dataset, self.job.plan, self.job.batch, self.job.other
         certificate: dict[str, Any] = {
+            **formats.stamp(CERTIFICATE),
             "private": plan.private,
             "kind": plan.kind,
             **plan.loss,

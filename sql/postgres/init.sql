@@ -21,5 +21,5 @@ GRANT USAGE ON SCHEMA dpsql TO :analyst;
 GRANT SELECT ON dpsql.model, dpsql.model_node, dpsql.model_leaf, dpsql.size, dpsql.evaluation TO :analyst;
 GRANT SELECT ON dpsql.ledger, dpsql.budgets TO :analyst;
 -- The books themselves are public too, so that everybody can check the chain; nobody but the owner writes them.
-GRANT SELECT ON dpsql.chain, dpsql.entry, dpsql.budget, dpsql.scope_budget, dpsql.analyst_budget TO :analyst;
+GRANT SELECT ON dpsql.format, dpsql.chain, dpsql.entry, dpsql.budget, dpsql.scope_budget, dpsql.analyst_budget TO :analyst;
 GRANT EXECUTE ON FUNCTION dpsql.predict(TEXT, JSONB), dpsql.cell(JSONB, TEXT), dpsql.digits(JSONB) TO :analyst;

@@ -3,6 +3,13 @@
 
 CREATE SCHEMA IF NOT EXISTS dpsql;
 
+CREATE TABLE IF NOT EXISTS dpsql.format (
+    part    VARCHAR NOT NULL PRIMARY KEY,
+    number  INTEGER NOT NULL
+);
+INSERT INTO dpsql.format (part, number)
+SELECT 'model', 1 WHERE NOT EXISTS (SELECT 1 FROM dpsql.format WHERE part = 'model');
+
 -- One row per model, with the certificate that says what it cost and for whom it is private.
 CREATE TABLE IF NOT EXISTS dpsql.model (
     model_id    INTEGER NOT NULL PRIMARY KEY,

@@ -165,7 +165,7 @@ TAMPERED = {
     "a missing event": "DELETE FROM dpsql.entry WHERE sequence = 2",
     "a missing end": "DELETE FROM dpsql.entry WHERE sequence > 2",
     "a budget": "UPDATE dpsql.budget SET whole = 0, spent = 0",
-    "another's event": "UPDATE dpsql.entry SET nano_epsilon = 1 WHERE request_id = 'another'",
+    "another's event": "UPDATE dpsql.entry SET amount = 1 WHERE request_id = 'another'",
 }
 
 

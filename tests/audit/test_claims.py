@@ -14,7 +14,7 @@ from tests.audit.pairs import PEOPLE, SCHEMA, TYPES, Table, updated
 
 def charge(epsilon: int, dataset: str = "people-1") -> Any:
     """Return what a claim reads of an entry."""
-    return SimpleNamespace(dataset=dataset, kind="pure", nano_epsilon=epsilon * NANO)
+    return SimpleNamespace(dataset=dataset, kind="pure", amount=epsilon * NANO)
 
 
 def test_a_budget_claims_what_it_grew_by() -> None:
@@ -48,7 +48,7 @@ def test_a_model_with_a_delta_states_its_rho() -> None:
         database.set_cap("people", 10, kind="approximate", delta=DELTA)
         pure = database.train("people", method="rdt", depth=1)
         approximate = database.train("people", method="rdt", depth=1, delta=DELTA)
-        charges = [Fraction(entry.nano_epsilon, NANO) for entry in database.book.entries(event="reserve")]
+        charges = [Fraction(entry.amount, NANO) for entry in database.book.entries(event="reserve")]
         assert [model_outcome(pure).certified, model_outcome(approximate).certified] == charges
 
 

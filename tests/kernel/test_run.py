@@ -85,7 +85,7 @@ def test_the_entry_holds_the_plan(database: Database) -> None:
     """What the ledger stores is the plan as plain values, with neighbours and unit."""
     entry = perform(database)
     assert entry.plan == PLAN.to_dict()
-    assert (entry.nano_epsilon, entry.neighbours, entry.unit) == (10**9, "add or remove one row", "row")
+    assert (entry.amount, entry.neighbours, entry.unit) == (10**9, "add or remove one row", "row")
 
 
 @pytest.mark.parametrize("kind", [ValueError, KeyError, ZeroDivisionError, RuntimeError, AssertionError, OSError])

@@ -24,7 +24,7 @@ WHOLE = {
 def charge(request_id: str, epsilon: object = "0.5", **changes: Any) -> Charge:
     """Return a charge on the dataset "adult"."""
     values = {"dataset": "adult", "table": "adult", "method": "rdt", "plan": {"trees": 3}, "who": "eve"} | changes
-    return Charge(request_id=request_id, nano_epsilon=parse_epsilon(epsilon), **values)
+    return Charge(request_id=request_id, amount=parse_epsilon(epsilon), **values)
 
 
 def dump(engine: Engine) -> dict[str, list[dict[str, Any]]]:

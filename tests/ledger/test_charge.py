@@ -29,7 +29,7 @@ def test_a_malformed_charge_is_refused(changes: dict[str, Any]) -> None:
 def test_the_amount_is_a_whole_number_in_range(nano: object) -> None:
     """Nano-epsilon is an int from 1 to 10**18."""
     with pytest.raises(ParameterError):
-        dataclasses.replace(charge("r1"), nano_epsilon=nano)  # type: ignore[arg-type]
+        dataclasses.replace(charge("r1"), amount=nano)  # type: ignore[arg-type]
 
 
 def test_equal_plans_have_one_text() -> None:
@@ -40,4 +40,4 @@ def test_equal_plans_have_one_text() -> None:
 def test_a_charge_cannot_change() -> None:
     """A charge is frozen."""
     with pytest.raises(dataclasses.FrozenInstanceError):
-        charge("r1").nano_epsilon = 1  # type: ignore[misc]
+        charge("r1").amount = 1  # type: ignore[misc]

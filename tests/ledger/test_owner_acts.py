@@ -142,7 +142,7 @@ def test_an_edited_chain_cannot_be_accepted(ledger: Ledger, engine: DuckDBEngine
     """Accepting never covers up a changed event, and leaves the receipt alone."""
     ledger.reserve(charge("r1"))
     engine.close()
-    meddle(path, "UPDATE dpsql.entry SET nano_epsilon = 1 WHERE sequence = 2")
+    meddle(path, "UPDATE dpsql.entry SET amount = 1 WHERE sequence = 2")
     receipt = anchor_path(path).read_bytes()
     again = open_file(path)
     with pytest.raises(LedgerBroken):

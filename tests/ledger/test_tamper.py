@@ -52,7 +52,7 @@ def test_an_untouched_ledger_verifies(closed: Path) -> None:
 
 
 EDITS = {
-    "an edited amount": ("UPDATE dpsql.entry SET nano_epsilon = 1 WHERE sequence = 2", "event 2 was changed"),
+    "an edited amount": ("UPDATE dpsql.entry SET amount = 1 WHERE sequence = 2", "event 2 was changed"),
     "an edited name": ("UPDATE dpsql.entry SET who = 'bob' WHERE sequence = 3", "event 3 was changed"),
     "an edited time": ("UPDATE dpsql.entry SET recorded_at = '' WHERE sequence = 1", "event 1 was changed"),
     "an edited digest": ("UPDATE dpsql.entry SET digest = 'x' WHERE sequence = 4", "event 4 was changed"),

@@ -3,18 +3,21 @@
 Run it by hand, with that commit and no other; tests only read what it wrote:
 
     git worktree add --detach /tmp/old f20b367
-    python3 -m venv /tmp/oldvenv && /tmp/oldvenv/bin/pip install -e '/tmp/old[postgres]'
-    /tmp/oldvenv/bin/python tests/upgrades/write_old_database.py tests/upgrades/format1
+    cd /tmp && PYTHONPATH=/tmp/old python UPGRADES/write_old_database.py UPGRADES/format1
+
+where UPGRADES is this folder, and `python` has dpsql's dependencies with the extra `postgres`.
 
 It writes `everything.duckdb` with its receipt, `files/` (a CSV table whose ledger is a DuckDB file beside it, with its
 receipt), exported models, one certificate, a shared structure, what the old code says of all of it (`told.json`), and,
-where PostgreSQL's programs are found, `everything.sql` (pg_dump). All rows are made up by arithmetic. Noise has no
-seed, so that a second run writes other figures: tests compare with `told.json`, never with figures of their own.
+where PostgreSQL's programs are found, `everything.sql` (pg_dump). Databases and dumps are compressed (`.gz`). All rows
+are made up by arithmetic. Noise has no seed, so that a second run writes other figures: tests compare with `told.json`,
+never with figures of their own.
 """
 
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import shutil
 import subprocess
@@ -80,14 +83,16 @@ def main() -> None:
     _write_duckdb(folder)
     _write_files(folder / "files")
     _write_postgres(folder / "everything.sql", folder / "everything.sql.json")
+    for path in (*folder.rglob("*.duckdb"), *folder.rglob("*.sql")):
+        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes(), mtime=0))
+        path.unlink()
 
 
 def _write_duckdb(folder: Path) -> None:
     path = folder / "everything.duckdb"
-    with duckdb.connect() as made:
-        made.execute(f"ATTACH '{path}' AS made (BLOCK_SIZE {BLOCK_BYTES})")
+    _make_small(path)
     with connect(path, who="olga") as database:
-        _make_tables(database)
+        _make_tables(database, "main")
         _use(database)
         _lose_receipt(database)
         _tell(database, folder / "told.json")
@@ -100,6 +105,12 @@ def _write_duckdb(folder: Path) -> None:
         again.execute("CHECKPOINT")
 
 
+def _make_small(path: Path) -> None:
+    """Make an empty database of small blocks."""
+    with duckdb.connect() as made:
+        made.execute(f"ATTACH '{path}' AS made (BLOCK_SIZE {BLOCK_BYTES})")
+
+
 def _write_files(folder: Path) -> None:
     """Write a CSV file, which DuckDB reads, and its ledger beside it."""
     folder.mkdir()
@@ -107,6 +118,7 @@ def _write_files(folder: Path) -> None:
         lines = csv.writer(file)
         lines.writerow(["month", "x", "c", "y"])
         lines.writerows(_rows("people"))
+    _make_small(folder / "dpsql_ledger.duckdb")
     with connect(folder, who="olga") as database:
         database.register("people", TABLES["people"][0], cap=2)
         database.train("people", epsilon="0.5", method="rdt", name="first", request_id="files-1", batch="a", **SMALL)
@@ -150,7 +162,7 @@ def _write_postgres(path: Path, told: Path) -> None:
         _run(str(programs / "createdb"), "-h", "127.0.0.1", "-p", "54399", "-U", "tester", "made")
         url = "postgresql://tester@127.0.0.1:54399/made"
         with connect(url, who="olga") as database:
-            _make_tables(database)
+            _make_tables(database, "public")
             database.init(tables=["people"], keep_statistics=True)
             _use(database)
             _tell(database, told)
@@ -161,13 +173,13 @@ def _write_postgres(path: Path, told: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _make_tables(database: Database) -> None:
+def _make_tables(database: Database, schema: str) -> None:
     with database.engine.transaction() as into:
         for table, (_, columns, _) in TABLES.items():
-            into.run(f"CREATE TABLE {table} ({columns})")
+            into.run(f"CREATE TABLE {schema}.{table} ({columns})")
             for row in _rows(table):
-                into.run(f"INSERT INTO {table} VALUES ({', '.join('?' for _ in row)})", row)
-        into.run("CREATE VIEW adults AS SELECT age, x, c, y FROM everyone WHERE age >= 18")
+                into.run(f"INSERT INTO {schema}.{table} VALUES ({', '.join('?' for _ in row)})", row)
+        into.run(f"CREATE VIEW {schema}.adults AS SELECT age, x, c, y FROM {schema}.everyone WHERE age >= 18")
 
 
 def _rows(table: str) -> list[tuple[Any, ...]]:
@@ -247,10 +259,13 @@ def _train_labels_and_more(database: Database) -> None:
 
 
 def _replace(database: Database) -> None:
-    """Register tables anew: one under other bounds, one whose batches are other rows from then on."""
+    """Register tables anew: one under other bounds, one whose batches are other rows from then on.
+
+    That commit takes no charge on a batch of the second column, so that the whole table is charged.
+    """
     database.train("moved", epsilon="0.5", method="rdt", name="moved", request_id="moved-1", batch="a", **SMALL)
     database.register("moved", CLASSES | {"batch": "year"}, cap=2, replace=True)
-    database.train("moved", epsilon="0.25", method="rdt", name="moved2", request_id="moved-2", batch="p", **SMALL)
+    database.train("moved", epsilon="0.25", method="rdt", name="moved2", request_id="moved-2", **SMALL)
     wider = FEATURES | {"x": {"type": "numeric", "lower": -10, "upper": 100}}
     database.register("visits", TABLES["visits"][0] | {"features": wider}, cap=4, replace=True)
 

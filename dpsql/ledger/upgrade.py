@@ -1,0 +1,93 @@
+"""Brings an older ledger to the present format: once, in one transaction, on a ledger that holds together.
+
+The upgrade is an event of the chain itself, so that it is proved with everything before it. Hashes of older events stay
+as they are: they cover labels, not column names (`chain.HASHED`).
+
+From 1 to 2: amounts are called amounts, writers queue by `turn`, and registrations tell their table by the database's
+own identity. Format 1 told tables by name alone, so the table that bears the name at the moment of the upgrade is taken
+for the registered one, as that format would have done. A table that cannot be told any more is left without an
+identity: no run reads it before its owner has registered it anew.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from dpsql import sqlfiles
+from dpsql.engines.base import Engine, TableInfo
+from dpsql.errors import UsageError
+from dpsql.ledger import formats
+from dpsql.ledger.chain import Event, parsed
+from dpsql.ledger.charge import canonical_json
+from dpsql.ledger.transaction import Block
+
+#: The file of `sql/upgrade/` that leads to each format, and perhaps one more of that name for a dialect.
+STEPS = {2: "0002_amounts.sql"}
+#: Who made the event: nobody asked for it.
+WHO = "dpsql"
+#: The identity of a registered table that can no longer be told: no table has it.
+LOST_IDENTITY = "unknown since the upgrade"
+
+
+def upgrade(into: Block, engine: Engine) -> None:
+    """Bring the ledger of an open block to the present format; does nothing where another did it meanwhile."""
+    before = into.state.books.format
+    if before == formats.LEDGER:
+        return
+    for number in range(before + 1, formats.LEDGER + 1):
+        for statement in _statements(STEPS[number], engine.own_dialect):
+            into.run(statement)
+    formats.record_parts(into)
+    formats.record(into, "ledger", formats.LEDGER)
+    details = {"from": before, "to": formats.LEDGER}
+    into.append(Event(0, "upgrade", 0, who=WHO, details=canonical_json("details", details)))
+    if before == formats.FIRST:
+        _identify_tables(into, engine)
+
+
+def _statements(name: str, dialect: str) -> list[str]:
+    own = f"{dialect}/upgrade/{name}"
+    return sqlfiles.statements(f"upgrade/{name}") + (sqlfiles.statements(own) if sqlfiles.exists(own) else [])
+
+
+def _identify_tables(into: Block, engine: Engine) -> None:
+    """Register every dataset anew, as it stands, with the identity of its table."""
+    last = {event.dataset: event for event in into.registrations()}
+    for event in last.values():
+        details = parsed(event.details)
+        if isinstance(details.get("base"), str):
+            account = into.state.books.accounts[event.dataset, event.kind]
+            new = canonical_json("details", details | _identities(into, engine, event.table_name, details["base"]))
+            into.append(dataclasses.replace(event, entry_id=0, cap=account.cap, details=new, who=WHO))
+
+
+def _identities(into: Block, engine: Engine, table: str, base: str) -> dict[str, Any]:
+    """Return where a dataset's table is, and how the database tells the stored table behind it."""
+    shown, stored = _find(engine, table), _find_stored(engine, base)
+    if shown is None or stored is None:
+        schema, _, name = base.partition(".")
+        lost = {"schema": schema, "table": name, "identity": LOST_IDENTITY, "rows": []}
+        return {"place": [schema, name] if shown is None else [shown.schema, shown.table], "base": lost}
+    known = engine.identify(into, stored)
+    described = {"schema": known.schema, "table": known.table, "identity": known.identity, "rows": sorted(known.rows)}
+    return {"place": [shown.schema, shown.table], "base": described}
+
+
+def _find(engine: Engine, name: str) -> TableInfo | None:
+    """Return what the catalog says of a table, or None where there is none or the name could mean two."""
+    try:
+        return engine.table(name)
+    except UsageError:
+        return None
+
+
+def _find_stored(engine: Engine, base: str) -> TableInfo | None:
+    """Return the stored table that format 1 wrote down as "schema.table"; None where there is none, or are two.
+
+    Either name may have dots of its own.
+    """
+    words = base.split(".")
+    names = ((".".join(words[:length]), ".".join(words[length:])) for length in range(1, len(words)))
+    tables = [info for schema, name in names if (info := engine.table(name, schema=schema)) is not None]
+    return tables[0] if len(tables) == 1 and tables[0].kind == "table" else None
