@@ -16,11 +16,10 @@ from dpsql.api.database import Database, connect
 from dpsql.cli.main import run as run_cli
 from dpsql.engines.base import Engine
 from dpsql.errors import UsageError
-from tests.conformance.conftest import OPEN
 from tests.conformance.tables import put
 from tests.kernel.helpers import Watched
 from tests.rows import Table
-from tests.servers import fresh_database, has_plpython
+from tests.servers import OPEN_EMPTY, fresh_database, has_plpython
 from tests.tables import SCHEMA, SMALL, TYPES, UNITS, fill, memory, on_disk, some_rows, stored
 
 #: Each fails, or is something else, only on rows that reach it: one bit of a private row for nothing.
@@ -158,10 +157,10 @@ def test_a_model_file_brings_no_condition(database: Database, name: str) -> None
     assert database.budget("people").spent == spent
 
 
-@pytest.fixture(params=sorted(OPEN), scope="module")
+@pytest.fixture(params=sorted(OPEN_EMPTY), scope="module")
 def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     """Open a database of each engine, one for all tests."""
-    opened = OPEN[request.param]()
+    opened = OPEN_EMPTY[request.param]()
     yield opened
     opened.close()
 

@@ -16,8 +16,8 @@ from dpsql.engines.base import Engine
 from dpsql.engines.postgres.vocabulary import PostgresVocabulary
 from dpsql.errors import BudgetExceeded, DatabaseError, DpsqlError, SchemaError, TableChanged
 from dpsql.schema import Schema
-from tests.conformance.conftest import OPEN
 from tests.conformance.tables import run_in, source_in
+from tests.servers import OPEN_EMPTY
 
 #: How each engine spells a column under a collation that passes over letter case, and what must be there first.
 COLLATED = {
@@ -47,10 +47,10 @@ def schema(**other: Any) -> dict[str, Any]:
     return {"label": "y", "classes": ["no", "yes"], "features": features} | other
 
 
-@pytest.fixture(params=sorted(OPEN))
+@pytest.fixture(params=sorted(OPEN_EMPTY))
 def database(request: pytest.FixtureRequest) -> Iterator[Database]:
     """Open an empty database of each engine."""
-    with Database(OPEN[request.param](), who="ann") as opened:
+    with Database(OPEN_EMPTY[request.param](), who="ann") as opened:
         yield opened
         run_in(opened.engine, f"DROP TABLE IF EXISTS {opened.engine.home}.people")
 
@@ -59,7 +59,7 @@ def database(request: pytest.FixtureRequest) -> Iterator[Database]:
 def collated(request: pytest.FixtureRequest) -> Iterator[Database]:
     """Open a database of each engine that has collations, with a table whose column "odd" is under one."""
     kind, before = COLLATED[request.param]
-    with Database(OPEN[request.param](), who="ann") as opened:
+    with Database(OPEN_EMPTY[request.param](), who="ann") as opened:
         run_in(opened.engine, *before, *table(opened.engine, request.param, kind))
         yield opened
         run_in(opened.engine, f"DROP TABLE {opened.engine.home}.people")
@@ -195,7 +195,7 @@ def test_the_caps_of_batches_are_those_of_bytes() -> None:
 
 def test_a_renamed_value_of_an_enum_stops_the_run() -> None:
     """On PostgreSQL all rows of a batch could be given another name, and with it another budget."""
-    with Database(OPEN["postgres"](), who="ann") as db:
+    with Database(OPEN_EMPTY["postgres"](), who="ann") as db:
         run_in(db.engine, "CREATE TYPE public.region AS ENUM ('north', 'NORTH', 'south')")
         run_in(db.engine, *table(db.engine, "postgres", "public.region"))
         db.register("people", schema(batch="odd"), cap=1)
@@ -223,7 +223,7 @@ def test_a_renamed_value_of_an_enum_stops_the_run() -> None:
 )
 def test_a_type_that_calls_other_texts_equal_is_refused(kind: str, before: list[str]) -> None:
     """Types of extensions and users decide for themselves what is equal, or what text they are."""
-    with Database(OPEN["postgres"](), who="ann") as db:
+    with Database(OPEN_EMPTY["postgres"](), who="ann") as db:
         try:
             run_in(db.engine, *before)
         except DpsqlError:
@@ -238,7 +238,7 @@ def test_a_type_that_calls_other_texts_equal_is_refused(kind: str, before: list[
 @pytest.mark.parametrize("role", ["unit", "partition"])
 def test_types_that_call_different_bytes_equal_are_refused(kind: str, role: str) -> None:
     """CHAR without a length passes over blanks at the end, and a month is 30 days: units would push each other out."""
-    with Database(OPEN["postgres"](), who="ann") as db:
+    with Database(OPEN_EMPTY["postgres"](), who="ann") as db:
         run_in(db.engine, "CREATE DOMAIN public.blank AS bpchar")
         run_in(db.engine, f"CREATE TABLE public.people (x FLOAT8, y TEXT, odd {kind})")
         with pytest.raises(SchemaError, match='column "odd"'):
@@ -253,7 +253,7 @@ def test_numbers_are_units_by_their_value() -> None:
         "float8": "('0.0'), ('-0.0')",
         "char(8)": "('a'), ('a ')",
     }.items():
-        with Database(OPEN["postgres"](), who="ann") as db:
+        with Database(OPEN_EMPTY["postgres"](), who="ann") as db:
             run_in(db.engine, f"CREATE TABLE public.people (x FLOAT8, y TEXT, unit {kind})")
             run_in(db.engine, f"INSERT INTO public.people (unit) VALUES {given}")
             db.register("people", schema(privacy_unit={"column": "unit", "max_rows": 1}), cap=1)

@@ -11,8 +11,8 @@ import pytest
 from dpsql.api.database import Database
 from dpsql.errors import DpsqlError, SchemaError, TableChanged, UnknownName
 from tests.attacks.test_equality import ROLES, schema
-from tests.conformance.conftest import OPEN
 from tests.conformance.tables import run_in
+from tests.servers import OPEN_EMPTY
 
 #: Tables whose column "odd" is computed, in each engine that computes columns when they are read.
 COMPUTED = {
@@ -34,7 +34,7 @@ ASKED: dict[str, Any] = {"method": "rdt", "epsilon": 1, "trees": 1, "depth": 1}
 @pytest.fixture(params=sorted(COMPUTED))
 def computed(request: pytest.FixtureRequest) -> Iterator[Database]:
     """Open a database whose table has a computed column that fails on its one row."""
-    with Database(OPEN[request.param](), who="ann") as opened:
+    with Database(OPEN_EMPTY[request.param](), who="ann") as opened:
         run_in(opened.engine, *COMPUTED[request.param])
         yield opened
         run_in(opened.engine, "DROP TABLE people")
@@ -56,7 +56,7 @@ def test_a_computed_column_without_a_role_is_never_evaluated(computed: Database)
 @pytest.mark.parametrize("kind", ["ALIAS", "MATERIALIZED", "DEFAULT"])
 def test_every_kind_of_expression_of_chdb_counts_as_computed(kind: str) -> None:
     """A MATERIALIZED or DEFAULT column that was added later is worked out for the rows before it; an ALIAS for all."""
-    with Database(OPEN["chdb"](), who="ann") as db:
+    with Database(OPEN_EMPTY["chdb"](), who="ann") as db:
         run_in(db.engine, *COMPUTED["chdb"][:3])
         run_in(db.engine, f"ALTER TABLE people ADD COLUMN odd String {kind} toString(toInt32(raw))")
         with pytest.raises((SchemaError, UnknownName), match='"odd"'):
@@ -65,14 +65,14 @@ def test_every_kind_of_expression_of_chdb_counts_as_computed(kind: str) -> None:
 
 def test_a_constant_default_of_chdb_is_no_computation() -> None:
     """It is the same for every row, and cannot fail on one."""
-    with Database(OPEN["chdb"](), who="ann") as db:
+    with Database(OPEN_EMPTY["chdb"](), who="ann") as db:
         run_in(db.engine, *COMPUTED["chdb"][:3], "ALTER TABLE people ADD COLUMN odd String DEFAULT 'north'")
         assert db.register("people", schema(**ROLES["batch"]), cap=1).table == "people"
 
 
 def test_a_change_of_types_that_failed_is_refused() -> None:
     """chDB casts such a column anew at each reading, and the cell that stopped the change stops that too."""
-    with Database(OPEN["chdb"](), who="ann") as db:
+    with Database(OPEN_EMPTY["chdb"](), who="ann") as db:
         run_in(db.engine, *COMPUTED["chdb"][:3])
         with pytest.raises(RuntimeError):
             run_in(db.engine, "ALTER TABLE people MODIFY COLUMN raw Int32")
@@ -82,7 +82,7 @@ def test_a_change_of_types_that_failed_is_refused() -> None:
 
 def test_a_view_over_a_computed_column_is_refused() -> None:
     """Its columns and its filter would be evaluated with the computed column inside."""
-    with Database(OPEN["duckdb"](), who="ann") as db:
+    with Database(OPEN_EMPTY["duckdb"](), who="ann") as db:
         run_in(db.engine, *COMPUTED["duckdb"])
         run_in(db.engine, "CREATE VIEW named AS SELECT x, y, lower(odd) AS region FROM people")
         run_in(db.engine, "CREATE VIEW picked AS SELECT x, y FROM people WHERE odd IS NULL")
@@ -93,7 +93,7 @@ def test_a_view_over_a_computed_column_is_refused() -> None:
 
 def test_a_temporary_view_of_spark_that_can_fail_is_refused() -> None:
     """Its expressions are worked out at each reading; one that only names and widens columns may be registered."""
-    with Database(OPEN["spark"](), who="ann") as db:
+    with Database(OPEN_EMPTY["spark"](), who="ann") as db:
         session = db.engine.session  # type: ignore[attr-defined]
         rows = session.createDataFrame([(0.5, "yes", "no number")], "x float, y string, raw string")
         rows.selectExpr("x", "y", "cast(raw as int) AS odd").createOrReplaceTempView("computing")
@@ -107,7 +107,7 @@ def test_a_temporary_view_of_spark_that_can_fail_is_refused() -> None:
 
 def test_a_stored_generated_column_of_postgres_may_have_a_role() -> None:
     """It is read as it was stored: no row can make that fail."""
-    with Database(OPEN["postgres"](), who="ann") as db:
+    with Database(OPEN_EMPTY["postgres"](), who="ann") as db:
         run_in(
             db.engine,
             "CREATE TABLE public.people (x FLOAT8, y TEXT, odd TEXT GENERATED ALWAYS AS (upper(y)) STORED)",
@@ -122,7 +122,7 @@ POLICY = "CREATE POLICY seen ON public.people USING (1 / CAST(x AS INT) > 0)"
 
 def test_row_level_security_that_binds_the_role_is_refused_when_registering() -> None:
     """A policy is an expression on each row: without the right to pass it over, nothing is read at all."""
-    with Database(OPEN["postgres"](), who="ann") as db:
+    with Database(OPEN_EMPTY["postgres"](), who="ann") as db:
         _people(db, "ALTER TABLE public.people ENABLE ROW LEVEL SECURITY", POLICY)
         with _as_reader(db) as reader, pytest.raises(SchemaError, match="row-level security"):
             reader.register("people", schema(), cap=1)
@@ -130,7 +130,7 @@ def test_row_level_security_that_binds_the_role_is_refused_when_registering() ->
 
 def test_row_level_security_that_comes_later_stops_the_run_before_the_charge() -> None:
     """The same when it was switched on after the table was registered."""
-    with Database(OPEN["postgres"](), who="ann") as db:
+    with Database(OPEN_EMPTY["postgres"](), who="ann") as db:
         _people(db)
         with _as_reader(db) as reader:
             reader.register("people", schema(), cap=1)
@@ -142,7 +142,7 @@ def test_row_level_security_that_comes_later_stops_the_run_before_the_charge() -
 
 def test_a_foreign_table_among_the_parts_is_refused() -> None:
     """A line of a file that cannot be read would make every run on the parent fail."""
-    with Database(OPEN["postgres"](), who="ann") as db:
+    with Database(OPEN_EMPTY["postgres"](), who="ann") as db:
         _people(db)
         try:
             run_in(db.engine, "CREATE EXTENSION file_fdw")

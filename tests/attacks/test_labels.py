@@ -26,9 +26,9 @@ from dpsql.methods.sspe import public_forest, public_splits_step
 from dpsql.schema import Categorical, Numeric, Schema, Unit
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
-from tests.conformance.conftest import OPEN
 from tests.conformance.tables import put
 from tests.rows import Table
+from tests.servers import OPEN_EMPTY
 from tests.tables import LABEL_WAYS, SCHEMA, TARGET, Row, fill, fitted, memory, run, small_forest, types_of, voting
 
 COUNT = 60
@@ -46,10 +46,10 @@ CHANGES: dict[str, tuple[Schema, Any, Any]] = {
 }
 
 
-@pytest.fixture(params=sorted(OPEN), scope="module")
+@pytest.fixture(params=sorted(OPEN_EMPTY), scope="module")
 def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     """Open a database of each engine, one for all tests."""
-    opened = OPEN[request.param]()
+    opened = OPEN_EMPTY[request.param]()
     yield opened
     opened.close()
 

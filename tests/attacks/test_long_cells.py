@@ -15,9 +15,8 @@ from dpsql.engines.postgres.vocabulary import PostgresVocabulary
 from dpsql.errors import SchemaError
 from dpsql.kernel.dataset import find, source
 from tests.attacks.test_equality import schema
-from tests.conformance.conftest import OPEN
 from tests.conformance.tables import run_in
-from tests.servers import postgres
+from tests.servers import OPEN_EMPTY, postgres
 
 ASKED: dict[str, Any] = {"method": "rdt", "epsilon": 1, "trees": 2, "depth": 1}
 
@@ -30,7 +29,7 @@ def test_rows_are_told_apart_by_every_cell_and_its_place(monkeypatch: pytest.Mon
     hashed = PostgresVocabulary().keyed_hash(cells, [7, 8]).sql("postgres")
     given = "('x', 'y', 1), ('y', 'x', 1), ('x', NULL, 1), (NULL, 'x', 1), (NULL, '', 1), ('', NULL, 1), ('x', 'y', 2)"
     query = f"SELECT a, b, n, {hashed} AS hash FROM (VALUES {given}, ('x', 'y', 1)) AS rows(a, b, n)"
-    with Database(OPEN["postgres"](), who="ann") as db, db.engine.transaction() as transaction:
+    with Database(OPEN_EMPTY["postgres"](), who="ann") as db, db.engine.transaction() as transaction:
         found = transaction.rows(query)
     assert len({row["hash"] for row in found}) == 7
     assert found[0]["hash"] == found[-1]["hash"]
@@ -40,7 +39,7 @@ def test_long_texts_are_not_put_into_one_record() -> None:
     """Two texts of 540 MB, some megabytes as stored, are more than PostgreSQL lets a record hold."""
     unit = {"privacy_unit": {"column": "unit", "max_rows": 1}}
     names = ("c", "d")
-    with Database(OPEN["postgres"](), who="ann") as db:
+    with Database(OPEN_EMPTY["postgres"](), who="ann") as db:
         run_in(db.engine, "CREATE TABLE public.people (x FLOAT8, y TEXT, unit BIGINT, c TEXT, d TEXT)")
         features = {name: {"type": "categorical", "values": ["a", "b"]} for name in names}
         db.register("people", schema(features=features, **unit), cap=2)
@@ -54,7 +53,7 @@ def test_long_texts_are_not_put_into_one_record() -> None:
 
 def test_another_letter_case_of_a_long_text_is_not_asked_for() -> None:
     """PostgreSQL fails on LOWER of a text of more than 512 MB; a view's own LOWER leaves a long text as it is."""
-    with Database(OPEN["postgres"](), who="ann") as db:
+    with Database(OPEN_EMPTY["postgres"](), who="ann") as db:
         run_in(db.engine, "CREATE TABLE public.people (x FLOAT8, y TEXT, c TEXT)")
         run_in(db.engine, "CREATE VIEW public.lowered AS SELECT x, y, lower(upper(c)) AS c FROM public.people")
         run_in(db.engine, "INSERT INTO public.people VALUES (0.1, 'no', 'A'), (0.2, 'yes', 'b'), (0.3, 'yes', NULL)")

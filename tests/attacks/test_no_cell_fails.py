@@ -20,19 +20,19 @@ from dpsql.errors import SchemaError
 from dpsql.schema import Schema
 from dpsql.trees.voting import LARGEST_WEIGHT, VotingForest
 from tests.attacks.test_equality import schema
-from tests.conformance.conftest import OPEN
 from tests.conformance.tables import put, run_in
 from tests.rows import Table
+from tests.servers import OPEN_EMPTY
 from tests.tables import model_of, small_forest
 
 ASKED: dict[str, Any] = {"method": "rdt", "epsilon": 1, "trees": 2, "depth": 1}
 SMALLEST = 5e-324
 
 
-@pytest.fixture(params=sorted(OPEN))
+@pytest.fixture(params=sorted(OPEN_EMPTY))
 def database(request: pytest.FixtureRequest) -> Iterator[Database]:
     """Open an empty database of each engine."""
-    with Database(OPEN[request.param](), who="ann") as opened:
+    with Database(OPEN_EMPTY[request.param](), who="ann") as opened:
         yield opened
 
 
@@ -83,7 +83,7 @@ def test_a_time_of_parquet_is_refused_as_a_unit(tmp_path: Path, kind: pa.DataTyp
 @pytest.mark.parametrize("role", [{"privacy_unit": {"column": "odd", "max_rows": 1}}, {"partition": "odd"}])
 def test_a_unit_without_a_hash_is_refused_when_registering(kind: str, role: dict[str, Any]) -> None:
     """Such a statement fails where it meets a row, and not on an empty table."""
-    with Database(OPEN["postgres"](), who="ann") as db:
+    with Database(OPEN_EMPTY["postgres"](), who="ann") as db:
         run_in(db.engine, f"CREATE TABLE public.people (x FLOAT8, y TEXT, odd {kind})")
         with pytest.raises(SchemaError, match='column "odd"'):
             db.register("people", schema(**role), cap=1)

@@ -11,7 +11,7 @@ from dpsql.compile.views.row_to_row import row_to_row, why_not
 from dpsql.engines.base import Engine
 from dpsql.errors import SchemaError
 from dpsql.schema import Numeric, Schema
-from tests.conformance.conftest import OPEN
+from tests.servers import OPEN_EMPTY
 from tests.tables import run
 
 TYPES = {
@@ -79,10 +79,10 @@ def test_what_cannot_fail_is_taken(dialect: str, test: str) -> None:
     assert row_to_row(view(test), dialect, types=TYPES[dialect], macros=()) is not None
 
 
-@pytest.fixture(params=sorted(OPEN), scope="module")
+@pytest.fixture(params=sorted(OPEN_EMPTY), scope="module")
 def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     """Open a database of each engine, one for all tests."""
-    opened = OPEN[request.param]()
+    opened = OPEN_EMPTY[request.param]()
     yield opened
     opened.close()
 
@@ -129,7 +129,7 @@ def test_columns_that_differ_in_letter_case_alone_are_refused(dialect: str) -> N
 
 def test_two_spellings_of_a_column_cannot_be_registered_as_a_view() -> None:
     """Comparing v with "V" fails on the first row that gets there, where their collations differ."""
-    engine = OPEN["postgres"]()
+    engine = OPEN_EMPTY["postgres"]()
     run(engine, 'CREATE TABLE public.spelled (n BIGINT, v TEXT COLLATE "C", "V" TEXT COLLATE "en-x-icu", y TEXT)')
     run(engine, """CREATE VIEW public.compared AS SELECT n, y FROM public.spelled WHERE n < 1000 OR v = "V\"""")
     with Database(engine, who="ann") as db, pytest.raises(SchemaError, match="letter case"):

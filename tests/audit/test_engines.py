@@ -12,16 +12,17 @@ from dpsql.api.database import Database, connect
 from dpsql.audit.neighbours import Table
 from dpsql.audit.ways import Case
 from tests.audit.pairs import case_with_a_loss
-from tests.conformance.conftest import OPEN
 from tests.conformance.tables import put
 from tests.rows import Table as Columns
-from tests.servers import fresh_database
+from tests.servers import OPEN_EMPTY, fresh_database
 from tests.tables import quote
 
 #: What is replayed where. Spark takes seconds for each statement, so it has one way alone.
 FEW = ("spe of numbers",)
 MORE = ("rdt", "sspe", "spe", "rosnam with a delta", "rdt of numbers", "evaluation", "update")
-CASES = [(engine, way) for engine in sorted(OPEN) if engine != "duckdb" for way in (FEW if engine == "spark" else MORE)]
+CASES = [
+    (engine, way) for engine in sorted(OPEN_EMPTY) if engine != "duckdb" for way in (FEW if engine == "spark" else MORE)
+]
 Opened = Callable[[Sequence[Table]], Database]
 
 
@@ -68,7 +69,7 @@ def test_no_run_loses_more_than_it_was_charged(engine: str, way: str) -> None:
     if engine == "postgres":
         opened = copies_of_one(case)
     else:
-        opened = lambda tables: put_all(Database(OPEN[engine](), who="audit"), tables)  # noqa: E731
+        opened = lambda tables: put_all(Database(OPEN_EMPTY[engine](), who="audit"), tables)  # noqa: E731
     found = case.replay(opened)
     assert found.holds, str(found)
     assert not found.failed

@@ -102,7 +102,7 @@ def test_the_certificate_is_plain_and_complete(database: Database) -> None:
 
     always = {
         "private", "epsilon", "neighbours", "unit", "dataset", "table", "method", "plan", "request_id",
-        "kind", "ledger_entry", "ledger_hash", "created_at", "digest", "versions",
+        "kind", "ledger_entry", "ledger_hash", "created_at", "digest", "versions", "format", "version",
     }  # fmt: skip
     for method, more in (("rosnam", set()), (methods.DEFAULT, {"facts", "nat"})):
         model = database.train("people", method=method, **SMALL)

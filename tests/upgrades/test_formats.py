@@ -16,8 +16,9 @@ from dpsql import sqlfiles
 from dpsql.api.database import Database, connect
 from dpsql.errors import NewerFormat
 from dpsql.ledger import chain, formats
-from dpsql.models.model import Model, check_certificate
-from dpsql.runs.label_rows import Structure
+from dpsql.models.model import check_certificate
+from dpsql.models.usable_model import Model
+from dpsql.runs.label_rows import LabelRequest
 from dpsql.runs.parties import read_structure
 from tests.ledger.helpers import dump, meddle
 from tests.upgrades.old_databases import FOLDER
@@ -142,12 +143,12 @@ def test_documents_of_the_first_format_are_read(name: str) -> None:
 def test_label_requests_of_the_first_format_are_read() -> None:
     """They once said what they are in another way."""
     old = {"dpsql": "structure 1", "table": "people", "parameters": {"trees": 2}}
-    request = Structure.from_json(json.dumps(old))
+    request = LabelRequest.from_json(json.dumps(old))
     assert (request.table, request.parameters["trees"]) == ("people", 2)
     new = json.loads(request.to_json())
     assert (new["format"], new["version"]) == ("dpsql-label-request", 1)
     with pytest.raises(NewerFormat):
-        Structure.from_json(json.dumps(new | {"version": 2}))
+        LabelRequest.from_json(json.dumps(new | {"version": 2}))
 
 
 def test_new_certificates_have_a_number(path: Path) -> None:
