@@ -129,13 +129,13 @@ def _read(plpy: Any, statement: str, parameters: Sequence[Any]) -> dict[str, Any
     kinds = {bool: "bool", int: "int8", float: "float8"}
     try:
         plan = plpy.prepare(statement, [kinds.get(type(value), "text") for value in parameters])
-        found = plpy.execute(plan, list(parameters))
+        result = plpy.execute(plan, list(parameters))
     except plpy.SPIError as error:
         if error.sqlstate == _CANCELLED:
             raise
         return {"failed": error.sqlstate}
-    names = found.colnames()
-    return {"names": names, "types": found.coltypes(), "rows": [[row[name] for name in names] for row in found]}
+    names = result.colnames()
+    return {"names": names, "types": result.coltypes(), "rows": [[row[name] for name in names] for row in result]}
 
 
 def _end(worker: subprocess.Popen[bytes]) -> None:

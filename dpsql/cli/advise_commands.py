@@ -82,13 +82,13 @@ def advise(
         if dry_run:
             print_plan(db.plan_advice(table, buy=buy), db.budget(table), db.spent_on(table), as_json=as_json)
             return
-        found = db.advise(table, epsilon=epsilon, rows=rows, buy=buy, majority=majority, request_id=request_id)
-    _print(found, as_json=as_json)
+        advice = db.advise(table, epsilon=epsilon, rows=rows, buy=buy, majority=majority, request_id=request_id)
+    _print(advice, as_json=as_json)
     if as_json:
         return
-    if buy is not None and found.bought is not None:
-        note(f"Charged epsilon {found.bought.epsilon} for the size (entry {found.bought.entry}).")
-    asked = f"{target.words} --table {table} --epsilon {found.epsilon}"
+    if buy is not None and advice.bought is not None:
+        note(f"Charged epsilon {advice.bought.epsilon} for the size (entry {advice.bought.entry}).")
+    asked = f"{target.words} --table {table} --epsilon {advice.epsilon}"
     note(f"Next:  dpsql train {asked} --dry-run")
 
 
@@ -99,19 +99,30 @@ def _print(advice: Recommendation, *, as_json: bool) -> None:
         say(str(advice))
 
 
-def _print_grid(found: Tuned, epsilon: str, *, as_json: bool) -> None:
-    """Print the noise that a method's forests would have, and the one that was picked."""
+def _print_grid(tuned: Tuned, epsilon: str, *, as_json: bool) -> None:
+    """Print the noise that a method's forests would have, and the setting that was picked."""
     if as_json:
-        print_json(found.to_dict())
+        print_json(tuned.to_dict())
         return
     columns = ("trees", "depth", "ensembles", "features", "leaves", "asks for", "noise per leaf", "noise of votes",
                "rows of votes", "times the noise")  # fmt: skip
-    print_table(f"{found.method} at epsilon {epsilon}", columns, [
-        (one.trees, one.depth, one.ensembles, one.features, one.leaves, one.strategy, f"{one.leaf_deviation:.3g}",
-         f"{one.vote_deviation:.3g}", f"{one.signal:.3g}", f"{one.clear:.2g}")
-        for one in found.settings
-    ])  # fmt: skip
-    words = " ".join(f"--{name} {value}" for name, value in found.picked.parameters.items())
+    rows = [
+        (
+            setting.trees,
+            setting.depth,
+            setting.ensembles,
+            setting.features,
+            setting.leaves,
+            setting.strategy,
+            f"{setting.leaf_deviation:.3g}",
+            f"{setting.vote_deviation:.3g}",
+            f"{setting.signal:.3g}",
+            f"{setting.clear:.2g}",
+        )
+        for setting in tuned.settings
+    ]
+    print_table(f"{tuned.method} at epsilon {epsilon}", columns, rows)
+    words = " ".join(f"--{name} {value}" for name, value in tuned.picked.parameters.items())
     say(f"Picked: {words}. The deepest forest whose votes stand out of their noise.")
     note("Noise alone was weighed: how good the splits are is not known without rows. Nothing was read or charged.")
-    note(f"Next:  dpsql train --table TABLE --method {found.method} {words} --epsilon {epsilon} --dry-run")
+    note(f"Next:  dpsql train --table TABLE --method {tuned.method} {words} --epsilon {epsilon} --dry-run")

@@ -60,39 +60,41 @@ def evaluate(
             print_plan(plan, db.budget(table), db.spent_on(table), as_json=as_json)
             return
         with working(f"evaluating on {table}"):
-            found = db.evaluate(model, table, epsilon=epsilon, request_id=request_id)
+            evaluation = db.evaluate(model, table, epsilon=epsilon, request_id=request_id)
         left = None if epsilon is None else db.budget(table)
     if plot is not None:
-        if isinstance(found, NumericEvaluation):
+        if isinstance(evaluation, NumericEvaluation):
             raise UsageError("a model that predicts a number has no probabilities to plot.", hint="leave out --plot")
-        reliability_plot(found, plot)
+        reliability_plot(evaluation, plot)
         note(f"Wrote {plot}.")
     if as_json:
-        print_json(found.to_dict() | ({} if left is None else {"budget": budget_values(left)}))
+        print_json(evaluation.to_dict() | ({} if left is None else {"budget": budget_values(left)}))
         return
-    say(str(found))
-    if isinstance(found, Evaluation):
-        _print_figures(found)
+    say(str(evaluation))
+    if isinstance(evaluation, Evaluation):
+        _print_figures(evaluation)
     if left is not None:
-        say(f'\nCharged epsilon {found.epsilon}. Budget of "{left.table}": {left.left_text} of {left.cap_text} left.')
+        budget = f'Budget of "{left.table}": {left.left_text} of {left.cap_text} left.'
+        say(f"\nCharged epsilon {evaluation.epsilon}. {budget}")
 
 
-def _print_figures(found: Evaluation) -> None:
-    counts = found.confusion.to_numpy().tolist()
-    rows = [[true, *row] for true, row in zip(found.confusion.index, counts, strict=True)]
-    print_table(None, ("true class", *(f"predicted {name}" for name in found.confusion.columns)), rows)
+def _print_figures(measured: Evaluation) -> None:
+    counts = measured.confusion.to_numpy().tolist()
+    rows = [[true, *row] for true, row in zip(measured.confusion.index, counts, strict=True)]
+    print_table(None, ("true class", *(f"predicted {name}" for name in measured.confusion.columns)), rows)
     say("")
-    shown = [(label, _number(getattr(found, name)), _interval(found, name)) for name, label in _FIGURES.items()]
+    shown = [(label, _number(getattr(measured, name)), _interval(measured, name)) for name, label in _FIGURES.items()]
     shown += [
-        (f"F1 of {name}", _number(value), _interval(found, f"f1 of {name}")) for name, value in found.class_f1.items()
+        (f"F1 of {name}", _number(value), _interval(measured, f"f1 of {name}"))
+        for name, value in measured.class_f1.items()
     ]
-    private = found.epsilon is not None
+    private = measured.epsilon is not None
     print_table(None, ("figure", "value", *(["95 % interval"] if private else [])), [r[: 2 + private] for r in shown])
     say("")
-    columns = [str(name) for name in found.reliability.columns]
+    columns = [str(name) for name in measured.reliability.columns]
     lines = [
         [str(int(value)) if name == "rows" else f"{value:.3f}" for name, value in zip(columns, line, strict=True)]
-        for line in found.reliability.to_numpy().tolist()
+        for line in measured.reliability.to_numpy().tolist()
     ]
     print_table(None, columns, lines)
 
@@ -101,6 +103,6 @@ def _number(value: float | None) -> str:
     return "–" if value is None or value != value else f"{value:.4f}"
 
 
-def _interval(found: Evaluation, name: str) -> str:
-    bounds = found.intervals.get(name)
+def _interval(measured: Evaluation, name: str) -> str:
+    bounds = measured.intervals.get(name)
     return "" if bounds is None else f"{bounds[0]:.4f} to {bounds[1]:.4f}"

@@ -49,16 +49,16 @@ def export(
     given = {"--table": table, "--form": form, "--name": name, "--probabilities": probabilities or None}
     _check_words(to, dialect, onnx, [option for option, value in given.items() if value is not None])
     with target.open() as db:
-        found = db.model(model)
+        stored = db.model(model)
     if onnx is not None:
-        found.export_onnx(onnx)
+        stored.export_onnx(onnx)
         _wrote(model, onnx, as_json=as_json)
     elif dialect is not None:
         own = {"table": table or "new_rows", "form": form or "select"}
-        text = found.export_sql(dialect, **own, name=name, probabilities=probabilities)
-        _script(found, text, to, dialect=dialect, as_json=as_json)
+        text = stored.export_sql(dialect, **own, name=name, probabilities=probabilities)
+        _script(stored, text, to, dialect=dialect, as_json=as_json)
     else:
-        write_new(str(to), found.to_json())
+        write_new(str(to), stored.to_json())
         _wrote(model, str(to), as_json=as_json)
 
 

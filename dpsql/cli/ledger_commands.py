@@ -44,20 +44,20 @@ def ledger(
     if db is None:
         raise click.UsageError("Missing option '--db'.")
     with Target(db, wait, read_only, None).open() as opened:
-        found = opened.ledger(table)
+        entries = opened.ledger(table)
     if as_json:
-        print_json(found.to_dict("records"))
+        print_json(entries.to_dict("records"))
     elif as_csv:
-        print_csv(list(found.columns), found.to_dict("records"))
+        print_csv(list(entries.columns), entries.to_dict("records"))
     else:
-        limited = found["event"] == "limit"
-        found.loc[limited, "cap"] = [_limits_text(row) for row in found[limited].to_dict("records")]
+        limited = entries["event"] == "limit"
+        entries.loc[limited, "cap"] = [_limits_text(row) for row in entries[limited].to_dict("records")]
         for column in ("epsilon", "cap"):
-            found[column] += [
+            entries[column] += [
                 f", delta {delta}" if shown and delta else ""
-                for shown, delta in zip(found[column], found["delta"], strict=True)
+                for shown, delta in zip(entries[column], entries["delta"], strict=True)
             ]
-        print_table(None, _COLUMNS, found[list(_COLUMNS)].to_numpy().tolist())
+        print_table(None, _COLUMNS, entries[list(_COLUMNS)].to_numpy().tolist())
 
 
 @ledger.command()

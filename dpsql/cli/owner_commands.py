@@ -79,13 +79,13 @@ def register(
             note("Nothing was changed.")
             return
         dataset = db.register(table, schema, cap=cap, replace=replace, lost_runs=lost_runs, least_epsilon=least_epsilon)
-        found = db.budget(dataset.table)
+        budget = db.budget(dataset.table)
     if as_json:
-        print_json({"dataset": dataset.id, "table": dataset.table, "cap": found.cap_text, "spent": found.spent_text})
+        print_json({"dataset": dataset.id, "table": dataset.table, "cap": budget.cap_text, "spent": budget.spent_text})
         return
     say(f'Registered "{dataset.table}" as dataset {dataset.id}.')
     say(f"Privacy unit: {dataset.schema.unit}. Neighbours: {dataset.schema.unit.neighbours}.")
-    say(f"Cap {found.cap_text}, spent {found.spent_text}, left {found.left_text}.")
+    say(f"Cap {budget.cap_text}, spent {budget.spent_text}, left {budget.left_text}.")
 
 
 @click.group()

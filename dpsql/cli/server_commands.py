@@ -75,15 +75,17 @@ def doctor(target: Target, as_json: bool) -> None:
       dpsql doctor --db postgresql://owner@localhost/data
     """
     with target.open() as db:
-        found = db.doctor()
+        checks = db.doctor()
     if as_json:
-        print_json([{"what": one.what, "well": one.well, "found": one.found, "fix": one.fix} for one in found])
+        print_json(
+            [{"what": check.what, "well": check.well, "found": check.found, "fix": check.fix} for check in checks]
+        )
     else:
-        width = max(len(one.what) for one in found)
-        for one in found:
-            say(f"{'ok  ' if one.well else 'LOOK'}  {one.what:{width}}  {one.found}")
-            if not one.well and one.fix:
-                say(f"      {'':{width}}  fix: {one.fix}")
-    ill = sum(not one.well for one in found)
+        width = max(len(check.what) for check in checks)
+        for check in checks:
+            say(f"{'ok  ' if check.well else 'LOOK'}  {check.what:{width}}  {check.found}")
+            if not check.well and check.fix:
+                say(f"      {'':{width}}  fix: {check.fix}")
+    ill = sum(not check.well for check in checks)
     if ill:
-        raise DatabaseError(f"{ill} of {len(found)} things need a look.", hint="the fixes are in the list above")
+        raise DatabaseError(f"{ill} of {len(checks)} things need a look.", hint="the fixes are in the list above")

@@ -34,16 +34,16 @@ def takes_request(*, names_release: bool, **more: Any) -> Callable[[_Function], 
 
     `more` are the function's own arguments, with their defaults.
     """
-    known = {name: one for name, one in arguments(names_release=names_release).items() if name != "table"}
+    known = {name: argument for name, argument in arguments(names_release=names_release).items() if name != "table"}
 
     def decorate(function: _Function) -> _Function:
         first = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("self", "table")]
-        defaults = {**more, **{name: one.default for name, one in known.items()}}
+        defaults = {**more, **{name: argument.default for name, argument in known.items()}}
         own = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=it) for name, it in defaults.items()]
         rest = inspect.Parameter("parameters", inspect.Parameter.VAR_KEYWORD)
         signature = inspect.Signature([*first, *own, rest])
         function.__signature__ = signature  # type: ignore[attr-defined]
-        lines = [f"        {name}: {one.metadata['help']}" for name, one in known.items()]
+        lines = [f"        {name}: {argument.metadata['help']}" for name, argument in known.items()]
         lines.append("        parameters: The method's own parameters, such as trees.")
         function.__doc__ = "\n".join([str(function.__doc__).rstrip(), "", *lines, "        "])
         return function

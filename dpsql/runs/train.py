@@ -74,13 +74,14 @@ class TrainRequest:
             if known.metadata["must_be"] and not isinstance(value, str):
                 given = "NULL" if value is None else value
                 raise ParameterError(name, allowed=known.metadata["must_be"], given=given)
-        parse_epsilon(self.epsilon)
-        if self.delta is not None:
-            parse_delta(self.delta)
         if self.batch is not None and self.delta is not None:
             raise ParameterError(
                 "delta", allowed="left out for a batch: updates add up epsilon alone", given=self.delta
             )
+        # Kept as they were read here: an object of the caller's might say something else when it is read again.
+        object.__setattr__(self, "epsilon", format_epsilon(parse_epsilon(self.epsilon)))
+        if self.delta is not None:
+            object.__setattr__(self, "delta", parse_delta(self.delta))
 
     @property
     def nano_epsilon(self) -> int:

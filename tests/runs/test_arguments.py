@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import MISSING
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,28 @@ def test_a_parameter_that_is_null_is_left_to_the_method() -> None:
     assert request.parameters == {"depth": 3, "shared": True, "made_up": "1"}
     with memory(some_rows()) as opened, pytest.raises(UnknownName, match="made_up"):
         opened.plan("people", made_up="1")
+
+
+class Growing(Decimal):
+    """An epsilon that is ten times larger whenever it is read again."""
+
+    def __new__(cls) -> Growing:
+        """Begin small."""
+        made = super().__new__(cls, "0.1")
+        made.texts = iter(("0.1", "1", "10"))  # type: ignore[attr-defined]
+        return made
+
+    def __str__(self) -> str:
+        return next(self.texts)  # type: ignore[attr-defined, no-any-return]
+
+
+def test_epsilon_is_read_once() -> None:
+    """What is checked, planned and charged is one number, whatever object it came from."""
+    request = TrainRequest(table="people", epsilon=Growing())
+    assert [request.nano_epsilon for _ in range(3)] == [10**8] * 3
+    with memory(some_rows()) as opened:
+        opened.train("people", epsilon=Growing(), **SMALL)
+        assert opened.budget("people").spent == 10**8
 
 
 def test_options_repeat_nothing() -> None:
