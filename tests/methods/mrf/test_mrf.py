@@ -319,7 +319,7 @@ def slow_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return slow_down
 
 
-@pytest.mark.parametrize("effort", [1, 5, 100])
+@pytest.mark.parametrize("effort", [1, 5])
 def test_the_plan_is_the_same_on_a_slow_machine(slow_clock: Callable[[], None], effort: int) -> None:
     """The search ends after so much work, not after so long: what a dry run shows is what a run will ask."""
     given = {"trees": 20, "depth": 2, "ensembles": 2, "effort": effort}
@@ -342,7 +342,7 @@ def test_a_request_stays_valid_on_a_slow_machine(slow_clock: Callable[[], None])
 
 def test_little_effort_gives_a_plan() -> None:
     """When the effort is spent the best strategy so far is taken; more effort is never worse."""
-    plans = [METHOD.plan(MANY, NANO, {"trees": 20, "depth": 2, "effort": effort}) for effort in (1, 1000)]
+    plans = [METHOD.plan(MANY, NANO, {"trees": 20, "depth": 2, "effort": effort}) for effort in (1, 20)]
     little, much = (facts(plan)["error_to_identity"] for plan in plans)
     assert all(more <= less for more, less in zip(much, little, strict=True))
     assert [plan.nano_epsilon for plan in plans] == [NANO, NANO]
