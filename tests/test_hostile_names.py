@@ -27,7 +27,8 @@ PLAIN = Schema("y", ("no", "yes"), (Numeric("x", 0, 64), Categorical("c", ("a", 
 BY_COMMAND, BY_SQL, BY_PYTHON = HOSTILE[0::12], HOSTILE[4::12], HOSTILE[8::12]
 #: Every other name as a column: 200 of them. As classes and categories all names are taken.
 COLUMNS = HOSTILE[1::2]
-KEPT = ["analyst_budget", "budget", "chain", "entry", "ledger", "model", "model_leaf", "model_node", "scope_budget"]
+KEPT = ["analyst_budget", "budget", "chain", "entry", "format", "ledger", "model", "model_leaf", "model_node",
+        "scope_budget"]  # fmt: skip
 Calls = Callable[[Path], None]
 
 
