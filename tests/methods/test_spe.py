@@ -14,6 +14,7 @@ from dpsql import methods
 from dpsql.api.database import Database, connect
 from dpsql.errors import ParameterError
 from dpsql.kernel.plan import Plan
+from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import AllowanceExceeded, Session
 from dpsql.methods.spe import allocation, depth_for, median_forest, public_depth
 from dpsql.schema import Numeric, Schema, Unit
@@ -69,10 +70,11 @@ def test_depth_follows_rows_and_noise() -> None:
 def test_depth_is_at_most_the_features_and_the_limit() -> None:
     """The paper's largest depth is the number of features; the limit bounds the cells of the release."""
     chosen = {"trees": 10, "limit": 2**22, "depth": None}
-    assert public_depth(SCHEMA, chosen, 10**12, 10**9) == 2
-    assert public_depth(NORMAL, {"trees": 10, "limit": 10 * 2 * 8, "depth": None}, 10**12, 10**9) == 3
+    assert public_depth(SCHEMA, chosen, 10**12, 10**9, Promise(SCHEMA.unit)) == 2
+    limited = {"trees": 10, "limit": 10 * 2 * 8, "depth": None}
+    assert public_depth(NORMAL, limited, 10**12, 10**9, Promise(NORMAL.unit)) == 3
     units = Schema("y", ("a", "b"), NORMAL.features, Unit("person", 64))
-    assert public_depth(units, chosen, 10**9, 10_000) == depth_for(10_000, 10, 64.0) == 3
+    assert public_depth(units, chosen, 10**9, 10_000, Promise(units.unit)) == depth_for(10_000, 10, 64.0) == 3
 
 
 @pytest.mark.parametrize(
