@@ -45,6 +45,8 @@ SETUP = (
     "dpsql bench",
     "python examples/",
 )
+#: What in code marks is the name of a file or a folder of this repository.
+NAMED_FILE = re.compile(r"(?:dpsql|tests|sql|docs|examples)/[\w./*-]*|[\w*-]+(?:/[\w*-]+)+\.(?:py|sql|md)|[\w*]+\.py")
 #: Packages without which a page cannot run, where it says `import` or names an option that needs one.
 NEEDS = {"--plot": "matplotlib", ".plot(": "matplotlib", "--onnx": "onnx", "export_onnx": "onnx", "sklearn": "sklearn"}
 
@@ -136,16 +138,16 @@ def test_links_of_a_page_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_files_that_a_page_names_exist(page: Path) -> None:
-    """A path in code marks, whole or from inside the package (`kernel/plan.py`), is that of a file or folder.
+    """A path in code marks is that of a file or folder: whole, from inside the package, or the bare name of a module.
 
-    A part in capitals, as in `docs/methods/NAME.md`, stands for a name that the reader chooses.
+    A star stands for any name; a part in capitals, as in `docs/methods/NAME.md`, for one that the reader chooses.
     """
-    for path in re.findall(r"`([\w./-]+)`", prose(page)):
-        if re.search(r"\b[A-Z]{4,}\b", path):
-            continue
-        if re.fullmatch(r"(?:dpsql|tests|sql|docs|examples)/[\w./-]+|[\w-]+(?:/[\w-]+)+\.(?:py|sql|md)", path):
-            places = (ROOT / path, ROOT / "dpsql" / path)
-            assert any(place.exists() for place in places), f"{name_of(page)} names {path}"
+    for path in re.findall(r"`([\w./*-]+)`", prose(page)):
+        if NAMED_FILE.fullmatch(path) and not re.search(r"\b[A-Z]{4,}\b", path):
+            places = [place for top in (ROOT, ROOT / "dpsql") for place in top.glob(path.rstrip("/"))]
+            if "/" not in path:
+                places = [place for top in ("dpsql", "tests", "examples") for place in (ROOT / top).rglob(path)]
+            assert places, f"{name_of(page)} names {path}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
