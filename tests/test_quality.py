@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
+
+from dpsql import __version__
+from tests.requirements import PACKAGES, missing_packages
 
 ROOT = Path(__file__).resolve().parent.parent
 CHECKS = {
@@ -26,11 +32,51 @@ def test_the_code_is_clean(name: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_ci_runs_the_readme_test_command() -> None:
-    """`.ci/run` and the README name the same command, so that neither can rot alone."""
-    wanted = "pip install -e '.[test]' && .venv/bin/python -m pytest"
-    assert wanted in (ROOT / "README.md").read_text(encoding="utf-8")
-    assert "README.md" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+@pytest.mark.parametrize(("name", "end"), [("demo", "dpsql demo"), ("tests", "python -m pytest")])
+def test_ci_runs_a_command_of_the_readme(name: str, end: str) -> None:
+    """`.ci/run` states the README's two commands, word for word, so that neither can rot alone."""
+    stated = re.search(f'^{name}="(.*)"$', (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.MULTILINE)
+    assert stated is not None
+    assert stated.group(1).endswith(end)
+    assert f"\n```sh\n{stated.group(1)}\n```\n" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_module_runs_as_the_command() -> None:
+    """`python -m dpsql` does what `dpsql` does."""
+    done = subprocess.run([sys.executable, "-m", "dpsql", "--version"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"dpsql, version {__version__}\n"
+
+
+def test_the_citation_names_this_version() -> None:
+    """`CITATION.cff` has what the format demands, and the version of the package."""
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)
+    assert citation["version"] == __version__
+    for reference in citation["references"]:
+        assert {"type", "title", "authors", "year"} <= set(reference), reference
+
+
+def test_all_test_extras_are_in_test_all() -> None:
+    """What any test needs is in `test-all`, so that the README's command skips nothing for want of a package."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    named = {name for name in extras if name.startswith("test-")} - {"test-all"} | {"docs"}
+    assert set(re.findall(r"[\w-]+", extras["test-all"][0].partition("[")[2])) == named
+    assert {extra for extra, _ in PACKAGES.values()} <= set(extras)
+
+
+@pytest.mark.parametrize("name", ["postgress", "postgres,spork"])
+def test_a_required_name_that_is_unknown_is_refused(name: str) -> None:
+    """A typo in DPSQL_REQUIRE must not turn a required server into a skipped one."""
+    assert "is unknown" in missing_packages(name)[0]
+
+
+def test_a_required_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sentence says what requires it, and how to install it."""
+    monkeypatch.setitem(PACKAGES, "peers", ("test-peers", ("no_such_package",)))
+    assert missing_packages("peers") == [
+        "DPSQL_REQUIRE: peers needs no_such_package, which is not installed. Try: pip install -e '.[test-peers]'"
+    ]
 
 
 def test_modules_stay_small() -> None:

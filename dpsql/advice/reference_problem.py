@@ -10,7 +10,7 @@ square of that separation a run keeps the share
 - strength is rows · epsilon / max_rows: how many rows outweigh the noise on one count at the whole epsilon;
 - noise = `NOISE` · √classes · features · √(features / i): the strength at which noise and signal are even. Features
   share epsilon, the noise of all of them adds up, and so does that of the classes. The constant was calibrated on
-  made-up tables, not on real ones (`docs/advise.md`);
+  made-up tables, not on real ones (`docs/how-to/advise.md`);
 - sampling = 4 · features / i: the rows at which sampling error and signal are even where there is no noise. It is what
   a linear rule of so many estimated means loses. Twice the epsilon leaves it as it is, twice the rows halve it.
 

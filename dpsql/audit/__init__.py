@@ -8,5 +8,5 @@ for, never how it was drawn. Outside of what it can see are, and these tests hol
   `tests/kernel/test_noise.py`;
 - secret keys that are not secret: `tests/mechanisms/test_rng.py` and `tests/kernel/test_secrets.py`;
 - a wrong formula between rho and (epsilon, delta), which the audit uses too: `tests/mechanisms/test_concentrated.py`;
-- how long a run takes, and what it leaves outside of the database: docs/privacy.md says what is promised there.
+- how long a run takes, and what it leaves outside the database: `docs/understanding/privacy.md` tells what is promised.
 """

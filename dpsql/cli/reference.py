@@ -1,6 +1,6 @@
-"""Writes `docs/commands.md`: every command with its help, so that the page cannot drift from the program.
+"""Writes `docs/reference/commands.md`: every command with its help, so that the page cannot drift from the program.
 
-python -m dpsql.cli.reference > docs/commands.md
+python -m dpsql.cli.reference > docs/reference/commands.md
 """
 
 from __future__ import annotations

@@ -1,0 +1,90 @@
+"""Which tests are `server`, `docs` and `property`, by what each of them uses, and which are `slow`, by a list."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import pytest
+
+#: Engines and scoring databases, as they stand in the ids of parametrized tests, that run outside DuckDB and SQLite.
+SERVERS = ("postgres", "spark", "chdb", "clickhouse", "mariadb")
+#: Functions of `tests/servers.py` that start nothing.
+_HARMLESS = {"absent", "free_port", "as_server_user"}
+#: Measured above 1.5 s on a busy machine with two cores, or long as a whole: a file, a folder, or `file::test`.
+SLOW: tuple[str, ...] = ()
+
+
+def mark(item: pytest.Item) -> None:
+    """Add to a test the markers that follow from what it is."""
+    name = item.nodeid.partition("[")[0]
+    if any(name == slow or name.startswith((f"{slow}::", f"{slow}/")) for slow in SLOW):
+        item.add_marker(pytest.mark.slow)
+    if name.startswith("tests/test_docs.py"):
+        item.add_marker(pytest.mark.docs)
+    if not isinstance(item, pytest.Function):
+        return
+    if getattr(item.function, "is_hypothesis_test", False):
+        item.add_marker(pytest.mark.property)
+    if _needs_server(item):
+        item.add_marker(pytest.mark.server)
+
+
+def _needs_server(item: pytest.Function) -> bool:
+    """Whether a test is parametrized by a server, or it or one of its fixtures calls what starts one."""
+    parameters = item.callspec.id.split("-") if hasattr(item, "callspec") else []
+    if any(word == server or word.startswith(f"{server}_") for word in parameters for server in SERVERS):
+        return True
+    if "duckdb" in parameters:  # the fixture can open servers, and opens DuckDB this time
+        return False
+    used = [_fixture(item.module, name) for name in item.fixturenames]
+    return any(_starts_server(function, set()) for function in (item.function, *used) if function is not None)
+
+
+def _fixture(module: ModuleType, name: str) -> FunctionType | None:
+    """Return the function behind a fixture's name: the module's own, or that of the nearest conftest."""
+    package = module.__name__.split(".")[:-1]
+    conftests = [".".join([*package[:depth], "conftest"]) for depth in range(len(package), 0, -1)]
+    for place in (module, *(sys.modules[known] for known in conftests if known in sys.modules)):
+        if (fixture := getattr(place, name, None)) is not None:
+            function = inspect.unwrap(fixture)
+            return function if isinstance(function, FunctionType) else None
+    return None
+
+
+def _starts_server(function: FunctionType, seen: set[CodeType]) -> bool:
+    """Whether a function calls one of `tests/servers.py` that starts a server, itself or through others."""
+    function = getattr(getattr(function, "hypothesis", None), "inner_test", function)
+    if function.__code__ in seen:
+        return False
+    seen.add(function.__code__)
+    for called in _functions_named(function):
+        if called.__module__ == "tests.servers":
+            if called.__name__ not in _HARMLESS:
+                return True
+        elif called.__module__.startswith("tests.") and _starts_server(called, seen):
+            return True
+    return False
+
+
+def _functions_named(function: FunctionType) -> Iterator[FunctionType]:
+    """Yield the functions that the global names in a function's code stand for, those of modules included."""
+    names = set(_names(function.__code__))
+    for name in names:
+        value: Any = function.__globals__.get(name)
+        of_tests = isinstance(value, ModuleType) and value.__name__.startswith("tests.")
+        for member in [vars(value).get(other) for other in names] if of_tests else [value]:
+            unwrapped = inspect.unwrap(member) if callable(member) else member
+            if isinstance(unwrapped, FunctionType) and unwrapped.__module__:
+                yield unwrapped
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """Yield the global names and attributes in code and in the functions defined inside it."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
