@@ -14,8 +14,42 @@ import pytest
 SERVERS = ("postgres", "spark", "chdb", "clickhouse", "mariadb")
 #: Functions of `tests/servers.py` that start nothing.
 _HARMLESS = {"absent", "free_port", "as_server_user"}
-#: Measured above 1.5 s on a busy machine with two cores, or long as a whole: a file, a folder, or `file::test`.
-SLOW: tuple[str, ...] = ()
+#: Folders, files and single tests (`file::test`) that take long as a whole, as measured in seconds of CPU time. What
+#: they hold matters no less: everything runs before a change is finished.
+SLOW = (
+    "tests/attacks",
+    "tests/audit",
+    "tests/bench",
+    "tests/cli/test_forms.py",
+    "tests/cli/test_label_commands.py",
+    "tests/cli/test_party_commands.py",
+    "tests/cli/test_private_values.py",
+    "tests/cli/test_regression.py",
+    "tests/compile/test_hostile_names.py",
+    "tests/conformance",
+    "tests/engines/test_duckdb_files.py",
+    "tests/kernel/test_neighbours.py",
+    "tests/kernel/test_score_counts.py",
+    "tests/kernel/test_unlabelled_rows.py",
+    "tests/ledger/test_race.py",
+    "tests/methods/mrf",
+    "tests/methods/test_approximate.py",
+    "tests/methods/test_contract.py",
+    "tests/methods/test_spe.py::test_geometric_shares_find_better_medians_than_equal_ones",
+    "tests/models/explain",
+    "tests/models/test_export_sql.py",
+    "tests/papers",
+    "tests/runs/test_label_rows.py",
+    "tests/runs/test_private_evaluation.py",
+    "tests/test_batch.py",
+    "tests/test_exportsql_texts.py",
+    "tests/test_files.py",
+    "tests/test_hostile.py",
+    "tests/test_hostile_names.py",
+    "tests/test_quality.py::test_the_code_is_clean",
+    "tests/test_race.py",
+    "tests/test_regression_example.py",
+)
 
 
 def mark(item: pytest.Item) -> None:

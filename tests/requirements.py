@@ -10,7 +10,7 @@ PACKAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "spark": ("test-spark", ("pyspark", "pyarrow", "grpc")),
     "clickhouse": ("test-chdb", ("chdb", "pyarrow")),
     "mariadb": ("test", ()),
-    "export": ("test-export", ("onnx", "onnxruntime", "matplotlib")),
+    "export": ("test-export", ("onnx", "onnxruntime")),
     "peers": ("test-peers", ("opendp", "dp_accounting", "sklearn", "ibis")),
     "docs": ("docs", ("sphinx", "myst_parser", "furo")),
 }

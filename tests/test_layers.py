@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -51,9 +52,10 @@ def modules() -> list[Path]:
 def room(path: Path) -> str:
     """Return the layer's name that a module lives in."""
     parts = path.relative_to(ROOT).with_suffix("").parts
-    return "dpsql" if parts == ("__init__",) else parts[0]
+    return "dpsql" if parts in (("__init__",), ("__main__",)) else parts[0]
 
 
+@cache
 def imported(path: Path) -> set[str]:
     """Return every module that a file imports, inside functions too, but not for type checking alone."""
     found: set[str] = set()

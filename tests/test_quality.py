@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from dpsql import __version__
+from tests.markers import SLOW
 from tests.requirements import PACKAGES, missing_packages
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -63,6 +64,14 @@ def test_all_test_extras_are_in_test_all() -> None:
     named = {name for name in extras if name.startswith("test-")} - {"test-all"} | {"docs"}
     assert set(re.findall(r"[\w-]+", extras["test-all"][0].partition("[")[2])) == named
     assert {extra for extra, _ in PACKAGES.values()} <= set(extras)
+
+
+def test_slow_tests_that_are_listed_exist() -> None:
+    """The list of slow tests names folders, files and tests that are there."""
+    for place in SLOW:
+        path, _, test = place.partition("::")
+        assert (ROOT / path).exists(), place
+        assert not test or f"def {test}(" in (ROOT / path).read_text(encoding="utf-8"), place
 
 
 @pytest.mark.parametrize("name", ["postgress", "postgres,spork"])

@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from pyarrow import parquet
 
 import dpsql
 from dpsql.api.database import Database
@@ -24,6 +22,9 @@ from tests.conformance.tables import put, run_in
 from tests.rows import Table
 from tests.servers import OPEN_EMPTY
 from tests.tables import model_of, small_forest
+
+pa = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
 
 ASKED: dict[str, Any] = {"method": "rdt", "epsilon": 1, "trees": 2, "depth": 1}
 SMALLEST = 5e-324

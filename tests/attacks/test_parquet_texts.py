@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import dpsql
 from dpsql.errors import DatabaseError
 from dpsql.schema import Categorical, Schema
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
 
 SCHEMA = Schema("y", ("no", "yes"), (Categorical("c", ("a", "b")),))
 

@@ -6,14 +6,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from pyarrow import parquet
 
 import dpsql
 from dpsql.errors import DatabaseError, SchemaError
 from dpsql.schema import Schema
 from tests.attacks.test_equality import schema
+
+pa = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
 
 ASKED: dict[str, Any] = {"method": "rdt", "epsilon": 1, "trees": 2, "depth": 1}
 TIMES = [pa.timestamp("ms"), pa.timestamp("us"), pa.timestamp("ns"), pa.timestamp("ms", "UTC"), pa.time64("us")]

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn import metrics as oracle
 
 from dpsql.models import figures
+
+oracle = pytest.importorskip("sklearn.metrics")
 
 Rows = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]
 
@@ -56,7 +57,7 @@ def test_figures_of_the_probabilities(case: Rows) -> None:
 
 def test_bins_are_those_of_a_calibration_curve() -> None:
     """Predicted and observed shares of each bin, and the error that they add up to."""
-    from sklearn.calibration import calibration_curve
+    calibration_curve = pytest.importorskip("sklearn.calibration").calibration_curve
 
     truth, predicted, shares = rows(2, 3000)
     bins = figures.tally(truth, predicted, shares).bins

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.inspection import permutation_importance
 
 from dpsql.api.database import connect
 from dpsql.models.explain import background as backgrounds
@@ -154,7 +153,8 @@ def test_importance_agrees_with_permutation_on_held_out_rows() -> None:
     scored = Scored(model)
     held_out = frame[4000:]
     features = [feature.name for feature in schema.features]
-    found = permutation_importance(
+    inspection = pytest.importorskip("sklearn.inspection")
+    found = inspection.permutation_importance(
         scored, held_out[features], held_out["y"], scoring=scored.loss, n_repeats=5, random_state=0
     )
     ours = model.explain().importance
