@@ -9,10 +9,10 @@ _BODIES = ("$function$", "$block$")
 PLACES = (_HERE / "sql", _HERE.parent / "sql")
 
 
-def read(name: str) -> str:
+def read_sql(name: str) -> str:
     """Return the text of one file of `sql/`, such as `ledger.sql` or `duckdb/macros.sql`.
 
-    >>> "CREATE SCHEMA" in read("ledger.sql")
+    >>> "CREATE SCHEMA" in read_sql("ledger.sql")
     True
     """
     for place in PLACES:
@@ -31,7 +31,7 @@ def statements(name: str, dialect: str = "") -> list[str]:
     own = f"{dialect}/{name}"
     found = own if dialect and exists(own) else name
     parts: list[str] = []
-    for part in read(found).split(";\n"):
+    for part in read_sql(found).split(";\n"):
         if parts and sum(parts[-1].count(mark) for mark in _BODIES) % 2:  # inside a body
             parts[-1] += ";\n" + part
         else:

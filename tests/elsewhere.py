@@ -23,7 +23,7 @@ from typing import Any, ClassVar, NoReturn, Protocol
 import duckdb
 import pytest
 
-from dpsql.models.export_sql import script, statements
+from dpsql.models.export_sql import export_script, export_statements
 from dpsql.models.usable_model import Model
 from tests.servers import chdb, fresh_database, spark
 
@@ -111,7 +111,7 @@ class Sqlite:
         """Run the script with `executescript`."""
         for kind, name in MADE:
             self.connection.execute(f"DROP {kind} IF EXISTS {NAME}_{name}")
-        text = script(model, dialect="sqlite", form="view", name=NAME, probabilities=probabilities)
+        text = export_script(model, dialect="sqlite", form="view", name=NAME, probabilities=probabilities)
         self.connection.executescript(text)
         columns = wanted(model, probabilities)
         return self.connection.execute(f"SELECT {columns} FROM {NAME}_scored ORDER BY {KEY}").fetchall()
@@ -139,7 +139,9 @@ class Duckdb:
         """Run the script as one text."""
         for kind, name in MADE:
             self.connection.execute(f"DROP {kind} IF EXISTS {NAME}_{name}")
-        self.connection.execute(script(model, dialect="duckdb", form="view", name=NAME, probabilities=probabilities))
+        self.connection.execute(
+            export_script(model, dialect="duckdb", form="view", name=NAME, probabilities=probabilities)
+        )
         columns = wanted(model, probabilities)
         return self.connection.execute(f"SELECT {columns} FROM {NAME}_scored ORDER BY {KEY}").fetchall()
 
@@ -235,7 +237,7 @@ class Mariadb:
     def scored(self, model: Model, *, probabilities: bool = False) -> Rows:
         """Run the script as a file of commands; results come back in hexadecimal."""
         drops = "".join(f"DROP {kind} IF EXISTS {NAME}_{name};\n" for kind, name in MADE)
-        text = script(model, dialect="mysql", form="view", name=NAME, probabilities=probabilities)
+        text = export_script(model, dialect="mysql", form="view", name=NAME, probabilities=probabilities)
         columns = wanted(model, probabilities, "`").split(", ", 2)
         shown = ", ".join([columns[0], "HEX(CONVERT(prediction USING utf8mb4))", *columns[2:]])
         if model.schema.target is not None:
@@ -298,7 +300,9 @@ class Postgres:
         """Run the script as one text."""
         for kind, name in MADE:
             self.connection.execute(f"DROP {kind} IF EXISTS {NAME}_{name}")
-        self.connection.execute(script(model, dialect="postgres", form="view", name=NAME, probabilities=probabilities))
+        self.connection.execute(
+            export_script(model, dialect="postgres", form="view", name=NAME, probabilities=probabilities)
+        )
         columns = wanted(model, probabilities)
         return self.connection.execute(f"SELECT {columns} FROM {NAME}_scored ORDER BY {KEY}").fetchall()
 
@@ -344,7 +348,9 @@ class Spark:
 
 
 def _texts(model: Model, dialect: str, form: str, probabilities: bool) -> list[str]:
-    return statements(model, dialect=dialect, table="new_rows", form=form, name=NAME, probabilities=probabilities)
+    return export_statements(
+        model, dialect=dialect, table="new_rows", form=form, name=NAME, probabilities=probabilities
+    )
 
 
 def _backslashed(text: str) -> str:

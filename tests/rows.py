@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from dpsql.compile.rows import Source, table
+from dpsql.compile.rows import Source, table_reference
 from dpsql.engines.base import Engine
 from dpsql.schema import Boolean, Categorical, Feature, Numeric, Schema, Unit, category_text
 from dpsql.trees.forest import PASS, Forest, Level
@@ -179,7 +179,7 @@ def source_of(schema: Schema, table_name: str = "people", *, made: Table | None 
     """Return the table of schema main as a source of rows; with `made`, its integer columns are known as such."""
     types = made.types if made is not None else {}
     whole = frozenset(name for name, kind in types.items() if kind in ("INTEGER", "BIGINT", "HUGEINT"))
-    return Source(schema, table(table_name, "main"), {}, whole=whole)
+    return Source(schema, table_reference(table_name, "main"), {}, integers=whole)
 
 
 def _quote(name: str) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.cli.main import app, run
+from dpsql.cli.main import app, run_command_line
 from dpsql.cli.reference import reference
 from dpsql.kernel.session import Session
 from dpsql.methods import METHODS
@@ -90,7 +90,7 @@ def test_every_block_of_a_page_runs(page: Path, folder: Path, capsys: pytest.Cap
         elif language == "python":
             exec(compile(text, page.name, "exec"), names)  # noqa: S102
         elif language == "sql":
-            assert run(["shell", "--db", "demo.duckdb", "-c", text]) == 0, capsys.readouterr().err
+            assert run_command_line(["shell", "--db", "demo.duckdb", "-c", text]) == 0, capsys.readouterr().err
         elif language == "yaml":
             assert schema_file.loads(text).features
             if named := re.match(r"# (\w+\.yml)\n", text):
@@ -107,7 +107,7 @@ def run_console(text: str, capsys: pytest.CaptureFixture[str]) -> None:
         words = shlex.split(command, comments=True)
         assert words[0] == "dpsql"
         capsys.readouterr()
-        code = run(words[1:])
+        code = run_command_line(words[1:])
         printed = capsys.readouterr()
         assert code == (int(stated_code.group(1)) if stated_code else 0), printed.err
         for word in re.findall(r"[A-Za-z_]{3,}", shown):

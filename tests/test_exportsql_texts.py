@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from dpsql.compile.predict.dialects import DIALECTS
 from dpsql.errors import ParameterError, UnknownName, UsageError
-from dpsql.models.export_sql import statements
+from dpsql.models.export_sql import export_statements
 from dpsql.models.usable_model import Model
 from dpsql.schema import Boolean, Categorical, Numeric, Schema, Target
 from dpsql.trees.grid import axes
@@ -37,7 +37,7 @@ def model(schema: Schema = HOSTILE_SCHEMA) -> Model:
 @cache
 def texts(dialect: str, *, form: str = "select", table: str = "new_rows", name: str | None = None) -> list[str]:
     """Return the statements of the script for a dialect, with probabilities."""
-    return statements(model(), dialect=dialect, table=table, form=form, name=name, probabilities=True)
+    return export_statements(model(), dialect=dialect, table=table, form=form, name=name, probabilities=True)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -122,7 +122,7 @@ def test_the_text_is_the_same_every_time() -> None:
 def test_inserts_are_small_enough() -> None:
     """No INSERT has more rows than the strictest database takes."""
     schema = Schema("y", tuple(map(str, range(64))), (Numeric("x", 0, 1),))
-    made = statements(model(schema), dialect="tsql", table="t", form="select", name=None, probabilities=False)
+    made = export_statements(model(schema), dialect="tsql", table="t", form="select", name=None, probabilities=False)
     sizes = [len(sqlglot.parse_one(text, read="tsql").expression.expressions) for text in made if "INSERT" in text]
     assert max(sizes) <= 1000
 

@@ -12,9 +12,9 @@ from sqlglot import exp
 
 from dpsql.api.database import Database, connect
 from dpsql.api.shell import Shell
-from dpsql.compile.rows import Tickets, packed
+from dpsql.compile.rows import Tickets, pack_rows
 from dpsql.errors import BudgetError, DatabaseError, DpsqlError, ParameterError, SchemaError, TableChanged
-from dpsql.kernel.dataset import find, source
+from dpsql.kernel.dataset import find_dataset, source
 from dpsql.schema import Boolean, Numeric, Schema
 from tests import tables
 from tests.engines.folder import csv, parquet
@@ -94,8 +94,8 @@ def test_rows_are_the_same_as_in_a_table(tmp_path: Path, kind: str) -> None:
 
 def packed_rows(db: Database) -> list[tuple[int, ...]]:
     """Return class and words of each row that counts, in order."""
-    rows = source(db.engine, find(db.engine, db.book, "people"))
-    words = packed(rows, db.engine.vocabulary, Tickets((1, 2))).subquery("packed")
+    rows = source(db.engine, find_dataset(db.engine, db.book, "people"))
+    words = pack_rows(rows, db.engine.vocabulary, Tickets((1, 2))).subquery("packed")
     with db.engine.workspace() as here:
         found = here.aggregate(exp.select("class", "word_0").from_(words), {})
     return sorted(zip(found["class"].tolist(), found["word_0"].tolist(), strict=True))

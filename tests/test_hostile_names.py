@@ -13,7 +13,7 @@ from sqlglot import exp
 
 import dpsql
 from dpsql.api.database import Database, connect
-from dpsql.cli.main import run
+from dpsql.cli.main import run_command_line
 from dpsql.errors import ParameterError
 from dpsql.schema import Categorical, Feature, Numeric, Schema, schema_file
 from tests import tables
@@ -98,9 +98,16 @@ def by_command(path: Path) -> None:
     """Register from a file, train and predict by commands."""
     path.with_name("wide.yml").write_text(schema_file.dump(wide_schema()), encoding="utf-8")
     words = ["--db", str(path), "--table"]
-    assert run(["register", *words, "wide", "--schema", str(path.with_name("wide.yml")), "--cap", "1"]) == 0
-    assert run(["train", *words, "wide", "--name", "w", "--method", "rosnam", "--trees", "60", "--depth", "1"]) == 0
-    assert run(["predict", *words, "wide_new", "--model", "w", "--into", "scored"]) == 0
+    assert (
+        run_command_line(["register", *words, "wide", "--schema", str(path.with_name("wide.yml")), "--cap", "1"]) == 0
+    )
+    assert (
+        run_command_line(
+            ["train", *words, "wide", "--name", "w", "--method", "rosnam", "--trees", "60", "--depth", "1"]
+        )
+        == 0
+    )
+    assert run_command_line(["predict", *words, "wide_new", "--model", "w", "--into", "scored"]) == 0
 
 
 def by_sql(path: Path) -> None:
@@ -156,7 +163,7 @@ def test_commands_find_tables_and_models(
     db.close()
     monkeypatch.chdir(tmp_path)
     for name in BY_COMMAND:
-        code = run(["predict", "--db", "data.duckdb", f"--model={name}", f"--table={name}", "--json"])
+        code = run_command_line(["predict", "--db", "data.duckdb", f"--model={name}", f"--table={name}", "--json"])
         shown = capsys.readouterr()
         assert "Traceback" not in shown.err
         assert code == 0, shown.err
@@ -199,7 +206,7 @@ def test_generated_sql_creates_what_it_names(db: Database, tmp_path: Path) -> No
     for number, name in enumerate(HOSTILE[::17]):
         form = ("view", "macro", "table_macro")[number % 3]
         words = ["sql", "--db", str(tmp_path / "data.duckdb"), "--model", "m", "--table", "fresh"]
-        assert run([*words, "--create", f"--form={form}", f"--name={name}"]) in (0, 2)
+        assert run_command_line([*words, "--create", f"--form={form}", f"--name={name}"]) in (0, 2)
     with connect(tmp_path / "data.duckdb") as opened:
         assert set(HOSTILE[::51]) <= set(opened.engine.tables())
         assert opened.engine.redefined_functions() == []
@@ -239,7 +246,7 @@ def charge_by_command(path: Path, table: str, label: str, who: str) -> None:
     """Train by a command, twice under one request."""
     words = ["train", "--db", str(path), f"--table={table}", f"--name={label}", f"--request-id={label}", f"--as={who}"]
     for _ in range(2):
-        assert run([*words, "--epsilon", "0.25", "--trees", "1", "--depth", "1"]) == 0
+        assert run_command_line([*words, "--epsilon", "0.25", "--trees", "1", "--depth", "1"]) == 0
 
 
 def charge_by_sql(path: Path, table: str, label: str, who: str) -> None:
@@ -285,7 +292,7 @@ def test_nonsense_in_every_option_is_a_clean_error(
     before = Path("data.duckdb").read_bytes()
     for name in HOSTILE[1::10]:
         given = [word.replace("{0}", name) for word in words]
-        assert run([*given, "--db", "data.duckdb"]) in (2, 3)
+        assert run_command_line([*given, "--db", "data.duckdb"]) in (2, 3)
         shown = capsys.readouterr()
         assert shown.out == ""
         assert shown.err.startswith("Error: ")

@@ -17,7 +17,7 @@ import dpsql
 from dpsql.api.database import Database
 from dpsql.errors import ParameterError, SchemaError, UnknownName, UsageError
 from dpsql.models.usable_model import Model
-from dpsql.trees.join import together
+from dpsql.trees.join import join_over_same_features
 from dpsql.trees.voting import VotingForest
 from tests.tables import SCHEMA, TARGET, fill, frame_of, memory, model_of, rows_of, run, small_forest, some_rows
 
@@ -130,8 +130,8 @@ def test_a_broken_meaning_is_refused(nat: Any) -> None:
 def test_scores_add_up_only_where_they_mean_the_same() -> None:
     """`plus` and joined forests keep the meaning of both, or refuse."""
     one = log_scores()
-    assert one.plus(one).nat == together(one, one).nat == NAT
-    for join in (one.plus, lambda other: together(one, other)):
+    assert one.plus(one).nat == join_over_same_features(one, one).nat == NAT
+    for join in (one.plus, lambda other: join_over_same_features(one, other)):
         with pytest.raises(SchemaError, match="different things"):
             join(replace(one, nat=0))
 

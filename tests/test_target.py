@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dpsql.api.database import connect
 from dpsql.errors import SchemaError
-from dpsql.schema import STEPS, Numeric, Schema, Target, schema_file
+from dpsql.schema import DEFAULT_STEPS, Numeric, Schema, Target, schema_file
 from tests.tables import TARGET, memory, run
 
 FEATURES = {"x": {"type": "numeric", "lower": 0, "upper": 1}}
@@ -27,11 +27,11 @@ def declared(**changes: object) -> dict[str, Any]:
 def test_a_schema_may_have_a_target_instead_of_classes() -> None:
     """A target gives bounds and steps, no classes, and two values for each leaf."""
     schema = Schema.from_dict(declared())
-    assert (schema.target, schema.classes, schema.leaf_values) == (Target(0.0, 9.0, STEPS), (), 2)
-    assert schema.steps == STEPS
+    assert (schema.target, schema.classes, schema.leaf_values) == (Target(0.0, 9.0, DEFAULT_STEPS), (), 2)
+    assert schema.steps == DEFAULT_STEPS
 
 
-@pytest.mark.parametrize("steps", [STEPS, 7])
+@pytest.mark.parametrize("steps", [DEFAULT_STEPS, 7])
 def test_what_is_written_is_read_back_the_same(steps: int) -> None:
     """Plain values and YAML keep the target."""
     schema = Schema("y", (), (Numeric("x", 0, 1),), target=Target(-1.5, 1e6, steps))

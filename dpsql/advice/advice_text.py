@@ -20,9 +20,9 @@ _SIZE_WORDS = {
 }
 
 
-def told(advice: Recommendation) -> str:
+def advice_as_text(advice: Recommendation) -> str:
     """Return the advice as text."""
-    lines = [_heading(advice)]
+    lines = [_title_line(advice)]
     if advice.now is None:
         lines += _over_sizes(advice)
     else:
@@ -38,11 +38,11 @@ def told(advice: Recommendation) -> str:
     return "\n".join([*lines, *_budget(advice), _assumption(advice)])
 
 
-def _heading(advice: Recommendation) -> str:
+def _title_line(advice: Recommendation) -> str:
     schema = advice.schema
     label = f"{len(schema.classes)} classes" if schema.classes else "a number to predict"
-    features = _counted(len(schema.features), "feature")
-    rows = "size unknown" if advice.now is None else f"about {_counted(advice.now.rows, 'row')} ({_source(advice)})"
+    features = _plural(len(schema.features), "feature")
+    rows = "size unknown" if advice.now is None else f"about {_plural(advice.now.rows, 'row')} ({_source(advice)})"
     name = "this schema" if advice.table is None else f'"{advice.table}"'
     return f"Advice for {name} at epsilon {advice.epsilon}: {rows}, {features}, {label}; privacy unit: {schema.unit}."
 
@@ -50,24 +50,24 @@ def _heading(advice: Recommendation) -> str:
 def _source(advice: Recommendation) -> str:
     word = _SIZE_WORDS[advice.source]
     if advice.bought is not None:
-        return f"{word}: ± {number(advice.bought.deviation)} for epsilon {advice.bought.epsilon}"
+        return f"{word}: ± {figure_text(advice.bought.deviation)} for epsilon {advice.bought.epsilon}"
     return word
 
 
 def _verdict(advice: Recommendation, now: Outlook) -> str:
     rival = _rival(advice)
     if now.verdict == WASTE:
-        return (
-            f"Not worth the budget: at epsilon {advice.epsilon} a model is not likely to beat {rival}; {_needed(now)}"
-        )
+        unlikely = f"at epsilon {advice.epsilon} a model is not likely to beat {rival}"
+        return f"Not worth the budget: {unlikely}; {_what_it_takes(now)}"
     if now.verdict == DOUBTFUL:
         return (
             f"Doubtful: at epsilon {advice.epsilon} a model is likely to beat {rival} only if classes are about "
-            f"equally frequent. If the largest has {percent(advice.problem.majority)} of the rows: {_needed(now)}"
+            f"equally frequent. If the largest has {percent_text(advice.problem.majority)} of the rows: "
+            f"{_what_it_takes(now)}"
         )
     if now.verdict == AMPLE:
         less = advice.smaller_epsilon
-        would = "A little less" if less is None else f"Epsilon {number(less.epsilon)}"
+        would = "A little less" if less is None else f"Epsilon {figure_text(less.epsilon)}"
         return (
             f"More than needed: a model is likely to beat {rival}, and twice the epsilon brings nothing visible. "
             f"{would} would do, and leaves budget for other runs."
@@ -75,15 +75,15 @@ def _verdict(advice: Recommendation, now: Outlook) -> str:
     return f"Worth it: a model is likely to beat {rival}."
 
 
-def _needed(now: Outlook) -> str:
+def _what_it_takes(now: Outlook) -> str:
     epsilon, rows = now.break_even, now.rows_needed
-    ways = [] if epsilon is None else [f"epsilon {number(epsilon)} with as many rows"]
-    ways += [] if rows is None else [f"about {number(math.ceil(rows))} rows at this epsilon"]
+    ways = [] if epsilon is None else [f"epsilon {figure_text(epsilon)} with as many rows"]
+    ways += [] if rows is None else [f"about {figure_text(math.ceil(rows))} rows at this epsilon"]
     return f"it would take {', or '.join(ways)}." if ways else "no epsilon and no number of rows changes that."
 
 
 def _method(now: Outlook) -> str:
-    trees = _counted(now.trees, "tree")
+    trees = _plural(now.trees, "tree")
     return f"Method: {now.plan.method}, {trees} of depth {now.depth}. {now.regime[0].upper()}{now.regime[1:]}."
 
 
@@ -102,19 +102,19 @@ def _noise(advice: Recommendation, now: Outlook) -> str:
     what = "count" if advice.schema.classes else "sum of targets"
     unit = "rows" if advice.schema.classes else "ranges of the target"
     lines = (
-        f"Noise: a leaf's {what} is off by {number(now.leaf_deviation)} {unit} (standard deviation). A leaf has "
-        f"{number(now.rows_per_leaf)} rows on average: {number(ratio)} times its noise."
+        f"Noise: a leaf's {what} is off by {figure_text(now.leaf_deviation)} {unit} (standard deviation). A leaf has "
+        f"{figure_text(now.rows_per_leaf)} rows on average: {figure_text(ratio)} times its noise."
     )
     if now.bin_deviation is not None:
-        lines += f" A count of a feature's bin is off by {number(now.bin_deviation)} rows."
+        lines += f" A count of a feature's bin is off by {figure_text(now.bin_deviation)} rows."
     return lines
 
 
 def _prospects(advice: Recommendation, now: Outlook) -> str:
-    least = "none is enough" if now.break_even is None else number(now.break_even)
+    least = "none is enough" if now.break_even is None else figure_text(now.break_even)
     return (
         f"Smallest epsilon at which a model is likely to beat {_rival(advice)}: {least}. "
-        f"At epsilon {advice.epsilon} {percent(now.kept)} of the signal survives: {_gain(advice, now)}."
+        f"At epsilon {advice.epsilon} {percent_text(now.signal_kept)} of the signal survives: {_gain(advice, now)}."
     )
 
 
@@ -123,7 +123,7 @@ def _by_majority(advice: Recommendation) -> list[str]:
     if not advice.by_majority:
         return []
     parts = [
-        f"{'none is enough' if least is None else number(least)} if it has {percent(share)} of the rows"
+        f"{'none is enough' if least is None else figure_text(least)} if it has {percent_text(share)} of the rows"
         for share, least in advice.by_majority
     ]
     return [f"It depends on the largest class: {', '.join(parts)}. If you know its share, say --majority SHARE."]
@@ -149,23 +149,25 @@ def _what_if(advice: Recommendation, now: Outlook) -> list[str]:
 
 def _against(advice: Recommendation, now: Outlook, then: Outlook) -> str:
     """Return what changes from one outlook to another, in figures."""
-    shape = f"{_counted(then.trees, 'tree')} of depth {then.depth}"
+    shape = f"{_plural(then.trees, 'tree')} of depth {then.depth}"
     same = (then.trees, then.depth) == (now.trees, now.depth)
     more = then.gain - now.gain
     brings = f"{100 * more:+.1f} points" if abs(more) >= INVISIBLE else "nothing visible"
     return (
-        f"{'the same trees' if same else shape}, noise {number(then.leaf_deviation)} on {number(then.rows_per_leaf)} "
-        f"rows per leaf, {percent(then.kept)} of the signal kept, {brings}"
+        f"{'the same trees' if same else shape}, noise {figure_text(then.leaf_deviation)} "
+        f"on {figure_text(then.rows_per_leaf)} rows per leaf, {percent_text(then.signal_kept)} of the signal kept, {brings}"
     )
 
 
 def _over_sizes(advice: Recommendation) -> list[str]:
     lines = [f"Method: {advice.method}. Nobody told the size, so this is what each of several sizes would mean:"]
     lines.append(f"{'rows':>9}  {'trees':>5}  {'depth':>5}  {'noise per leaf':>14}  {'smallest epsilon':>16}  verdict")
-    for one in advice.by_size:
-        least = "none" if one.break_even is None else number(one.break_even)
-        noise = number(one.leaf_deviation)
-        lines.append(f"{one.rows:>9}  {one.trees:>5}  {one.depth:>5}  {noise:>14}  {least:>16}  {one.verdict}")
+    for outlook in advice.by_size:
+        least = "none" if outlook.break_even is None else figure_text(outlook.break_even)
+        noise = figure_text(outlook.leaf_deviation)
+        lines.append(
+            f"{outlook.rows:>9}  {outlook.trees:>5}  {outlook.depth:>5}  {noise:>14}  {least:>16}  {outlook.verdict}"
+        )
     lines.append(
         "To narrow it: give your own guess (--rows N), buy a noisy size (--buy 0.01), or ask the owner to declare "
         "rows in the schema."
@@ -192,7 +194,7 @@ def _assumption(advice: Recommendation) -> str:
         whose = "" if problem.assumed else ", as you say"
         reference = (
             f"by {points} points in a reference problem, where one feature in three moves a class by one standard "
-            f"deviation, and the largest class has {percent(problem.majority)} of the rows{whose}"
+            f"deviation, and the largest class has {percent_text(problem.majority)} of the rows{whose}"
         )
     return f"Likely: {reference}. Your table may be easier or harder; no row was read to find out."
 
@@ -203,18 +205,18 @@ def _rival(advice: Recommendation) -> str:
 
 def _gain(advice: Recommendation, now: Outlook) -> str:
     if not advice.schema.classes:
-        return f"about {percent(now.gain)} of the variance explained"
+        return f"about {percent_text(now.gain)} of the variance explained"
     return f"in the reference problem {100 * now.gain:.1f} points more rows labelled right"
 
 
-def _counted(count: int, word: str) -> str:
+def _plural(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
-def number(value: float) -> str:
+def figure_text(value: float) -> str:
     """Return a figure with three digits, never in powers of ten.
 
-    >>> number(0.01234), number(2.0), number(123456.7)
+    >>> figure_text(0.01234), figure_text(2.0), figure_text(123456.7)
     ('0.0123', '2', '123457')
     """
     if value >= 100:
@@ -224,10 +226,10 @@ def number(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def percent(share: float) -> str:
+def percent_text(share: float) -> str:
     """Return a share in hundredths.
 
-    >>> percent(0.5), percent(0.9999), percent(0.0004)
+    >>> percent_text(0.5), percent_text(0.9999), percent_text(0.0004)
     ('50 %', 'over 99 %', 'under 1 %')
     """
     if 0 < share < 0.01:

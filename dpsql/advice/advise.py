@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpsql import methods
-from dpsql.advice.advice_text import told
-from dpsql.advice.outlook import AMPLE, Outlook, outlook, recommended
+from dpsql.advice.advice_text import advice_as_text
+from dpsql.advice.outlook import AMPLE, Outlook, outlook, recommended_method
 from dpsql.advice.reference_problem import Problem
 from dpsql.engines.base import Engine
 from dpsql.errors import ParameterError, UsageError
-from dpsql.kernel.dataset import Dataset, find
+from dpsql.kernel.dataset import Dataset, find_dataset
 from dpsql.kernel.plan import Plan
 from dpsql.ledger import Budget, Ledger, format_epsilon, parse_epsilon
 from dpsql.ledger.budget import amount_text
@@ -25,7 +25,7 @@ from dpsql.schema import Schema
 
 #: The sizes that advice is given for where nobody told one.
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)
-_SHARES = (0.6, 0.8)
+_MAJORITY_SHARES = (0.6, 0.8)
 DECLARED, GUESSED, BOUGHT, UNKNOWN = "declared", "guessed", "bought", "unknown"
 _MOST_ROWS = 2**53 - 1
 #: Below this many nano-epsilon nobody asks whether less would do.
@@ -59,7 +59,7 @@ class Recommendation:
     @property
     def method(self) -> str:
         """The name of the recommended method."""
-        return recommended(self.schema)
+        return recommended_method(self.schema)
 
     @property
     def epsilon(self) -> str:
@@ -82,14 +82,14 @@ class Recommendation:
         classes = self.problem.classes
         if self.now is None or not classes:
             return ()
-        shares = [share for share in _SHARES if share > 1 / classes]
+        shares = [share for share in _MAJORITY_SHARES if share > 1 / classes]
         rows = self.now.rows
         return tuple(
             (share, replace(self.problem, majority=share).break_even(rows)) for share in [1 / classes, *shares]
         )
 
     def __str__(self) -> str:
-        return told(self)
+        return advice_as_text(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the advice as plain values: what `--json` prints."""
@@ -114,8 +114,10 @@ class Recommendation:
             "by_majority": [{"majority": share, "smallest_epsilon": least} for share, least in self.by_majority],
             "steps": [] if self.now is None else self.now.plan.to_dict()["steps"],
             "now": None if self.now is None else self.now.to_dict(),
-            **{name: None if one is None else one.to_dict() for name, one in what_if.items()},
-            "by_size": [one.to_dict() for one in self.by_size],
+            **{
+                name: None if outlook_then is None else outlook_then.to_dict() for name, outlook_then in what_if.items()
+            },
+            "by_size": [outlook_then.to_dict() for outlook_then in self.by_size],
             "bought": None if bought is None else {"epsilon": bought.epsilon, "ledger_entry": bought.entry},
             "budget": None
             if budget is None
@@ -128,7 +130,7 @@ class Recommendation:
         }
 
 
-def advise(
+def advise_schema(
     schema: Schema, *, epsilon: object = 1, rows: int | None = None, majority: float | None = None
 ) -> Recommendation:
     """Return advice for a schema, registered or not; `rows` is a guess that goes before a declared size.
@@ -137,7 +139,7 @@ def advise(
 
     >>> from dpsql.schema import Boolean
     >>> schema = Schema("y", ("a", "b"), tuple(Boolean(f"x{n}") for n in range(10)))
-    >>> advise(schema, epsilon=0.1, rows=100).verdict, advise(schema, epsilon=1, rows=100_000).now.trees
+    >>> advise_schema(schema, epsilon=0.1, rows=100).verdict, advise_schema(schema, epsilon=1, rows=100_000).now.trees
     ('not worth the budget', 5)
     """
     source = GUESSED if rows is not None else DECLARED if schema.rows is not None else UNKNOWN
@@ -162,8 +164,8 @@ def advise_table(
         raise UsageError("a size is guessed or bought, not both.", hint="leave out rows or buy")
     if request_id is not None and buy is None:
         raise ParameterError("request_id", allowed="given only with buy", given=request_id)
-    dataset = find(engine, ledger, table)
-    free = advise(dataset.schema, epsilon=epsilon, rows=rows, majority=majority)
+    dataset = find_dataset(engine, ledger, table)
+    free = advise_schema(dataset.schema, epsilon=epsilon, rows=rows, majority=majority)
     bought = None
     if buy is not None:
         bought = buy_size(engine, ledger, dataset, epsilon=buy, who=who, request_id=request_id)
@@ -172,49 +174,49 @@ def advise_table(
     if bought is not None:
         free = _advice(dataset.schema, free.nano_epsilon, bought.rows, BOUGHT, majority)
     budget = ledger.budget(dataset.id)
-    return replace(free, table=dataset.table, bought=bought, budget=budget, left=_left(budget, who))
+    return replace(free, table=dataset.table, bought=bought, budget=budget, left=_left_for(budget, who))
 
 
 def plan_advice(engine: Engine, ledger: Ledger, table: str, *, buy: object) -> Plan:
     """Return what buying a table's size would ask and cost. Reads no row, charges nothing."""
-    return plan_size(_labelled(find(engine, ledger, table)), epsilon=buy)
+    return plan_size(_check_label(find_dataset(engine, ledger, table)), epsilon=buy)
 
 
-def _labelled(dataset: Dataset) -> Dataset:
-    methods.get_fitting(recommended(dataset.schema), dataset.schema)
+def _check_label(dataset: Dataset) -> Dataset:
+    methods.get_fitting(recommended_method(dataset.schema), dataset.schema)
     return dataset
 
 
 def _advice(schema: Schema, nano_epsilon: int, rows: int | None, source: str, majority: float | None) -> Recommendation:
     problem = Problem.of(schema, majority)
-    methods.get_fitting(recommended(schema), schema)
-    found = Recommendation(schema, nano_epsilon, problem, source)
+    methods.get_fitting(recommended_method(schema), schema)
+    advice = Recommendation(schema, nano_epsilon, problem, source)
     if rows is None:
-        return replace(found, by_size=tuple(outlook(schema, size, nano_epsilon, problem) for size in SIZES))
+        return replace(advice, by_size=tuple(outlook(schema, size, nano_epsilon, problem) for size in SIZES))
     now = outlook(schema, rows, nano_epsilon, problem)
     return replace(
-        found,
+        advice,
         now=now,
         twice_rows=outlook(schema, min(2 * rows, _MOST_ROWS), nano_epsilon, problem),
         twice_epsilon=outlook(schema, rows, 2 * nano_epsilon, problem),
-        fewer_rows=_fewer(schema, rows, nano_epsilon, problem),
-        smaller_epsilon=_smaller(schema, now, nano_epsilon, problem),
+        fewer_rows=_outlook_with_fewer_rows(schema, rows, nano_epsilon, problem),
+        smaller_epsilon=_outlook_with_less_epsilon(schema, now, nano_epsilon, problem),
     )
 
 
-def _smaller(schema: Schema, now: Outlook, nano_epsilon: int, problem: Problem) -> Outlook | None:
+def _outlook_with_less_epsilon(schema: Schema, now: Outlook, nano_epsilon: int, problem: Problem) -> Outlook | None:
     """Return the outlook at the smallest half, quarter, … of epsilon that is still more than needed, or None."""
-    found = None
+    smallest = None
     if not problem.classes:  # growing random trees for each half would take longer than it is worth
         return None
     while now.verdict == AMPLE and nano_epsilon >= _LEAST_HALVED:
         nano_epsilon //= 2
         now = outlook(schema, now.rows, nano_epsilon, problem)
-        found = now if now.verdict == AMPLE else found
-    return found
+        smallest = now if now.verdict == AMPLE else smallest
+    return smallest
 
 
-def _fewer(schema: Schema, rows: int, nano_epsilon: int, problem: Problem) -> Outlook | None:
+def _outlook_with_fewer_rows(schema: Schema, rows: int, nano_epsilon: int, problem: Problem) -> Outlook | None:
     """Return the outlook with half as many rows of a unit, if no row were lost by it; None at row level."""
     if schema.unit.max_rows == 1:
         return None
@@ -222,7 +224,7 @@ def _fewer(schema: Schema, rows: int, nano_epsilon: int, problem: Problem) -> Ou
     return outlook(replace(schema, unit=unit), rows, nano_epsilon, replace(problem, max_rows=unit.max_rows))
 
 
-def _left(budget: Budget, who: str) -> int | None:
+def _left_for(budget: Budget, who: str) -> int | None:
     """Return what one analyst may still spend: what is left of the table, and under a cap of their own."""
     own = [share.left for share in budget.analysts if share.name == who]
     known = [left for left in (budget.left, *own) if left is not None]

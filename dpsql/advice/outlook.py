@@ -35,8 +35,8 @@ class Outlook:
     @property
     def regime(self) -> str:
         """What the method does with so much epsilon, in words."""
-        found = self.plan.parameters.get("regime")
-        return _REGIMES[found] if found else "random trees grown without data; each leaf tells a noisy mean"
+        name = self.plan.parameters.get("regime")
+        return _REGIMES[name] if name else "random trees grown without data; each leaf tells a noisy mean"
 
     @property
     def trees(self) -> int:
@@ -46,8 +46,8 @@ class Outlook:
     @property
     def depth(self) -> int:
         """The planned depth of these trees."""
-        found = self.plan.parameters
-        return int(found["planned_depth"] if "planned_depth" in found else found["grown_depth"])
+        parameters = self.plan.parameters
+        return int(parameters["planned_depth"] if "planned_depth" in parameters else parameters["grown_depth"])
 
     @property
     def leaf_deviation(self) -> float:
@@ -67,9 +67,9 @@ class Outlook:
         return math.sqrt(2) * float(self.plan.noise_scale(MARGINALS)) if MARGINALS in names else None
 
     @property
-    def kept(self) -> float:
+    def signal_kept(self) -> float:
         """The share of the reference problem's signal that survives noise and sampling."""
-        return self.problem.kept(self.rows, self.epsilon)
+        return self.problem.signal_kept(self.rows, self.epsilon)
 
     @property
     def gain(self) -> float:
@@ -112,7 +112,7 @@ class Outlook:
             "noise_per_leaf": self.leaf_deviation,
             "rows_per_leaf": self.rows_per_leaf,
             "noise_per_bin": self.bin_deviation,
-            "signal_kept": self.kept,
+            "signal_kept": self.signal_kept,
             "expected_gain": self.gain,
             "smallest_epsilon": self.break_even,
             "rows_needed": self.rows_needed,
@@ -127,12 +127,12 @@ class Outlook:
 
 def outlook(schema: Schema, rows: int, nano_epsilon: int, problem: Problem) -> Outlook:
     """Return the outlook of the recommended method; where the schema declares no size, training buys it first."""
-    method = methods.get_fitting(recommended(schema), schema)
+    method = methods.get_fitting(recommended_method(schema), schema)
     left = nano_epsilon if schema.rows is not None else nano_epsilon - nano_epsilon * SIZE_SHARE // 100
     plan = method.plan(replace(schema, rows=rows), left, {})
     return Outlook(rows, nano_epsilon / NANO, plan, problem)
 
 
-def recommended(schema: Schema) -> str:
+def recommended_method(schema: Schema) -> str:
     """Return the name of the method for a label: `auto` for classes, another for a number."""
     return methods.REGRESSION if schema.target is not None else "auto"

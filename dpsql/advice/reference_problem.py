@@ -14,9 +14,9 @@ square of that separation a run keeps the share
 - sampling = 4 · features / i: the rows at which sampling error and signal are even where there is no noise. It is what
   a linear rule of so many estimated means loses. Twice the epsilon leaves it as it is, twice the rows halve it.
 
-What is kept labels rows as the best rule for a smaller separation would, which is a closed formula (`gain`); what is
-won against each of several rivals adds up. A model is
-*likely to beat the majority class* where it is expected to label `VISIBLE` more of all rows right.
+What is kept labels rows as the best rule for a smaller separation would, which is a closed formula (`best_rule_gain`);
+what is won against each of several rivals adds up. A model is *likely to beat the majority class* where it is expected
+to label `VISIBLE` more of all rows right.
 
 For a number the yardstick is the mean, and the gain a share of the variance. Random trees explain little of it however
 large epsilon is: `EXPLAINED` on made-up tables, of which kept is the same share with `TARGET_NOISE` in place of noise.
@@ -84,34 +84,38 @@ class Problem:
         return max(1.0, self.features * INFORMATIVE)
 
     @property
-    def sampling(self) -> float:
+    def sampling_rows(self) -> float:
         """The rows at which sampling error and signal are even."""
         return 4 * self.features / self.informative
 
-    def kept(self, rows: float, epsilon: float) -> float:
+    def signal_kept(self, rows: float, epsilon: float) -> float:
         """Return the share of the reference problem's signal that survives noise and sampling, from 0 to 1."""
         strength = rows * epsilon / self.max_rows
         if strength <= 0:
             return 0.0
-        return 1 / (1 + (self.noise / strength) ** 2 + self.sampling / rows)
+        return 1 / (1 + (self.noise / strength) ** 2 + self.sampling_rows / rows)
 
     def gain(self, rows: float, epsilon: float) -> float:
         """Return the expected share of rows labelled right beyond the largest class; of variance explained."""
-        kept = self.kept(rows, epsilon)
+        signal = self.signal_kept(rows, epsilon)
         if not self.classes:
-            return kept * EXPLAINED
+            return signal * EXPLAINED
         rival = (1 - self.majority) / (self.classes - 1)
         contested = self.majority + rival
-        pairs = (self.classes - 1) * contested * gain(math.sqrt(kept * self.informative), self.majority / contested)
+        pairs = (
+            (self.classes - 1)
+            * contested
+            * best_rule_gain(math.sqrt(signal * self.informative), self.majority / contested)
+        )
         return min(1 - self.majority, pairs)
 
     def break_even(self, rows: float) -> float | None:
         """Return the smallest epsilon at which a model is likely to help; None where none is enough."""
-        return _smallest(lambda epsilon: self.gain(rows, epsilon) >= VISIBLE)
+        return _smallest_good(lambda epsilon: self.gain(rows, epsilon) >= VISIBLE)
 
     def rows_needed(self, epsilon: float) -> float | None:
         """Return the smallest number of rows at which a model is likely to help; None where none is enough."""
-        return _smallest(lambda rows: self.gain(rows, epsilon) >= VISIBLE, most=1e12)
+        return _smallest_good(lambda rows: self.gain(rows, epsilon) >= VISIBLE, most=1e12)
 
 
 def usual_majority(classes: int) -> float:
@@ -123,10 +127,10 @@ def usual_majority(classes: int) -> float:
     return (1 + 2 / classes) / 3
 
 
-def gain(separation: float, majority: float) -> float:
+def best_rule_gain(separation: float, majority: float) -> float:
     """Return by how much the best rule for two bell curves beats naming the larger class always.
 
-    >>> round(gain(2.0, 0.5), 3), round(gain(2.0, 0.9), 3), gain(0.0, 0.6)
+    >>> round(best_rule_gain(2.0, 0.5), 3), round(best_rule_gain(2.0, 0.9), 3), best_rule_gain(0.0, 0.6)
     (0.341, 0.03, 0.0)
     """
     if separation <= 0:
@@ -137,7 +141,7 @@ def gain(separation: float, majority: float) -> float:
     return max(0.0, right - majority)
 
 
-def _smallest(good: Callable[[float], bool], *, most: float = _MOST) -> float | None:
+def _smallest_good(good: Callable[[float], bool], *, most: float = _MOST) -> float | None:
     """Return the smallest positive number that is good, up to rounding; what is larger than a good one is good."""
     if not good(most):
         return None

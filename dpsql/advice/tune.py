@@ -18,12 +18,12 @@ import numpy as np
 from dpsql import methods
 from dpsql.errors import ParameterError, UsageError
 from dpsql.ledger import parse_epsilon
-from dpsql.methods.base import resolved
+from dpsql.methods.base import resolve_parameters
 from dpsql.methods.mrf.ensembles import Ensemble, ensembles
 from dpsql.methods.mrf.mrf import Mrf
 from dpsql.schema import Schema
 from dpsql.trees.strategies.marginals import marginals
-from dpsql.trees.strategies.workload import Workload, votes
+from dpsql.trees.strategies.workload import Workload, vote_workload
 
 METHODS = ("mrf", "rdt", "rosnam", "snr", "spe")
 TREES = (4, 16, 64, 128)
@@ -31,7 +31,7 @@ DEPTHS = (1, 2, 3, 4, 6, 8)
 #: Ensembles and the features of each; None stands for all that fit.
 SHAPES = ((1, None), (4, 4), (4, 8))
 #: The cells of a batch for which the error of votes is worked out.
-BATCH = 128
+ASKED_CELLS = 128
 NANO = 10**9
 
 
@@ -70,26 +70,26 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Tuned:
+class Tuning:
     """The whole grid for one method and epsilon, and the setting that was picked."""
 
     method: str
     settings: tuple[Setting, ...]
 
     @property
-    def picked(self) -> Setting:
+    def best_setting(self) -> Setting:
         """The deepest setting whose votes stand out; where none do, the one that stands out most."""
-        clear = [one for one in self.settings if one.clear >= 1]
+        clear = [setting for setting in self.settings if setting.clear >= 1]
         if not clear:
-            return max(self.settings, key=lambda one: one.clear)
-        return max(clear, key=lambda one: (one.depth, one.clear))
+            return max(self.settings, key=lambda setting: setting.clear)
+        return max(clear, key=lambda setting: (setting.depth, setting.clear))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the grid as plain values."""
         return {
             "method": self.method,
-            "picked": self.picked.parameters,
-            "settings": [one.to_dict() for one in self.settings],
+            "picked": self.best_setting.parameters,
+            "settings": [setting.to_dict() for setting in self.settings],
         }
 
 
@@ -100,7 +100,7 @@ def tune(
     epsilon: object,
     rows: int | None = None,
     progress: Callable[[str], None] = lambda what: None,
-) -> Tuned:
+) -> Tuning:
     """Return the expected errors of a method over a grid of settings, by default for the declared number of rows.
 
     Reads no row, charges nothing.
@@ -113,21 +113,21 @@ def tune(
     methods.get_fitting(method, schema)
     if schema.target is not None:
         raise UsageError("only forests for classes are tuned.", hint="leave out --tune")
-    look = _matrix if method == Mrf.name else _plain
-    found = tuple(look(schema, method, parse_epsilon(epsilon), size, progress))
-    if not found:
+    list_settings = _settings_of_mrf if method == Mrf.name else _settings_of_plan
+    settings = tuple(list_settings(schema, method, parse_epsilon(epsilon), size, progress))
+    if not settings:
         raise UsageError("no setting of the grid fits this schema.", hint="set trees and depth yourself")
-    return Tuned(method, found)
+    return Tuning(method, settings)
 
 
-def _plain(
+def _settings_of_plan(
     schema: Schema, method: str, nano_epsilon: int, rows: int, progress: Callable[[str], None]
 ) -> Iterator[Setting]:
     """Yield the settings of a method that puts noise on every leaf: its plan says how much."""
-    one = methods.get(method)
+    planned_method = methods.get(method)
     for trees, depth in ((trees, depth) for trees in TREES for depth in DEPTHS if depth <= len(schema.features)):
         progress(f"{trees} trees of depth {depth}")
-        plan = one.plan(schema, nano_epsilon, {"trees": trees, "depth": depth})
+        plan = planned_method.plan(schema, nano_epsilon, {"trees": trees, "depth": depth})
         step = next(step for step in reversed(plan.steps) if step.operation.fills_leaves)
         leaves = int(plan.parameters.get("leaves") or trees * 2**depth)
         deviation = math.sqrt(2) * float(step.scale(plan.promise))
@@ -137,7 +137,7 @@ def _plain(
                       deviation * math.sqrt(trees), signal)  # fmt: skip
 
 
-def _matrix(
+def _settings_of_mrf(
     schema: Schema, method: str, nano_epsilon: int, rows: int, progress: Callable[[str], None]
 ) -> Iterator[Setting]:
     """Yield the settings of the matrix random forest, each with the strategy that is best for it."""
@@ -149,31 +149,33 @@ def _matrix(
                 continue
             given = {"trees": trees, "depth": depth, "ensembles": count, "features": features}
             try:
-                found = ensembles(schema, resolved(Mrf(), given))
+                alike = ensembles(schema, resolve_parameters(Mrf(), given))
             except ParameterError:  # more cells than an ensemble may have
                 continue
-            if features is None and len(found[0].domain.sizes) < len(schema.features):
+            if features is None and len(alike[0].domain.sizes) < len(schema.features):
                 continue
             progress(f"{trees} trees of depth {depth}")
-            yield _ensemble(schema, found, nano_epsilon, rows, trees, depth)
+            yield _ensemble_setting(schema, alike, nano_epsilon, rows, trees, depth)
 
 
-def _ensemble(schema: Schema, found: list[Ensemble], nano_epsilon: int, rows: int, trees: int, depth: int) -> Setting:
+def _ensemble_setting(
+    schema: Schema, alike: list[Ensemble], nano_epsilon: int, rows: int, trees: int, depth: int
+) -> Setting:
     """Return the setting of ensembles that are alike: the first one stands for all."""
-    one, count = found[0], len(found)
-    name, total = _quick(one.workload)
+    first, count = alike[0], len(alike)
+    name, total = _better_strategy(first.workload)
     scale = math.sqrt(2) * schema.unit.max_rows * NANO * count / nano_epsilon
-    leaf = scale * math.sqrt(total / one.workload.leaves)
-    batch = np.linspace(0, one.workload.cells - 1, min(BATCH, one.workload.cells)).astype(np.int64)
-    error = _quick(votes(one.workload, batch))[1] / len(batch)
-    leaves = sum(part.forest.leaves for part in found)
+    leaf = scale * math.sqrt(total / first.workload.leaves)
+    asked_cells = np.linspace(0, first.workload.cells - 1, min(ASKED_CELLS, first.workload.cells)).astype(np.int64)
+    error = _better_strategy(vote_workload(first.workload, asked_cells))[1] / len(asked_cells)
+    leaves = sum(part.forest.leaves for part in alike)
     signal = rows * trees / (leaves / trees) / len(schema.classes)
-    return Setting(trees, depth, count, len(one.domain.sizes), leaves, name, leaf,
+    return Setting(trees, depth, count, len(first.domain.sizes), leaves, name, leaf,
                    scale * math.sqrt(error * count), signal)  # fmt: skip
 
 
-def _quick(workload: Workload) -> tuple[str, float]:
+def _better_strategy(workload: Workload) -> tuple[str, float]:
     """Return the better of the two kinds of strategy that are found at once, and its error: cells, or marginals."""
-    found = marginals(workload)
-    error = math.inf if found is None else found[0].sensitivity ** 2 * found[1]
+    strategy = marginals(workload)
+    error = math.inf if strategy is None else strategy[0].sensitivity ** 2 * strategy[1]
     return ("marginals", error) if error < workload.length else ("identity", workload.length)

@@ -125,7 +125,7 @@ def _people(count: int, generator: np.random.Generator) -> dict[str, NDArray[Any
         "relationship": _pick(_relationship_odds(age, male, marital), generator),
         "sex": male,
         "capital_gain": _gain(age, years, generator),
-        "capital_loss": _rarely(0.04, 400 * generator.gamma(4, 1, count), 4_000, generator),
+        "capital_loss": _zero_except_where(0.04, 400 * generator.gamma(4, 1, count), 4_000, generator),
         "hours_per_week": _hours(age, male, occupation, workclass, generator),
         "commute_minutes": _whole(generator.gamma(2, 14, count), 0, 120),
         "region": _pick(np.tile(_REGION_SHARE, (count, 1)), generator),
@@ -205,14 +205,14 @@ def _hours(age: Places, male: Places, occupation: Places, workclass: Places, gen
 
 def _gain(age: Places, years: Places, generator: np.random.Generator) -> Places:
     likely = 0.04 + 0.006 * np.clip(years - 10, 0, 10) + 0.001 * np.clip(age - 30, 0, 30)
-    return _rarely(likely, np.exp(generator.normal(8.6, 0.8, len(age))), 40_000, generator)
+    return _zero_except_where(likely, np.exp(generator.normal(8.6, 0.8, len(age))), 40_000, generator)
 
 
 def _whole(numbers: Floats, lower: int, upper: int) -> Places:
     return np.asarray(np.clip(numbers, lower, upper), np.int64)
 
 
-def _rarely(chance: float | Floats, amount: Floats, most: int, generator: np.random.Generator) -> Places:
+def _zero_except_where(chance: float | Floats, amount: Floats, most: int, generator: np.random.Generator) -> Places:
     """Return the amounts where they happen, 0 elsewhere."""
     return np.where(generator.random(len(amount)) < chance, np.minimum(amount, most), 0).astype(np.int64)
 

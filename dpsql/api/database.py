@@ -13,12 +13,12 @@ from typing import Any
 import pandas as pd
 
 from dpsql.advice.advise import Recommendation, advise_table, plan_advice
-from dpsql.advice.tune import Tuned, tune
+from dpsql.advice.tune import Tuning, tune
 from dpsql.api import ledger_tables
 from dpsql.engines.base import Engine, Health
 from dpsql.engines.open_engine import open_engine
 from dpsql.errors import ParameterError
-from dpsql.kernel.dataset import Dataset, find
+from dpsql.kernel.dataset import Dataset, find_dataset
 from dpsql.kernel.plan import Plan
 from dpsql.ledger import Budget, Ledger
 from dpsql.models import store
@@ -27,15 +27,15 @@ from dpsql.models.release_store import MODELS
 from dpsql.models.usable_model import Model
 from dpsql.owner import register as registering
 from dpsql.owner.doctor import examine
-from dpsql.owner.draft_schema import draft
-from dpsql.owner.postgres_roles import Prepared, init
+from dpsql.owner.draft_schema import draft_schema
+from dpsql.owner.postgres_roles import PreparedServer, prepare_server
 from dpsql.owner.row_ids import add_row_ids
 from dpsql.runs import label_rows, parties
 from dpsql.runs import train as training
 from dpsql.runs.arguments import takes_request
 from dpsql.runs.label_rows import ALL_ROWS, LabelRequest
 from dpsql.runs.private_evaluation import charged_table, evaluate_private, plan_evaluation
-from dpsql.runs.show_sql import Explanation, explain
+from dpsql.runs.show_sql import Explanation, show_sql
 from dpsql.runs.train import TrainRequest
 from dpsql.runs.update import update
 from dpsql.schema import Schema
@@ -109,9 +109,9 @@ class Database:
         python_path: str | None = None,
         secret_folder: str | None = None,
         keep_statistics: bool = False,
-    ) -> Prepared:
+    ) -> PreparedServer:
         """Prepare a PostgreSQL database, as a superuser: schema, roles, grants, and perhaps functions that train."""
-        return init(
+        return prepare_server(
             self.engine,
             owner=owner,
             analyst=analyst,
@@ -138,7 +138,7 @@ class Database:
 
         A run costs at least `least_epsilon`, and from `lost_runs` unfinished runs on further ones wait for you.
         """
-        dataset = registering.register(
+        dataset = registering.register_table(
             self.engine,
             self.book,
             table,
@@ -155,7 +155,7 @@ class Database:
 
     def draft(self, table: str, *, label: str | None = None) -> str:
         """Return a schema file proposed from the catalog alone, with gaps for you to fill in."""
-        return draft(self.engine, table, label=label)
+        return draft_schema(self.engine, table, label=label)
 
     def add_row_ids(self, table: str, *, column: str = "dpsql_id") -> None:
         """Give every row of a table a random id of its own, to name as `partition` in its schema."""
@@ -175,19 +175,19 @@ class Database:
         Kind "label" is a budget of its own, for methods that protect labels alone, where features are public. So is
         kind "approximate", for runs with a delta: all of them together are then (cap, delta)-private.
         """
-        return registering.set_cap(
+        return registering.set_table_cap(
             self.engine, self.book, table, cap, who=self.who, analyst=analyst, kind=kind, delta=delta
         )
 
     def set_limits(self, table: str, *, lost_runs: int | None = None, least_epsilon: object | None = None) -> Budget:
         """Set how many runs may stay unfinished, the least charge of a run, or both, and return the budget."""
-        return registering.set_limits(
+        return registering.set_table_limits(
             self.engine, self.book, table, who=self.who, lost_runs=lost_runs, least_epsilon=least_epsilon
         )
 
     def accept_runs(self, table: str) -> Budget:
         """Accept a table's lost and unfinished runs, after you have looked into them; further runs go on."""
-        return registering.accept_runs(self.engine, self.book, table, who=self.who)
+        return registering.accept_table_runs(self.engine, self.book, table, who=self.who)
 
     def accept(self) -> None:
         """Take the ledger as it stands for the truth, after a restored backup or a lost receipt."""
@@ -223,9 +223,9 @@ class Database:
             request_id=request_id,
         )
 
-    def tune(self, table: str, method: str, *, epsilon: object = 1, rows: int | None = None) -> Tuned:
+    def tune(self, table: str, method: str, *, epsilon: object = 1, rows: int | None = None) -> Tuning:
         """Return the noise on leaves and votes over a grid of settings, one of them picked. Free, and reads no row."""
-        return tune(find(self.engine, self.book, table).schema, method, epsilon=epsilon, rows=rows)
+        return tune(find_dataset(self.engine, self.book, table).schema, method, epsilon=epsilon, rows=rows)
 
     def plan_advice(self, table: str, *, buy: object) -> Plan:
         """Return what buying a table's size for `advise` would ask and cost. Reads no row, charges nothing."""
@@ -264,7 +264,7 @@ class Database:
 
     def export_structure(self, table: str, **parameters: Any) -> str:
         """Return the public trees that several parties count in, as JSON text. Reads no row."""
-        return parties.export_structure(self.engine, self.book, table, parameters=parameters)
+        return parties.export_shared_trees(self.engine, self.book, table, parameters=parameters)
 
     def contribute(
         self,
@@ -283,7 +283,7 @@ class Database:
     @takes_request(names_release=False, leaf=0)
     def explain(self, table: str, *, leaf: int = 0, **arguments: Any) -> Explanation:
         """Return the SQL that training would run: one leaf in readable form, and the one statement for all."""
-        return explain(self.engine, self.book, TrainRequest.of(table, arguments), leaf=leaf)
+        return show_sql(self.engine, self.book, TrainRequest.of(table, arguments), leaf=leaf)
 
     # Models.
 
@@ -293,7 +293,7 @@ class Database:
 
     def model(self, name: str) -> Model:
         """Return a stored model by its name."""
-        return store.load(self.engine, name).within(self)
+        return store.load_model(self.engine, name).within(self)
 
     def add(self, model: Model | str | Path, *, name: str | None = None) -> Model:
         """Store a model from elsewhere: a Model, or the JSON file of one."""
@@ -374,7 +374,7 @@ class Database:
 
     def budget(self, table: str, kind: str = "pure") -> Budget:
         """Return a table's cap, what is spent and what is left, of one kind."""
-        return ledger_tables.budget(self.engine, self.book, table, kind)
+        return ledger_tables.budget_frame(self.engine, self.book, table, kind)
 
     def spent_on(self, table: str, batch: str | None = None, kind: str = "pure") -> int:
         """Return what the rows of a batch (or of the whole table) have lost so far, in nano-epsilon (or nano-rho)."""

@@ -82,14 +82,14 @@ def attach(connection: Connection, *, who: str | None = None) -> Database:
     _make_room(connection, database)
     calls = _Calls(connection, database.who)
     train, plan, predict, proba, score, evaluate, explain, advise = _CALLS
-    define(connection, train, _sealed(calls.train), [_VALUES, _VALUES], _TRAINED, changes=True)
-    define(connection, plan, _sealed(calls.plan), [_VALUES, _VALUES], _STEPS)
-    define(connection, predict, _sealed(calls.predict), [_TEXT, _ROW], _TEXT)
-    define(connection, proba, _sealed(calls.predict_proba), [_TEXT, _ROW], _SHARES)
-    define(connection, score, _sealed(calls.score), [_TEXT, _TEXT, _TEXT], _TEXT)
-    define(connection, evaluate, _sealed(calls.evaluate), [_TEXT] * 4, _FIGURES, changes=True)
-    define(connection, explain, _sealed(calls.explain), [_TEXT], _IMPORTANCE)
-    define(connection, advise, _sealed(calls.advise), [_TEXT] * 6, _ADVICE, changes=True)
+    define(connection, train, _hide_error_text(calls.train), [_VALUES, _VALUES], _TRAINED, changes=True)
+    define(connection, plan, _hide_error_text(calls.plan), [_VALUES, _VALUES], _STEPS)
+    define(connection, predict, _hide_error_text(calls.predict), [_TEXT, _ROW], _TEXT)
+    define(connection, proba, _hide_error_text(calls.predict_proba), [_TEXT, _ROW], _SHARES)
+    define(connection, score, _hide_error_text(calls.score), [_TEXT, _TEXT, _TEXT], _TEXT)
+    define(connection, evaluate, _hide_error_text(calls.evaluate), [_TEXT] * 4, _FIGURES, changes=True)
+    define(connection, explain, _hide_error_text(calls.explain), [_TEXT], _IMPORTANCE)
+    define(connection, advise, _hide_error_text(calls.advise), [_TEXT] * 6, _ADVICE, changes=True)
     _ATTACHED.add(connection)
     for statement in macro_statements():
         connection.execute(statement)
@@ -249,7 +249,7 @@ class _Calls:
     def _model(self, name: str) -> Model:
         db = self._database()
         if name not in self._models:
-            self._models = {name: store.load(db.engine, name)}  # without its database, which holds the connection
+            self._models = {name: store.load_model(db.engine, name)}  # without its database, which holds the connection
         return self._models[name].within(db)
 
     def _database(self) -> Database:
@@ -259,11 +259,11 @@ class _Calls:
         return connect(connection, who=self._who)
 
 
-def _sealed(call: Callable[..., _Result]) -> Callable[..., _Result]:
+def _hide_error_text(call: Callable[..., _Result]) -> Callable[..., _Result]:
     """Return a call whose unexpected errors lose their text: DuckDB would quote it, and it can hold a value."""
 
     @functools.wraps(call)
-    def sealed(*values: Any) -> _Result:
+    def call_hiding_errors(*values: Any) -> _Result:
         problem: DpsqlError
         try:
             return call(*values)
@@ -273,7 +273,7 @@ def _sealed(call: Callable[..., _Result]) -> Callable[..., _Result]:
             problem = QueryFailed("finish the call", "why is withheld too")
         raise problem
 
-    return sealed
+    return call_hiding_errors
 
 
 def _columns(model: Model, row: dict[str, str | None]) -> dict[str, Any]:

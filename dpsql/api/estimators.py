@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpsql import methods
 from dpsql.api.database import Database
 from dpsql.errors import DpsqlError, UsageError
-from dpsql.kernel.dataset import find
+from dpsql.kernel.dataset import find_dataset
 from dpsql.models.usable_model import Model
 
 
@@ -45,7 +45,7 @@ class _Forest:
 
         A table whose label is of the other kind, classes or a number, is refused before anything is charged.
         """
-        schema = find(db.engine, db.book, table).schema
+        schema = find_dataset(db.engine, db.book, table).schema
         if (schema.target is not None) != self._target:
             kind, other = ("a class", "Classifier") if self._target else ("a number", "Regressor")
             raise UsageError(f'the label "{schema.label}" of "{table}" is {kind}.', hint=f"use DPForest{other}")
@@ -53,7 +53,7 @@ class _Forest:
         self.feature_names_in_ = np.array([f.name for f in self.model_.schema.features], dtype=object)
         return self
 
-    def _fitted(self) -> Model:
+    def _check_fitted(self) -> Model:
         if not hasattr(self, "model_"):
             raise DpsqlError(f"this {type(self).__name__} is not fitted yet.", hint='fit(db, "table") first')
         return self.model_
@@ -74,15 +74,15 @@ class DPForestClassifier(_Forest):
     @property
     def classes_(self) -> NDArray[np.object_]:
         """The classes, in the schema's order."""
-        return np.array(self._fitted().classes, dtype=object)
+        return np.array(self._check_fitted().classes, dtype=object)
 
     def predict(self, frame: pd.DataFrame) -> NDArray[np.object_]:
         """Return the label of each row."""
-        return self._fitted().labels(frame)
+        return self._check_fitted().labels(frame)
 
     def predict_proba(self, frame: pd.DataFrame) -> NDArray[np.float64]:
         """Return each class's probability, a column per class in the order of `classes_`."""
-        return self._fitted().predict_proba(frame).to_numpy()
+        return self._check_fitted().predict_proba(frame).to_numpy()
 
     def score(self, frame: pd.DataFrame, labels: Any) -> float:
         """Return the accuracy on public rows whose labels you have."""
@@ -102,7 +102,7 @@ class DPForestRegressor(_Forest):
 
     def predict(self, frame: pd.DataFrame) -> NDArray[np.float64]:
         """Return the number of each row."""
-        return self._fitted().labels(frame)
+        return self._check_fitted().labels(frame)
 
     def score(self, frame: pd.DataFrame, targets: Any) -> float:
         """Return R² on public rows whose targets you have: 1 is perfect, 0 as good as their mean."""

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from dpsql.engines.base import Engine
-from dpsql.kernel.dataset import find, registration_of, scope
+from dpsql.kernel.dataset import find_dataset, registration_of, scope
 from dpsql.ledger import Budget, Entry, Ledger
 from dpsql.ledger.budget import amount_text
 
@@ -19,11 +19,11 @@ _COLUMNS = (
 
 def entries(engine: Engine, book: Ledger, table: str | None) -> pd.DataFrame:
     """Return the ledger's entries, of one table or all, one row each, oldest first."""
-    dataset = find(engine, book, table).id if table is not None else None
+    dataset = find_dataset(engine, book, table).id if table is not None else None
     return pd.DataFrame([_row(entry) for entry in book.entries(dataset)], columns=list(_COLUMNS))
 
 
-def budget(engine: Engine, book: Ledger, table: str, kind: str) -> Budget:
+def budget_frame(engine: Engine, book: Ledger, table: str, kind: str) -> Budget:
     """Return a table's cap, what is spent and what is left, of one kind; of a kind never opened nothing at all."""
     dataset, name = _dataset_of(engine, book, table)
     if kind != "pure" and kind not in book.kinds(dataset):
@@ -36,7 +36,7 @@ def _dataset_of(engine: Engine, book: Ledger, table: str) -> tuple[str, str]:
     registration = registration_of(book, table)
     if registration is not None:
         return registration.dataset, registration.table
-    dataset = find(engine, book, table)
+    dataset = find_dataset(engine, book, table)
     return dataset.id, dataset.table
 
 
@@ -48,7 +48,7 @@ def budgets(book: Ledger) -> list[Budget]:
 
 def spent_on(engine: Engine, book: Ledger, table: str, batch: str | None, kind: str) -> int:
     """Return what the rows of a batch (or of the whole table) have lost so far, in nano-epsilon (or nano-rho)."""
-    standing, where = budget(engine, book, table, kind), scope(find(engine, book, table), batch)
+    standing, where = budget_frame(engine, book, table, kind), scope(find_dataset(engine, book, table), batch)
     on_scope = next((share.spent for share in standing.scopes if share.name == where), 0)
     return standing.whole + on_scope if where else standing.spent
 

@@ -23,7 +23,10 @@ from typing import Any
 
 #: Seconds between two looks for a cancel; and how long a worker may take to say goodbye before it is left alone.
 _TICK, _GRACE = 0.1, 0.4
-_START = "import json, sys; sys.path[:0] = json.loads(sys.argv[1]); from dpsql.api.plpython_worker import main; main()"
+_START = (
+    "import json, sys; sys.path[:0] = json.loads(sys.argv[1]); "
+    "from dpsql.api.plpython_worker import run_worker; run_worker()"
+)
 #: Nothing of the server's environment reaches the worker: no PG… that leads elsewhere, no PYTHON….
 _ENVIRONMENT = {"LANG": "C.UTF-8", "PATH": "/usr/bin:/bin", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 _CANCELLED = "57014"

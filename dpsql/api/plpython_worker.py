@@ -38,7 +38,7 @@ _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux
 Rows = list[dict[str, Any]]
 
 
-def main() -> None:
+def run_worker() -> None:
     """Do what the caller's process asks for on standard input, and answer on standard output."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # whatever prints: nobody hears it
@@ -47,7 +47,7 @@ def main() -> None:
     _end_with(request["pid"])
     reply: dict[str, Any]
     try:
-        reply = _reply(request, answers)
+        reply = _answer_rows(request, answers)
     except KeyboardInterrupt:
         os._exit(1)
     with contextlib.suppress(OSError):  # nobody listens any more
@@ -56,7 +56,7 @@ def main() -> None:
     os._exit(0)
 
 
-def _reply(request: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
+def _answer_rows(request: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
     """Return rows, or an error in our own words."""
     from dpsql.errors import DpsqlError
 
@@ -74,7 +74,7 @@ def _reply(request: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
 # What is done.
 
 
-def train(db: Any, named: dict[str, Any], options: str | None) -> Rows:
+def answer_train(db: Any, named: dict[str, Any], options: str | None) -> Rows:
     """Train under a charged budget and describe the new model in one row."""
     from dpsql.runs import train as training
     from dpsql.runs.arguments import with_options
@@ -100,7 +100,7 @@ def train(db: Any, named: dict[str, Any], options: str | None) -> Rows:
     ]
 
 
-def evaluate(db: Any, model: str, table: str, epsilon: str | None, request_id: str | None) -> Rows:
+def answer_evaluate(db: Any, model: str, table: str, epsilon: str | None, request_id: str | None) -> Rows:
     """Measure a model on a registered private table, for epsilon."""
     from dpsql.errors import ParameterError
 
@@ -109,12 +109,12 @@ def evaluate(db: Any, model: str, table: str, epsilon: str | None, request_id: s
     return _figure_rows(db.evaluate(model, table, epsilon=epsilon, request_id=request_id).to_dict())
 
 
-def evaluate_free(db: Any, model: str, table: str) -> Rows:
+def answer_evaluate_free(db: Any, model: str, table: str) -> Rows:
     """Measure a model on a table that the caller reads, as the caller."""
     return _figure_rows(db.evaluate(model, table).to_dict())
 
 
-def advise(db: Any, table: str, epsilon: str, rows: int | None, buy: str | None, request_id: str | None) -> Rows:
+def answer_advise(db: Any, table: str, epsilon: str, rows: int | None, buy: str | None, request_id: str | None) -> Rows:
     """Advise on a registered table: one row for now and for each what if."""
     with _limit_planning() if buy is None else contextlib.nullcontext():
         advice = db.advise(table, epsilon=epsilon, rows=rows, buy=buy, request_id=request_id).to_dict()
@@ -124,17 +124,17 @@ def advise(db: Any, table: str, epsilon: str, rows: int | None, buy: str | None,
     return [{"case": case, **{name: figures[name] for name in names}} for case, figures in cases]
 
 
-def check(db: Any) -> Rows:
+def answer_check(db: Any) -> Rows:
     """Do nothing: that it was asked for shows that this process starts, and that the owner role can log in."""
     return [{"database": repr(db)}]
 
 
 ACTS: dict[str, Callable[..., Rows]] = {
-    "train": train,
-    "evaluate": evaluate,
-    "evaluate_free": evaluate_free,
-    "advise": advise,
-    "check": check,
+    "train": answer_train,
+    "evaluate": answer_evaluate,
+    "evaluate_free": answer_evaluate_free,
+    "advise": answer_advise,
+    "check": answer_check,
 }
 #: What reads with the caller's rights and nothing else.
 FREE = frozenset({"evaluate_free"})
@@ -183,7 +183,7 @@ def _open_as_owner(request: dict[str, Any]) -> Iterator[Any]:
         hint="a superuser runs dpsql init --plpython on it; its ledger is as old as the copy",
     )
     try:
-        password = loopback.read(request["folder"], request["system"], request["owner"])
+        password = loopback.read_secret(request["folder"], request["system"], request["owner"])
     except loopback.NoSecret:
         raise copied from None
     engine = connect_back(request, password)

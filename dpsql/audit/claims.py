@@ -68,7 +68,7 @@ class Claim:
 
 def model_outcome(model: Model, *, sessions: range = range(1)) -> Outcome:
     """Return a model as an outcome: its text, but for moment and place, and what its certificate states."""
-    return Outcome(model_text(model), _certified(model.certificate), sessions)
+    return Outcome(model_text(model), _stated_loss(model.certificate), sessions)
 
 
 def model_text(model: Model) -> str:
@@ -78,7 +78,7 @@ def model_text(model: Model) -> str:
     return json.dumps([model.released.digest(), stored], sort_keys=True)
 
 
-def _certified(certificate: Mapping[str, Any]) -> Fraction:
+def _stated_loss(certificate: Mapping[str, Any]) -> Fraction:
     """Return what a certificate states: epsilon, or the rho that it names, unless its epsilon and delta allow less."""
     epsilon = Fraction(certificate["epsilon"])
     if certificate.get("kind") != "approximate":

@@ -26,18 +26,18 @@ COLUMNS = "the columns of tables"
 Place = tuple[str, str]
 
 
-def places(transaction: Transaction) -> set[Place]:
+def table_places(transaction: Transaction) -> set[Place]:
     """Return the schema and name of every table and view of a database."""
     return {(row["table_schema"], row["table_name"]) for row in transaction.catalog_columns()}
 
 
 def database_text(transaction: Transaction, book: Ledger, *, before: Collection[Place]) -> dict[str, str]:
     """Return the text of all that a run stored; `before` are the tables that were there when it began."""
-    compared = sorted(place for place in places(transaction) if place[0] == _HOME or place not in before)
+    compared = sorted(place for place in table_places(transaction) if place[0] == _HOME or place not in before)
     names = _names(transaction, book)
-    found = {".".join(place): _table_text(transaction, place, names) for place in compared}
+    texts = {".".join(place): _table_text(transaction, place, names) for place in compared}
     columns = transaction.catalog_columns()
-    return found | {COLUMNS: "\n".join(sorted(str(sorted(row.items())) for row in columns))}
+    return texts | {COLUMNS: "\n".join(sorted(str(sorted(row.items())) for row in columns))}
 
 
 def _table_text(transaction: Transaction, place: Place, names: Mapping[str, str]) -> str:
@@ -50,18 +50,20 @@ def _table_text(transaction: Transaction, place: Place, names: Mapping[str, str]
 
 
 def _row_text(row: Row) -> str:
-    return json.dumps({name: _plain(value) for name, value in row.items() if name not in _OF_THE_MOMENT}, default=str)
+    return json.dumps(
+        {name: _without_times(value) for name, value in row.items() if name not in _OF_THE_MOMENT}, default=str
+    )
 
 
-def _plain(value: Any) -> Any:
+def _without_times(value: Any) -> Any:
     """Return a cell; one that holds a JSON object without what is of the moment."""
     if not isinstance(value, str) or not value.startswith("{"):
         return value
     try:
-        held = json.loads(value)
+        stored = json.loads(value)
     except json.JSONDecodeError:
         return value
-    return {name: part for name, part in held.items() if name not in _OF_THE_MOMENT}
+    return {name: part for name, part in stored.items() if name not in _OF_THE_MOMENT}
 
 
 def _names(transaction: Transaction, book: Ledger) -> dict[str, str]:

@@ -20,7 +20,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsql.audit.record import FLIP, GAUSSIAN, LAPLACE, Numbers, Release
+from dpsql.audit.record import FLIP, GAUSSIAN, LAPLACE, Numbers, RecordedRelease
 
 #: Decimal digits of everything that holds an exponential or a logarithm.
 DIGITS = 80
@@ -39,44 +39,46 @@ class Loss:
         return Loss(self.worst + other.worst, self.seen + other.seen)
 
 
-def release_loss(first: Release, second: Release, *, approximate: bool) -> Loss:
+def release_loss(first: RecordedRelease, second: RecordedRelease, *, approximate: bool) -> Loss:
     """Return the loss of one outcome that both releases have; both must have one shape and one parameter."""
     if first.mechanism in (LAPLACE, GAUSSIAN):
-        return _counted_loss(first, second)
+        return _count_loss(first, second)
     moved = np.flatnonzero((first.exact != second.exact).any(axis=1))
     each = (_choice_loss(first, second, int(row), approximate=approximate) for row in moved)
     return sum(each, Loss())
 
 
-def _counted_loss(first: Release, second: Release) -> Loss:
+def _count_loss(first: RecordedRelease, second: RecordedRelease) -> Loss:
     """Return the loss of counts with noise: those that do not differ lose nothing."""
     moved = first.exact != second.exact
-    released, one, other = (held[moved].tolist() for held in (first.released, first.exact, second.exact))
+    released, first_exact, second_exact = (
+        numbers[moved].tolist() for numbers in (first.released, first.exact, second.exact)
+    )
     if first.mechanism == LAPLACE:
-        worst = sum(abs(n - m) for n, m in zip(one, other, strict=True))
-        seen = sum(abs(x - m) - abs(x - n) for x, n, m in zip(released, one, other, strict=True))
+        worst = sum(abs(n - m) for n, m in zip(first_exact, second_exact, strict=True))
+        seen = sum(abs(x - m) - abs(x - n) for x, n, m in zip(released, first_exact, second_exact, strict=True))
         return Loss(worst / first.parameter, seen / first.parameter)
-    worst = sum((n - m) ** 2 for n, m in zip(one, other, strict=True))
-    seen = sum((x - m) ** 2 - (x - n) ** 2 for x, n, m in zip(released, one, other, strict=True))
+    worst = sum((n - m) ** 2 for n, m in zip(first_exact, second_exact, strict=True))
+    seen = sum((x - m) ** 2 - (x - n) ** 2 for x, n, m in zip(released, first_exact, second_exact, strict=True))
     return Loss(worst / (2 * first.parameter), seen / (2 * first.parameter))
 
 
-def _choice_loss(first: Release, second: Release, row: int, *, approximate: bool) -> Loss:
+def _choice_loss(first: RecordedRelease, second: RecordedRelease, row: int, *, approximate: bool) -> Loss:
     """Return the loss of one choice among the candidates of a row."""
     weights = [1] * first.exact.shape[1] if first.weights is None else first.weights[row].tolist()
     ratios = _flip_ratios if first.mechanism == FLIP else _exponential_ratios
-    found = ratios(first.exact[row].tolist(), second.exact[row].tolist(), weights, first.parameter)
-    seen = found[int(first.released[row])]
-    possible = [ratio for ratio, weight in zip(found, weights, strict=True) if weight]
+    log_ratios = ratios(first.exact[row].tolist(), second.exact[row].tolist(), weights, first.parameter)
+    seen = log_ratios[int(first.released[row])]
+    possible = [ratio for ratio, weight in zip(log_ratios, weights, strict=True) if weight]
     if approximate:
         return Loss((max(possible) - min(possible)) ** 2 / 8, seen)
     return Loss(max(map(abs, possible)), seen)
 
 
-def _exponential_ratios(one: list[int], other: list[int], weights: list[int], rate: Fraction) -> list[Fraction]:
+def _exponential_ratios(first: list[int], second: list[int], weights: list[int], rate: Fraction) -> list[Fraction]:
     """Return the log-ratio of each candidate's chances under the exponential mechanism."""
-    shift = _log_sum(one, weights, rate) - _log_sum(other, weights, rate)
-    return [rate * (n - m) - shift for n, m in zip(one, other, strict=True)]
+    shift = _log_sum(first, weights, rate) - _log_sum(second, weights, rate)
+    return [rate * (n - m) - shift for n, m in zip(first, second, strict=True)]
 
 
 def _log_sum(utilities: Sequence[int], weights: Sequence[int], rate: Fraction) -> Fraction:
@@ -90,10 +92,10 @@ def _log_sum(utilities: Sequence[int], weights: Sequence[int], rate: Fraction) -
         return rate * best + Fraction(total.ln())
 
 
-def _flip_ratios(one: list[int], other: list[int], weights: list[int], rate: Fraction) -> list[Fraction]:
+def _flip_ratios(first: list[int], second: list[int], weights: list[int], rate: Fraction) -> list[Fraction]:
     """Return the log-ratio of each candidate's chances under permute-and-flip, which knows no weights."""
     with localcontext(_precise()):
-        pairs = zip(flip_chances(one, rate), flip_chances(other, rate), strict=True)
+        pairs = zip(flip_chances(first, rate), flip_chances(second, rate), strict=True)
         return [Fraction(p.ln() - q.ln()) for p, q in pairs]
 
 
@@ -130,12 +132,12 @@ def _precise() -> Context:
     return Context(prec=DIGITS, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 
-def same_noise(first: Release, second: Release) -> bool:
+def same_noise(first: RecordedRelease, second: RecordedRelease) -> bool:
     """Whether two releases drew from one family of distributions: its parameters are public, rows have no say."""
-    return first.parameter == second.parameter and _same(first.weights, second.weights)
+    return first.parameter == second.parameter and _same_numbers(first.weights, second.weights)
 
 
-def _same(one: Numbers | None, other: Numbers | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return np.array_equal(one, other)
+def _same_numbers(first: Numbers | None, second: Numbers | None) -> bool:
+    if first is None or second is None:
+        return first is second
+    return np.array_equal(first, second)

@@ -51,7 +51,7 @@ Chance = np.random.Generator
 
 
 @dataclass(frozen=True)
-class Table:
+class MadeUpTable:
     """A table as plain values: its columns' types, its rows, and the schema it is registered under (None: public).
 
     `gone` are the places, counted from 0, of rows that are written with all others and then deleted.
@@ -94,8 +94,8 @@ class Table:
 class Pair:
     """Two neighbouring tables, and the rows of the unit in which they differ, as the second has them."""
 
-    first: Table
-    second: Table
+    first: MadeUpTable
+    second: MadeUpTable
     differing: tuple[Row, ...]
 
     @property
@@ -140,21 +140,21 @@ def random_pair(
     types = _types(chance, schema)
     known = [_row(chance, schema, types, person) for person in _persons(chance)]
     known += _crowd(chance, schema, types) if chance.random() < crowded else []
-    added = _unit_rows(chance, schema, types, _size(chance, schema, labels=labels))
+    added = _unit_rows(chance, schema, types, _unit_size(chance, schema, labels=labels))
     places = np.sort(chance.permutation(len(known) + len(added))[: len(added)]).tolist()
     if labels:
         changed = [_relabel(chance, schema, row) for row in added]
-        first, second = (Table(name, types, _scatter(known, rows, places), schema) for rows in (added, changed))
+        first, second = (MadeUpTable(name, types, _insert_at(known, rows, places), schema) for rows in (added, changed))
         return Pair(first, second, tuple(changed))
-    second = Table(name, types, _scatter(known, added, places), schema)
+    second = MadeUpTable(name, types, _insert_at(known, added, places), schema)
     return Pair(replace(second, gone=frozenset(places)), second, tuple(added))
 
 
-def public_rows(chance: Chance, schema: Schema, *, name: str) -> Table:
+def random_public_table(chance: Chance, schema: Schema, *, name: str) -> MadeUpTable:
     """Return a public table of new rows with the schema's features, a few of them hostile."""
     types = {feature.name: _type(feature) for feature in schema.features}
     rows = tuple(tuple(_value(chance, feature) for feature in schema.features) for _ in range(7))
-    return Table(name, types, rows, None)
+    return MadeUpTable(name, types, rows, None)
 
 
 def swap_roles(pair: Pair) -> Pair:
@@ -216,7 +216,7 @@ def _unit_rows(chance: Chance, schema: Schema, types: Mapping[str, str], size: i
     return [(newcomer, *plain[1:-2], era, plain[-1]) for newcomer, era in zip(newcomers, eras, strict=True)]
 
 
-def _scatter(known: list[Row], added: list[Row], places: list[int]) -> tuple[Row, ...]:
+def _insert_at(known: list[Row], added: list[Row], places: list[int]) -> tuple[Row, ...]:
     """Return all rows in one order, the added ones at these places."""
     rows = list(known)
     for place, row in zip(places, added, strict=True):
@@ -237,7 +237,7 @@ def _newcomer(chance: Chance, types: Mapping[str, str]) -> float | int | str:
     return -77 if types[PERSON] == "BIGINT" else ""
 
 
-def _size(chance: Chance, schema: Schema, *, labels: bool) -> int:
+def _unit_size(chance: Chance, schema: Schema, *, labels: bool) -> int:
     if schema.unit.column is None:
         return 1
     most = schema.unit.max_rows

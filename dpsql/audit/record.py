@@ -29,7 +29,7 @@ class Diverged(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Release:
+class RecordedRelease:
     """One call of a mechanism: the exact values that went in, the public parameter of its noise, what came out.
 
     `parameter` is the scale of discrete Laplace noise, the variance of discrete Gaussian noise, or the rate of a choice
@@ -45,7 +45,7 @@ class Release:
 
 
 @dataclass(frozen=True)
-class Operation:
+class RecordedOperation:
     """One question to a session: which, for which step, what that step may cost, and a digest of the answer.
 
     `session` numbers the sessions of a tape: each has steps of its own. `allowed` is the step's epsilon, or its part of
@@ -61,7 +61,7 @@ class Operation:
     answer: str
 
     @property
-    def asked(self) -> tuple[int, str, str]:
+    def question(self) -> tuple[int, str, str]:
         """What was asked, of which session and for which step, without the answer."""
         return self.session, self.name, self.step
 
@@ -71,8 +71,8 @@ class Tape:
     """What was written down of one run, in order."""
 
     keys: list[int] = field(default_factory=list)
-    operations: list[Operation] = field(default_factory=list)
-    releases: list[Release] = field(default_factory=list)
+    operations: list[RecordedOperation] = field(default_factory=list)
+    releases: list[RecordedRelease] = field(default_factory=list)
     statements: list[str] = field(default_factory=list)
 
     def __repr__(self) -> str:
@@ -121,7 +121,9 @@ class Recorder:
         if not public and len(self.tape.releases) == before:
             raise self._stop(f'"{name}" answered step "{step}" without a mechanism that the audit knows')
         number = self._number(session)
-        self.tape.operations.append(Operation(name, step, number, allowed, approximate, public, digest(answer)))
+        self.tape.operations.append(
+            RecordedOperation(name, step, number, allowed, approximate, public, answer_digest(answer))
+        )
 
     def addition(self, counts: Numbers, add: Callable[[], Numbers]) -> Numbers:
         """Write down counts that get noise; `add` draws it through `noise`."""
@@ -131,7 +133,7 @@ class Recorder:
         if self._noise is None:
             raise self._stop("counts were released without noise")
         mechanism, parameter = self._noise
-        self._write(Release(len(self.tape.operations), mechanism, parameter, self._counts, np.array(released)))
+        self._write(RecordedRelease(len(self.tape.operations), mechanism, parameter, self._counts, np.array(released)))
         self._counts = None
         return released
 
@@ -142,7 +144,7 @@ class Recorder:
         self._noise = (mechanism, Fraction(parameter))
         if self._script is None:
             return draw()
-        released = self._scripted(mechanism).released
+        released = self._recorded_release(mechanism).released
         if released.shape != self._counts.shape:
             raise self._stop("counts had another shape")
         return np.asarray(released - self._counts).ravel()
@@ -160,14 +162,14 @@ class Recorder:
         exact = np.array(utilities, np.int64)
         measure = None if weights is None else np.broadcast_to(np.array(weights, np.int64), exact.shape)
         if self._script is None:
-            chosen = draw()
+            choices = draw()
         else:
-            recorded = self._scripted(mechanism)
+            recorded = self._recorded_release(mechanism)
             if recorded.exact.shape != exact.shape:
                 raise self._stop("choices had other candidates")
-            chosen = recorded.released.copy()
-        self._write(Release(len(self.tape.operations), mechanism, rate, exact, np.array(chosen), measure))
-        return chosen
+            choices = recorded.released.copy()
+        self._write(RecordedRelease(len(self.tape.operations), mechanism, rate, exact, np.array(choices), measure))
+        return choices
 
     def _number(self, session: object) -> int:
         """Return the number of a session, in the order in which they were first asked."""
@@ -179,7 +181,7 @@ class Recorder:
         if not self._depth:
             raise self._stop(f"{what} was asked for outside of every operation of a session")
 
-    def _scripted(self, mechanism: str) -> Release:
+    def _recorded_release(self, mechanism: str) -> RecordedRelease:
         """Return the release of the recorded run that stands at this place."""
         assert self._script is not None
         place = len(self.tape.releases)
@@ -187,9 +189,9 @@ class Recorder:
             raise self._stop("it released something else")
         return self._script.releases[place]
 
-    def _write(self, release: Release) -> None:
-        for held in (release.exact, release.released):
-            held.setflags(write=False)
+    def _write(self, release: RecordedRelease) -> None:
+        for numbers in (release.exact, release.released):
+            numbers.setflags(write=False)
         self.tape.releases.append(release)
 
     def _stop(self, why: str) -> Diverged:
@@ -197,7 +199,7 @@ class Recorder:
         return Diverged(why)
 
 
-def digest(value: Any) -> str:
+def answer_digest(value: Any) -> str:
     """Return a digest of an answer: arrays by type, shape and bytes, other values by their text."""
     made = hashlib.sha256()
     for part in value if isinstance(value, list) else [value]:

@@ -22,10 +22,10 @@ from typing import cast
 
 from dpsql.api.database import Database
 from dpsql.audit.claims import BUDGET, CHARGES, Claim, Outcome, Spent, claims_of, read_spent
-from dpsql.audit.database_text import database_text, places
+from dpsql.audit.database_text import database_text, table_places
 from dpsql.audit.loss import SLACK, Loss, release_loss, same_noise
 from dpsql.audit.record import Recorder, Tape
-from dpsql.audit.seam import Watched, listening
+from dpsql.audit.seam import Watched, listen
 from dpsql.engines.base import Engine
 from dpsql.errors import DpsqlError
 from dpsql.ledger import Entry
@@ -92,8 +92,8 @@ class Replay:
     @property
     def holds(self) -> bool:
         """Whether the run kept its promise: no loss above it, by step and by record, and no other difference."""
-        kept = all(step.holds for step in self.steps) and all(claim.holds for claim in self.claims)
-        return kept and not self.differences
+        within_promise = all(step.holds for step in self.steps) and all(claim.holds for claim in self.claims)
+        return within_promise and not self.differences
 
     def __str__(self) -> str:
         word = "rho" if self.kind == "approximate" else "epsilon"
@@ -102,9 +102,9 @@ class Replay:
             f"{float(self.promise):.6g} ({self.ratio:.6f}), {self.releases} releases"
         ]
         lines += [
-            f"  step {one.step} ({one.operation}): loss {float(one.loss):.6g} of {float(one.allowed):.6g}"
-            for one in self.steps
-            if not one.holds
+            f"  step {step.step} ({step.operation}): loss {float(step.loss):.6g} of {float(step.allowed):.6g}"
+            for step in self.steps
+            if not step.holds
         ]
         lines += [
             f"  {claim.record}: loss {float(claim.loss):.6g} of {float(claim.promise):.6g}"
@@ -164,7 +164,7 @@ def replay(
         ),
         releases=len(first.tape.releases),
         steps=steps,
-        differences=tuple(_differences(first, second)),
+        differences=tuple(_find_differences(first, second)),
         failed=failed,
     )
 
@@ -174,9 +174,9 @@ def _run(opened: Callable[[], Database], act: Act, script: Tape | None, groups: 
     with opened() as inner:
         database = Database(cast(Engine, Watched(inner.engine, recorder)), who=inner.who)
         with inner.engine.snapshot() as looking:
-            tables = places(looking)
+            tables = table_places(looking)
         before, outcomes, failed = read_spent(inner.book), tuple[Outcome, ...](), ""
-        with listening(recorder, groups=groups):
+        with listen(recorder, groups=groups):
             try:
                 outcomes = tuple(act(database))
             except DpsqlError as error:
@@ -189,60 +189,66 @@ def _run(opened: Callable[[], Database], act: Act, script: Tape | None, groups: 
 
 
 def _losses(first: Tape, second: Tape) -> tuple[tuple[StepLoss, ...], dict[int, Loss]]:
-    """Return the loss of each step and of each session; what only one run released is told by `_differences`."""
-    sessions, found = dict[int, Loss](), dict[tuple[int, str, str], StepLoss]()
-    for one, other in zip(first.releases, second.releases, strict=False):
-        if one.operation >= len(first.operations) or one.exact.shape != other.exact.shape:
+    """Return the loss of each step and of each session; what only one run released is told by `_find_differences`."""
+    sessions, steps = dict[int, Loss](), dict[tuple[int, str, str], StepLoss]()
+    for release, replayed in zip(first.releases, second.releases, strict=False):
+        if release.operation >= len(first.operations) or release.exact.shape != replayed.exact.shape:
             continue
-        asked = first.operations[one.operation]
-        loss = release_loss(one, other, approximate=asked.approximate)
-        sessions[asked.session] = sessions.get(asked.session, Loss()) + loss
-        before = found.get(asked.asked, StepLoss(asked.step, asked.name, Fraction(0), asked.allowed))
-        found[asked.asked] = StepLoss(asked.step, asked.name, before.loss + loss.worst, asked.allowed)
-    return tuple(found.values()), sessions
+        operation = first.operations[release.operation]
+        loss = release_loss(release, replayed, approximate=operation.approximate)
+        sessions[operation.session] = sessions.get(operation.session, Loss()) + loss
+        before = steps.get(operation.question, StepLoss(operation.step, operation.name, Fraction(0), operation.allowed))
+        steps[operation.question] = StepLoss(
+            operation.step, operation.name, before.loss + loss.worst, operation.allowed
+        )
+    return tuple(steps.values()), sessions
 
 
-def _differences(first: _Run, second: _Run) -> list[tuple[str, str]]:
-    one, other = first.tape, second.tape
-    told: list[tuple[str, str]] = []
+def _find_differences(first: _Run, second: _Run) -> list[tuple[str, str]]:
+    tape, replayed = first.tape, second.tape
+    differences: list[tuple[str, str]] = []
     if second.diverged or first.diverged:
-        told.append((SHAPE, second.diverged or first.diverged))
+        differences.append((SHAPE, second.diverged or first.diverged))
     if first.failed != second.failed:
-        told.append((FAILURE, f'"{first.failed}" on one table, "{second.failed}" on the other'))
-    if [asked.asked for asked in one.operations] != [asked.asked for asked in other.operations]:
-        told.append((SHAPE, "other questions were asked, or in another order"))
-    if len(one.keys) != len(other.keys):
-        told.append((SHAPE, "other secret keys were drawn"))
-    if len(one.statements) != len(other.statements):
-        told.append((SHAPE, f"{len(one.statements)} statements on one table, {len(other.statements)} on the other"))
-    elif one.statements != other.statements:
-        told.append((SHAPE, "a statement, or a table that it joined, was another one"))
-    told += _other_answers(one, other)
-    told += _other_noise(one, other)
+        differences.append((FAILURE, f'"{first.failed}" on one table, "{second.failed}" on the other'))
+    if [operation.question for operation in tape.operations] != [
+        operation.question for operation in replayed.operations
+    ]:
+        differences.append((SHAPE, "other questions were asked, or in another order"))
+    if len(tape.keys) != len(replayed.keys):
+        differences.append((SHAPE, "other secret keys were drawn"))
+    if len(tape.statements) != len(replayed.statements):
+        differences.append(
+            (SHAPE, f"{len(tape.statements)} statements on one table, {len(replayed.statements)} on the other")
+        )
+    elif tape.statements != replayed.statements:
+        differences.append((SHAPE, "a statement, or a table that it joined, was another one"))
+    differences += _differing_answers(tape, replayed)
+    differences += _differing_noise(tape, replayed)
     if first.outcomes != second.outcomes:
-        told.append((DIGEST, "the same released values gave another model or other figures"))
+        differences.append((DIGEST, "the same released values gave another model or other figures"))
     tables = sorted({*first.stored, *second.stored})
-    told += [
+    differences += [
         (STORED, f"{table} is not the same") for table in tables if first.stored.get(table) != second.stored.get(table)
     ]
-    return told
+    return differences
 
 
-def _other_answers(one: Tape, other: Tape) -> list[tuple[str, str]]:
+def _differing_answers(tape: Tape, replayed: Tape) -> list[tuple[str, str]]:
     return [
         (PUBLIC, f'the answer to "{first.name}" {first.step} was another one')
-        for first, second in zip(one.operations, other.operations, strict=False)
+        for first, second in zip(tape.operations, replayed.operations, strict=False)
         if first.answer != second.answer
     ]
 
 
-def _other_noise(one: Tape, other: Tape) -> list[tuple[str, str]]:
-    told: list[tuple[str, str]] = []
-    if len(one.releases) != len(other.releases):
-        told.append((SHAPE, "one of the runs released more"))
-    for first, second in zip(one.releases, other.releases, strict=False):
+def _differing_noise(tape: Tape, replayed: Tape) -> list[tuple[str, str]]:
+    differences: list[tuple[str, str]] = []
+    if len(tape.releases) != len(replayed.releases):
+        differences.append((SHAPE, "one of the runs released more"))
+    for first, second in zip(tape.releases, replayed.releases, strict=False):
         if (first.mechanism, first.exact.shape) != (second.mechanism, second.exact.shape):
-            told.append((SHAPE, "a release had another shape"))
+            differences.append((SHAPE, "a release had another shape"))
         elif not same_noise(first, second):
-            told.append((NOISE, f"the parameters of {first.mechanism} were other ones"))
-    return told
+            differences.append((NOISE, f"the parameters of {first.mechanism} were other ones"))
+    return differences

@@ -1,6 +1,6 @@
 """Where the audit listens: the few places of the kernel where exact values meet noise, and where secret keys are drawn.
 
-The kernel has no hook for this, so that no method can use one. `listening` puts listeners in the place of the functions
+The kernel has no hook for this, so that no method can use one. `listen` puts listeners in the place of the functions
 named in `_put_in_place`, for the time of one run. They act only in the thread and context that opened them: any other
 run of the process goes through them to the real functions.
 
@@ -33,7 +33,7 @@ _INSTRUCTIONS = (*(name for name, kind in OPERATIONS.items() if not kind.answers
 
 
 @contextmanager
-def listening(recorder: Recorder, *, groups: int | None = None) -> Iterator[None]:
+def listen(recorder: Recorder, *, groups: int | None = None) -> Iterator[None]:
     """Let a recorder hear, and answer for, every run of this context.
 
     With `groups` a statement may count no more groups than that, for the time of the block: forests as small as an

@@ -24,10 +24,10 @@ from dpsql.audit.neighbours import (
     ERAS,
     PERSON,
     Chance,
+    MadeUpTable,
     Pair,
-    Table,
-    public_rows,
     random_pair,
+    random_public_table,
     random_schema,
     swap_roles,
 )
@@ -51,32 +51,32 @@ _CELLS = 2000
 
 
 @dataclass(frozen=True)
-class Case:
+class AuditCase:
     """One act on two neighbouring databases.
 
     `pays` tells which charges the unit pays in which they differ; `groups` limits what one statement counts.
     """
 
     name: str
-    first: tuple[Table, ...]
-    second: tuple[Table, ...]
+    first: tuple[MadeUpTable, ...]
+    second: tuple[MadeUpTable, ...]
     act: Act
     kind: str = "pure"
     pays: Callable[[Entry], bool] = lambda entry: True
     groups: int | None = None
 
-    def replay(self, opened: Callable[[Sequence[Table]], Database] | None = None) -> Replay:
+    def replay(self, opened: Callable[[Sequence[MadeUpTable]], Database] | None = None) -> Replay:
         """Return what the act loses between the two: in databases in memory, or in those that `opened` fills."""
-        made = opened or database_in_memory
+        open_database = opened or database_in_memory
 
-        def ready(tables: Sequence[Table]) -> Database:
-            return _register(made(tables), tables, self.kind)
+        def ready(tables: Sequence[MadeUpTable]) -> Database:
+            return _register(open_database(tables), tables, self.kind)
 
         databases = (lambda: ready(self.first)), (lambda: ready(self.second))
         return replay(*databases, self.act, pays=self.pays, groups=self.groups)
 
 
-def random_case(name: str, seed: int) -> Case:
+def random_case(name: str, seed: int) -> AuditCase:
     """Return a case of one of the `WAYS`: the same for the same seed, hostile rows and all.
 
     Every second one counts in statements so small that its forests need several.
@@ -85,21 +85,21 @@ def random_case(name: str, seed: int) -> Case:
     return replace(case, groups=_FEW_GROUPS) if seed % 2 else case
 
 
-def report(replays: Sequence[Replay]) -> str:
+def replay_report(replays: Sequence[Replay]) -> str:
     """Return what many replays came to: how many, the largest loss over its promise, and each that does not hold.
 
-    >>> print(report([]))
+    >>> print(replay_report([]))
     0 replays, 0 do not hold
     """
-    broken = [one for one in replays if not one.holds]
+    broken = [each for each in replays if not each.holds]
     lines = [f"{len(replays)} replays, {len(broken)} do not hold"]
     if replays:
-        lines.append(f"largest loss over promise: {max(one.ratio for one in replays):.6f}")
-        lines.append(f"releases: {sum(one.releases for one in replays)}")
-    return "\n".join(lines + [str(one) for one in broken])
+        lines.append(f"largest loss over promise: {max(each.ratio for each in replays):.6f}")
+        lines.append(f"releases: {sum(each.releases for each in replays)}")
+    return "\n".join(lines + [str(each) for each in broken])
 
 
-def database_in_memory(tables: Sequence[Table]) -> Database:
+def database_in_memory(tables: Sequence[MadeUpTable]) -> Database:
     """Return a DuckDB database in memory that holds the tables."""
     database = connect(":memory:", who="audit")
     for table in tables:
@@ -107,33 +107,35 @@ def database_in_memory(tables: Sequence[Table]) -> Database:
     return database
 
 
-def _register(database: Database, tables: Sequence[Table], kind: str) -> Database:
+def _register(database: Database, tables: Sequence[MadeUpTable], kind: str) -> Database:
     """Return the database with its private tables registered, and a budget of the kind that will be charged."""
     for table in tables:
         if table.schema is not None:
             database.register(table.name, table.schema, cap=_CAP)
         if table.schema is not None and kind == "approximate":
             database.set_cap(table.name, _DELTA_CAP, kind=kind, delta=DELTA)
-        elif table.schema is not None and kind == "label" and table.schema.labelled:
+        elif table.schema is not None and kind == "label" and table.schema.has_label:
             database.set_cap(table.name, _CAP, kind=kind)
     return database
 
 
-def _case(
+def _case_of_pair(
     name: str,
     pair: Pair,
     act: Act,
     *,
     chance: Chance,
-    beside: tuple[Table, ...] = (),
+    beside: tuple[MadeUpTable, ...] = (),
     kind: str = "pure",
     pays: Callable[[Entry], bool] = lambda entry: True,
-) -> Case:
+) -> AuditCase:
     """Return a case in which one table differs, in either direction; rows that are nobody's pay nothing."""
     if chance.random() < 0.5:
         pair = swap_roles(pair)
     paid = pair.has_unit
-    return Case(name, (pair.first, *beside), (pair.second, *beside), act, kind, pays=lambda entry: paid and pays(entry))
+    return AuditCase(
+        name, (pair.first, *beside), (pair.second, *beside), act, kind, pays=lambda entry: paid and pays(entry)
+    )
 
 
 def _parameters(method: str, chance: Chance) -> dict[str, Any]:
@@ -167,30 +169,30 @@ def _training_act(method: str, chance: Chance, **asked: Any) -> Act:
     return lambda database: [model_outcome(database.train("people", method=method, request_id="r", **given))]
 
 
-def _rows_or_units(chance: Chance, **wanted: bool) -> Schema:
-    return random_schema(chance, unit=bool(chance.random() < 0.6), **wanted)
+def _rows_or_units(chance: Chance, **options: bool) -> Schema:
+    return random_schema(chance, unit=bool(chance.random() < 0.6), **options)
 
 
-def _training(method: str, *, target: bool = False, delta: bool = False) -> Callable[[str, Chance], Case]:
-    def case(name: str, chance: Chance) -> Case:
+def _training_case(method: str, *, target: bool = False, delta: bool = False) -> Callable[[str, Chance], AuditCase]:
+    def case(name: str, chance: Chance) -> AuditCase:
         schema = _rows_or_units(chance, target=target, numeric=method == "mrf")
         asked = {"delta": DELTA} if delta else {}
         kind = "approximate" if delta else "pure"
         pair = random_pair(chance, schema)
-        return _case(name, pair, _training_act(method, chance, **asked), chance=chance, kind=kind)
+        return _case_of_pair(name, pair, _training_act(method, chance, **asked), chance=chance, kind=kind)
 
     return case
 
 
-def _sides(name: str, chance: Chance) -> Case:
+def _two_sides_case(name: str, chance: Chance) -> AuditCase:
     """`sspe` within one table: its rows without a label on one side; at unit level the unit's own column says which."""
     schema = _rows_or_units(chance)
     pair = random_pair(chance, schema, crowded=_CROWDED)
     asked = {} if schema.unit.column is None else {"unlabelled": _on_person(pair.first, chance)}
-    return _case(name, pair, _training_act("sspe", chance, **asked), chance=chance)
+    return _case_of_pair(name, pair, _training_act("sspe", chance, **asked), chance=chance)
 
 
-def _on_person(table: Table, chance: Chance) -> str:
+def _on_person(table: MadeUpTable, chance: Chance) -> str:
     """Return a condition on the unit's column, of its type, that is true of some units; of the newcomer perhaps."""
     some, all_but_some = {
         "BIGINT": (f"{PERSON} < 2", f"{PERSON} >= 2"),
@@ -200,10 +202,10 @@ def _on_person(table: Table, chance: Chance) -> str:
     return some if chance.random() < 0.5 else all_but_some
 
 
-def _two_tables(*, apart: bool) -> Callable[[str, Chance], Case]:
+def _two_tables_case(*, apart: bool) -> Callable[[str, Chance], AuditCase]:
     """`sspe` with unlabelled rows in another table: the unit is in one of them, or, not declared apart, in both."""
 
-    def case(name: str, chance: Chance) -> Case:
+    def case(name: str, chance: Chance) -> AuditCase:
         schema = _rows_or_units(chance)
         bare = Schema("", (), schema.features, schema.unit)
         people = replace(schema, disjoint_from=("others",)) if apart else schema
@@ -212,43 +214,45 @@ def _two_tables(*, apart: bool) -> Callable[[str, Chance], Case]:
         other = Pair(replace(other.first, schema=bare), replace(other.second, schema=bare), other.differing)
         act = _training_act("sspe", chance, unlabelled="others")
         if not apart:
-            return Case(name, (pair.first, other.first), (pair.second, other.second), act)
+            return AuditCase(name, (pair.first, other.first), (pair.second, other.second), act)
         if chance.random() < 0.5:
             tables = (pair.first, other.first), (pair.second, other.first)
-            return Case(name, *tables, act, pays=lambda entry: entry.table == "people")
+            return AuditCase(name, *tables, act, pays=lambda entry: entry.table == "people")
         tables = (pair.first, other.first), (pair.first, other.second)
-        return Case(name, *tables, act, pays=lambda entry: entry.table == "others")
+        return AuditCase(name, *tables, act, pays=lambda entry: entry.table == "others")
 
     return case
 
 
-def _labels(method: str, *, beside: bool = False) -> Callable[[str, Chance], Case]:
+def _labels_case(method: str, *, beside: bool = False) -> Callable[[str, Chance], AuditCase]:
     """A method that protects labels alone: the unlabelled rows in the same table, or in a public one beside it."""
 
-    def case(name: str, chance: Chance) -> Case:
+    def case(name: str, chance: Chance) -> AuditCase:
         schema = _rows_or_units(chance, labels=True)
         pair = random_pair(chance, schema, labels=True)
         asked: dict[str, Any] = {"privacy": "labels"} if method == "sspe" else {}
-        others: tuple[Table, ...] = ()
+        others: tuple[MadeUpTable, ...] = ()
         if beside:
             bare = Schema("", (), schema.features, schema.unit, public_features=True)
             others = (replace(random_pair(chance, schema, name="others").second, schema=bare),)
             asked["unlabelled"] = "others"
-        return _case(name, pair, _training_act(method, chance, **asked), chance=chance, beside=others, kind="label")
+        return _case_of_pair(
+            name, pair, _training_act(method, chance, **asked), chance=chance, beside=others, kind="label"
+        )
 
     return case
 
 
-def _size(name: str, chance: Chance) -> Case:
+def _size_case(name: str, chance: Chance) -> AuditCase:
     pair, epsilon = random_pair(chance, _rows_or_units(chance, target=bool(chance.random() < 0.5))), _epsilon(chance)
 
     def act(database: Database) -> Sequence[Outcome]:
         return [Outcome(str(database.advise("people", buy=epsilon, request_id="r")))]
 
-    return _case(name, pair, act, chance=chance)
+    return _case_of_pair(name, pair, act, chance=chance)
 
 
-def _evaluation(name: str, chance: Chance) -> Case:
+def _evaluation_case(name: str, chance: Chance) -> AuditCase:
     """A model is trained and then measured on the same private rows: both are paid."""
     pair, method = random_pair(chance, _rows_or_units(chance)), str(chance.choice(["rdt", "rosnam", "auto"]))
     given, epsilon = {"epsilon": _epsilon(chance), **_parameters(method, chance)}, _epsilon(chance)
@@ -258,10 +262,10 @@ def _evaluation(name: str, chance: Chance) -> Case:
         figures = database.evaluate(model, "people", epsilon=epsilon, request_id="e")
         return [model_outcome(model), Outcome(str(figures.to_dict()), Fraction(str(figures.epsilon)), range(1, 2))]
 
-    return _case(name, pair, act, chance=chance)
+    return _case_of_pair(name, pair, act, chance=chance)
 
 
-def _update(name: str, chance: Chance) -> Case:
+def _update_case(name: str, chance: Chance) -> AuditCase:
     """A model of one batch is updated by the next: a row pays for its own batch, a unit of many rows for both."""
     schema = _rows_or_units(chance)
     pair = random_pair(chance, schema)
@@ -274,57 +278,59 @@ def _update(name: str, chance: Chance) -> Case:
 
     eras = {row[list(pair.first.types).index(BATCH)] for row in pair.differing}
     scopes = {"", *(f"{BATCH}={era}" for era in eras)}
-    return _case(name, pair, act, chance=chance, pays=lambda entry: entry.scope in scopes)
+    return _case_of_pair(name, pair, act, chance=chance, pays=lambda entry: entry.scope in scopes)
 
 
-def _batch(trees_see: str) -> Callable[[str, Chance], Case]:
+def _label_request_case(trees_see: str) -> Callable[[str, Chance], AuditCase]:
     """Labels for a batch of public rows, straight from the private ones."""
 
-    def case(name: str, chance: Chance) -> Case:
+    def case(name: str, chance: Chance) -> AuditCase:
         schema = _rows_or_units(chance, numeric=True)
-        pair, fresh = random_pair(chance, schema), public_rows(chance, schema, name="fresh")
+        pair, fresh = random_pair(chance, schema), random_public_table(chance, schema, name="fresh")
         given, epsilon = _parameters("mrf", chance), _epsilon(chance)
 
         def act(database: Database) -> Sequence[Outcome]:
-            found = database.structure("people", **given)
-            model = database.predict_private(found, "fresh", epsilon=epsilon, trees_see=trees_see, request_id="r")
+            label_request = database.structure("people", **given)
+            model = database.predict_private(
+                label_request, "fresh", epsilon=epsilon, trees_see=trees_see, request_id="r"
+            )
             return [model_outcome(model), Outcome(str(model.predict("fresh")))]
 
-        return _case(name, pair, act, chance=chance, beside=(fresh,))
+        return _case_of_pair(name, pair, act, chance=chance, beside=(fresh,))
 
     return case
 
 
-def _contribution(name: str, chance: Chance) -> Case:
+def _contribution_case(name: str, chance: Chance) -> AuditCase:
     """A party counts its rows in a structure that all parties share."""
     pair = random_pair(chance, _rows_or_units(chance))
     given, epsilon = {"depth": 2, **_parameters("rdt", chance)}, _epsilon(chance)
 
     def act(database: Database) -> Sequence[Outcome]:
-        structure = database.export_structure("people", **given)
-        contribution = database.contribute("people", structure, epsilon=epsilon, request_id="r")
-        return [Outcome(structure), model_outcome(contribution)]
+        shared_trees = database.export_structure("people", **given)
+        contribution = database.contribute("people", shared_trees, epsilon=epsilon, request_id="r")
+        return [Outcome(shared_trees), model_outcome(contribution)]
 
-    return _case(name, pair, act, chance=chance)
+    return _case_of_pair(name, pair, act, chance=chance)
 
 
 #: Methods that read rows without labels have ways of their own; all others are trained as they are.
 _SEMI = [name for name, method in methods.METHODS.items() if "unlabelled" in method.parameters]
 _PLAIN = [name for name in methods.METHODS if name not in _SEMI]
 _NUMBERS = [name for name in _PLAIN if methods.get(name).regression]
-WAYS: dict[str, Callable[[str, Chance], Case]] = {
-    **{name: _training(name) for name in _PLAIN},
-    **{f"{name} with a delta": _training(name, delta=True) for name in _PLAIN},
-    **{f"{name} of numbers": _training(name, target=True) for name in _NUMBERS},
-    **{f"{name} of numbers with a delta": _training(name, target=True, delta=True) for name in _NUMBERS},
-    "sspe": _sides,
-    "sspe with another table": _two_tables(apart=True),
-    "sspe with another table of the same people": _two_tables(apart=False),
-    **{f"{name} of labels": _labels(name) for name in _SEMI},
-    **{f"{name} of labels with another table": _labels(name, beside=True) for name in _SEMI},
-    "size": _size,
-    "evaluation": _evaluation,
-    "update": _update,
-    **{f"{way} of new rows": _batch(trees_see) for trees_see, way in TREES_SEE.items()},
-    "contribution": _contribution,
+WAYS: dict[str, Callable[[str, Chance], AuditCase]] = {
+    **{name: _training_case(name) for name in _PLAIN},
+    **{f"{name} with a delta": _training_case(name, delta=True) for name in _PLAIN},
+    **{f"{name} of numbers": _training_case(name, target=True) for name in _NUMBERS},
+    **{f"{name} of numbers with a delta": _training_case(name, target=True, delta=True) for name in _NUMBERS},
+    "sspe": _two_sides_case,
+    "sspe with another table": _two_tables_case(apart=True),
+    "sspe with another table of the same people": _two_tables_case(apart=False),
+    **{f"{name} of labels": _labels_case(name) for name in _SEMI},
+    **{f"{name} of labels with another table": _labels_case(name, beside=True) for name in _SEMI},
+    "size": _size_case,
+    "evaluation": _evaluation_case,
+    "update": _update_case,
+    **{f"{way} of new rows": _label_request_case(trees_see) for trees_see, way in TREES_SEE.items()},
+    "contribution": _contribution_case,
 }

@@ -20,13 +20,13 @@ class StandaloneGroup(click.Group):
             ctx.exit(error.exit_code)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]}, cls=StandaloneGroup)
-def main() -> None:
+@click.group("main", context_settings={"help_option_names": ["-h", "--help"]}, cls=StandaloneGroup)
+def run_bench() -> None:
     """Measure dpsql on this machine. Figures are reported, not judged: the exit code is 0 whatever they are."""
 
 
 for _command in COMMANDS:
-    main.add_command(_command)
+    run_bench.add_command(_command)
 
 if __name__ == "__main__":
-    main(prog_name="python -m dpsql.bench")
+    run_bench(prog_name="python -m dpsql.bench")

@@ -47,7 +47,7 @@ class Accuracy:
     seconds: float
 
 
-def measure(
+def measure_accuracy(
     tables: Sequence[SampleTable],
     names: Sequence[str],
     epsilons: Sequence[str],

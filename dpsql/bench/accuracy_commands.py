@@ -20,7 +20,7 @@ from dpsql.ledger import parse_epsilon
 from dpsql.ledger.amount import format_epsilon
 
 
-@click.command()
+@click.command("accuracy")
 @click.option("--method", "names", default=methods.DEFAULT, show_default=True, help="Methods, separated by commas.")
 @click.option("--epsilon", "epsilons", default="0.1,1,4", show_default=True, help="Costs, separated by commas.")
 @click.option(
@@ -31,7 +31,9 @@ from dpsql.ledger.amount import format_epsilon
 @click.option("--splits", type=click.IntRange(1), default=3, show_default=True, help="How often a fifth is held out.")
 @click.option("--param", multiple=True, metavar="NAME=VALUE", help="A parameter of the method; may be repeated.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON and nothing else.")
-def accuracy(names: str, epsilons: str, sets: str | None, splits: int, param: Sequence[str], as_json: bool) -> None:
+def accuracy_command(
+    names: str, epsilons: str, sets: str | None, splits: int, param: Sequence[str], as_json: bool
+) -> None:
     """Train on four fifths of sample tables, evaluate on the fifth, and compare with no privacy.
 
     \b
@@ -50,7 +52,9 @@ def accuracy(names: str, epsilons: str, sets: str | None, splits: int, param: Se
         progress: Callable[[str], None] = lambda what: None  # noqa: E731 (silent where nobody looks on)
         if sys.stderr.isatty():
             progress = stack.enter_context(Console(stderr=True).status("")).update
-        figures = measuring.measure(tables, known, costs, splits=splits, parameters=parameters, progress=progress)
+        figures = measuring.measure_accuracy(
+            tables, known, costs, splits=splits, parameters=parameters, progress=progress
+        )
     show.either({"parameters": parameters, "figures": figures}, accuracy_table(figures), as_json=as_json)
 
 
@@ -85,7 +89,7 @@ def _tables(sets: str | None) -> list[sample_tables.SampleTable]:
                 f'"{name}" is a table of scikit-learn, which is not installed.',
                 hint=f"pip install scikit-learn, or --sets {made_up}",
             )
-    return [sample_tables.load(name) for name in names]
+    return [sample_tables.load_sample(name) for name in names]
 
 
 def accuracy_table(figures: Sequence[Mapping[str, Any]]) -> Table:
@@ -102,10 +106,10 @@ def accuracy_table(figures: Sequence[Mapping[str, Any]]) -> Table:
             figure["method"],
             figure["epsilon"],
             str(figure["splits"]),
-            show.number(figure["mean"], places=1),
-            show.number(figure["standard_deviation"], places=1),
-            show.number(figure["majority"], places=1),
-            "scikit-learn is not installed" if forest is None else show.number(forest, places=1),
-            show.number(figure["seconds"]),
+            show.number_text(figure["mean"], places=1),
+            show.number_text(figure["standard_deviation"], places=1),
+            show.number_text(figure["majority"], places=1),
+            "scikit-learn is not installed" if forest is None else show.number_text(forest, places=1),
+            show.number_text(figure["seconds"]),
         )
     return shown

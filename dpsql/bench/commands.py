@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dpsql.bench.accuracy_commands import accuracy
+from dpsql.bench.accuracy_commands import accuracy_command
 from dpsql.bench.engine_commands import engines
-from dpsql.bench.speed_commands import counts, growth, noise
+from dpsql.bench.speed_commands import counts_command, growth, noise
 
-COMMANDS = (accuracy, counts, growth, noise, engines)
+COMMANDS = (accuracy_command, counts_command, growth, noise, engines)

@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from dpsql.bench import table
 from dpsql.bench.clock import Act, cpu_seconds, least
-from dpsql.compile.check import check
+from dpsql.compile.check import check_statement
 from dpsql.compile.count import leaves as counts
 from dpsql.compile.count.leaves import Slice, Statement
 from dpsql.compile.rows import Source, Tickets
@@ -25,7 +25,7 @@ from dpsql.engines.base import Engine, Tables
 from dpsql.engines.duckdb.engine import open_file
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
-from dpsql.trees.grow.random_trees import BRANCHES, random_forest
+from dpsql.trees.grow.random_trees import MOST_BRANCHES, random_forest
 
 PLANNING_GOAL = 0.2
 #: Any keys will do: what a ticket hides is not at stake here.
@@ -35,7 +35,7 @@ NOTHING = exp.select(exp.Count(this=exp.Star()).as_("rows")).from_("level_0")
 
 
 @dataclass(frozen=True)
-class Case:
+class CountCase:
     """A forest to count; `goal` is in S, for all trees together. A case that is not `counted` is planned only."""
 
     trees: int
@@ -48,20 +48,20 @@ class Case:
 
 #: Two branches a split, as the goals were set; the default of `rosnam` has more branches, so more leaves.
 CASES = (
-    Case(10, 8, goal=9),
-    Case(100, 8, goal=9),
-    Case(100, 12, goal=20),
-    Case(100, 8, branches=BRANCHES),
-    Case(10, 8, shared=True),
-    Case(1000, 8, counted=False),
+    CountCase(10, 8, goal=9),
+    CountCase(100, 8, goal=9),
+    CountCase(100, 12, goal=20),
+    CountCase(100, 8, branches=MOST_BRANCHES),
+    CountCase(10, 8, shared=True),
+    CountCase(1000, 8, counted=False),
 )
 
 
 @dataclass(frozen=True)
-class Cost:
+class CountCost:
     """What a case costs: times in S but for planning, which is in seconds; None where it was not counted."""
 
-    case: Case
+    case: CountCase
     grown_depth: int
     leaves: int
     sql_characters: int
@@ -77,12 +77,12 @@ class Cost:
         return self.statement_s / self.case.trees if self.case.shared and self.statement_s else None
 
 
-def measure(rows: int, *, repeat: int) -> dict[str, object]:
+def measure_counts(rows: int, *, repeat: int) -> dict[str, object]:
     """Return the figures of all cases on a table of that many rows, as plain values."""
     with tempfile.TemporaryDirectory() as folder:
         engine = open_file(Path(folder) / "bench.duckdb", create=True)
         try:
-            source = table.create(engine, rows)
+            source = table.create_bench_table(engine, rows)
             unit = least({"scan": partial(run_scan, engine)}, repeat=2 * repeat)["scan"]
             costs = [measure_case(engine, source, case, unit, repeat=repeat) for case in CASES]
         finally:
@@ -91,14 +91,14 @@ def measure(rows: int, *, repeat: int) -> dict[str, object]:
     return {"rows": rows, "repeat": repeat, "s_seconds": unit, "planning_goal_seconds": PLANNING_GOAL, "cases": cases}
 
 
-def measure_case(engine: Engine, source: Source, case: Case, unit: float, *, repeat: int) -> Cost:
+def measure_case(engine: Engine, source: Source, case: CountCase, unit: float, *, repeat: int) -> CountCost:
     """Return what one case costs; `unit` is S, taken anew in turns where the case is counted."""
     grow = partial(
         random_forest, axes(source.schema), trees=case.trees, depth=case.depth, seed=1, branches=case.branches
     )
     forest = grow()
     statement = counts.leaf_counts(source, forest, engine.vocabulary, TICKETS, Slice(case.shared, 0, case.trees))
-    check(statement.query, engine.vocabulary)
+    check_statement(statement.query, engine.vocabulary)
     keep_tables(engine, statement)
     try:
         planning = least({"plan": partial(run_plan, engine, statement)}, repeat=repeat)["plan"]
@@ -149,10 +149,10 @@ def _acts(engine: Engine, statement: Statement) -> dict[str, Act]:
 
 
 def _cost(
-    case: Case, forest: Forest, statement: Statement, planning: float, growth: float, times: Mapping[str, float]
-) -> Cost:
+    case: CountCase, forest: Forest, statement: Statement, planning: float, growth: float, times: Mapping[str, float]
+) -> CountCost:
     in_s = {name: seconds / times["scan"] for name, seconds in times.items()}
-    return Cost(
+    return CountCost(
         case=case,
         grown_depth=forest.depth,
         leaves=forest.leaves,

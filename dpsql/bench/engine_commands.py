@@ -39,7 +39,7 @@ def engines(db: str, rows: tuple[int, ...], repeat: int, method: str | None, as_
       dpsql bench engines --db postgresql://owner@localhost/scratch --rows 1000000 --rows 5000000
       dpsql bench engines --db 'spark://local[2]' --method rdt
     """
-    figures = measuring.measure(db, rows, repeat=repeat, method=method)
+    figures = measuring.measure_engine(db, rows, repeat=repeat, method=method)
     show.either(figures, engines_table(figures), as_json=as_json)
 
 
@@ -50,5 +50,5 @@ def engines_table(figures: Mapping[str, Any]) -> Table:
     for heading in ("rows", *_COLUMNS.values()):
         shown.add_column(heading, justify="right")
     for one in figures["sizes"]:
-        shown.add_row(f"{one['rows']:,}", *(show.number(one[name]) for name in _COLUMNS))
+        shown.add_row(f"{one['rows']:,}", *(show.number_text(one[name]) for name in _COLUMNS))
     return shown

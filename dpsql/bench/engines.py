@@ -23,7 +23,7 @@ import sqlglot
 from dpsql.api.database import Database
 from dpsql.bench import table
 from dpsql.compile.rows import Source
-from dpsql.compile.rows import table as reference
+from dpsql.compile.rows import table_reference as reference
 from dpsql.engines.base import Engine
 from dpsql.engines.duckdb.engine import open_file
 from dpsql.engines.open_engine import open_engine
@@ -110,7 +110,7 @@ FROM range({rows})
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class MeasuredPlace:
     """An engine with the table in it: by what name it is registered, and as a source to count."""
 
     engine: Engine
@@ -119,7 +119,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Cost:
+class EngineCost:
     """The least of several rounds, in seconds: DuckDB's CPU and wall time, and the server's; None where unknown.
 
     `first` and `second` are the server's wall time in these rounds, `second_ratio` is to DuckDB's in the same round.
@@ -145,7 +145,7 @@ class Cost:
         return self.wall / self.duckdb_wall
 
 
-def measure(target: str, sizes: Sequence[int], *, repeat: int, method: str | None = None) -> dict[str, object]:
+def measure_engine(target: str, sizes: Sequence[int], *, repeat: int, method: str | None = None) -> dict[str, object]:
     """Return the figures of a server and of DuckDB on tables of these sizes, as plain values.
 
     What is measured is counting, or with `method` training by it. Training charges a ledger, which is thrown away:
@@ -156,23 +156,23 @@ def measure(target: str, sizes: Sequence[int], *, repeat: int, method: str | Non
     if method is not None and not target.startswith(_FOLDERS):
         allowed = "spark://… or chdb:// with a method: a server's own ledger keeps every charge"
         raise ParameterError("db", allowed=allowed, given=target)
-    costs = [_measured(target, rows, repeat, method) for rows in sizes]
+    costs = [_measure_size(target, rows, repeat, method) for rows in sizes]
     figures = [{**asdict(cost), "cpu_ratio": cost.cpu_ratio, "wall_ratio": cost.wall_ratio} for cost in costs]
     return {"method": method, "trees": TREES, "depth": DEPTH, "repeat": repeat, "sizes": figures}
 
 
-def _measured(target: str, rows: int, repeat: int, method: str | None) -> Cost:
+def _measure_size(target: str, rows: int, repeat: int, method: str | None) -> EngineCost:
     with _duckdb(rows) as own, _server(target, rows) as other:
         works = [(place.engine, _work(place, method)) for place in (own, other)]
-        rounds = [[_timed(*work) for work in works] for _ in range(repeat)]
+        rounds = [[_time_act(*work) for work in works] for _ in range(repeat)]
     (cpu, wall), (server_cpu, server_wall) = (_least([one[place] for one in rounds]) for place in range(2))
     assert cpu is not None
     own_walls, walls = ([one[place][1] for one in rounds] for place in range(2))
     second = walls[1] if repeat > 1 else None
-    return Cost(rows, cpu, wall, server_cpu, server_wall, walls[0], second, second and second / own_walls[1])
+    return EngineCost(rows, cpu, wall, server_cpu, server_wall, walls[0], second, second and second / own_walls[1])
 
 
-def _work(place: Place, method: str | None) -> Callable[[], object]:
+def _work(place: MeasuredPlace, method: str | None) -> Callable[[], object]:
     """Return what one round does: train, or count with a trace of noise."""
     if method is None:
         forest = random_forest(axes(place.source.schema), trees=TREES, depth=DEPTH, seed=1, branches=2)
@@ -187,7 +187,7 @@ def _least(times: Sequence[tuple[float | None, float]]) -> tuple[float | None, f
     return min(known, default=None), min(wall for _, wall in times)
 
 
-def _timed(engine: Engine, act: Callable[[], object]) -> tuple[float | None, float]:
+def _time_act(engine: Engine, act: Callable[[], object]) -> tuple[float | None, float]:
     """Do something once and return its CPU and wall time in seconds."""
     before, started = _cpu(engine), time.perf_counter()
     act()
@@ -224,25 +224,25 @@ def _cpu(engine: Engine) -> float | None:
 
 
 @contextmanager
-def _duckdb(rows: int) -> Iterator[Place]:
+def _duckdb(rows: int) -> Iterator[MeasuredPlace]:
     with tempfile.TemporaryDirectory() as folder:
         engine = open_file(Path(folder) / "bench.duckdb", create=True)
         try:
-            yield Place(engine, table.NAME, table.create(engine, rows))
+            yield MeasuredPlace(engine, table.NAME, table.create_bench_table(engine, rows))
         finally:
             engine.close()
 
 
 @contextmanager
-def _server(target: str, rows: int) -> Iterator[Place]:
-    with _opened(target) as engine:
+def _server(target: str, rows: int) -> Iterator[MeasuredPlace]:
+    with _open_server(target) as engine:
         server = SERVERS[engine.dialect]
         engine.create(NAME, sqlglot.parse_one(server.query.format(rows=rows), dialect=engine.dialect))
         try:
             _run(engine, server.before)
             info = engine.table(NAME)
             assert info is not None
-            yield Place(engine, NAME, Source(table.schema(), reference(info.table, info.schema), {}))
+            yield MeasuredPlace(engine, NAME, Source(table.bench_schema(), reference(info.table, info.schema), {}))
         finally:
             _run(engine, server.after)
 
@@ -254,7 +254,7 @@ def _run(engine: Engine, statement: str | None) -> None:
 
 
 @contextmanager
-def _opened(target: str) -> Iterator[Engine]:
+def _open_server(target: str) -> Iterator[Engine]:
     """Open a server; Spark or chDB with a folder that goes at the end, inside the one that the target names if any."""
     with ExitStack() as stack:
         ledger = None

@@ -26,7 +26,7 @@ from dpsql.kernel.session import Session
 
 
 @dataclass(frozen=True)
-class Case:
+class GrowthCase:
     """A method with parameters, and what it should cost at most, in S (None: no goal)."""
 
     method: str
@@ -36,29 +36,29 @@ class Case:
 
 #: Each axis of a number has 63 edges, so 64 candidates are all there are.
 CASES = (
-    Case("auto", goal=25),
-    Case("spe", {"trees": 10, "depth": 8}, goal=16),
-    Case("maxtree", {"trees": 10, "depth": 5}),
-    Case("fs", {"depth": 5}),
+    GrowthCase("auto", goal=25),
+    GrowthCase("spe", {"trees": 10, "depth": 8}, goal=16),
+    GrowthCase("maxtree", {"trees": 10, "depth": 5}),
+    GrowthCase("fs", {"depth": 5}),
 )
 
 
-def measure(sizes: Sequence[int], *, repeat: int) -> dict[str, object]:
+def measure_growth(sizes: Sequence[int], *, repeat: int) -> dict[str, object]:
     """Return the figures of all cases on tables of these sizes, as plain values."""
     found = []
     for rows in sizes:
         with tempfile.TemporaryDirectory() as folder:
             engine = open_file(Path(folder) / "bench.duckdb", create=True)
             try:
-                source = table.create(engine, rows)
-                found += [_measured(engine, source, case, rows, repeat=repeat) for case in CASES]
+                source = table.create_bench_table(engine, rows)
+                found += [_measure_growth(engine, source, case, rows, repeat=repeat) for case in CASES]
             finally:
                 engine.close()
     return {"repeat": repeat, "cases": found}
 
 
-def _measured(engine: Engine, source: Source, case: Case, rows: int, *, repeat: int) -> dict[str, object]:
-    acts = {"scan": partial(run_scan, engine), "train": partial(train, engine, source, case)}
+def _measure_growth(engine: Engine, source: Source, case: GrowthCase, rows: int, *, repeat: int) -> dict[str, object]:
+    acts = {"scan": partial(run_scan, engine), "train": partial(train_case, engine, source, case)}
     times = least(acts, repeat=repeat)
     costs = {"s_seconds": times["scan"], "total_s": times["train"] / times["scan"], "peak_mb": peak_megabytes()}
     return {**asdict(case), "rows": rows, **costs}
@@ -70,7 +70,7 @@ def peak_megabytes() -> float:
     return peak / (2**20 if sys.platform == "darwin" else 2**10)
 
 
-def train(engine: Engine, source: Source, case: Case) -> None:
+def train_case(engine: Engine, source: Source, case: GrowthCase) -> None:
     """Train as after a charge: no ledger, no model stored."""
     method = methods.get(case.method)
     session = Session(engine, source, method.plan(source.schema, 10**9, case.parameters))

@@ -68,18 +68,18 @@ def default_names() -> tuple[str, ...]:
     return tuple(BOUNDS) if scikit_learn_is_here() else MADE_UP
 
 
-def load(name: str) -> SampleTable:
+def load_sample(name: str) -> SampleTable:
     """Return the table of a name in `BOUNDS` (which needs scikit-learn) or in `MADE_UP`.
 
-    >>> load("corners").frame.shape
+    >>> load_sample("corners").frame.shape
     (4000, 7)
     """
     if name in BOUNDS:
-        return _bundled(name)
+        return _bundled_table(name)
     return _census() if name == "census" else _corners()
 
 
-def _bundled(name: str) -> SampleTable:
+def _bundled_table(name: str) -> SampleTable:
     """Return one of scikit-learn's tables; its columns are numbered, its classes are texts."""
     datasets: Any = importlib.import_module("sklearn.datasets")
     bundle = getattr(datasets, f"load_{name}")()

@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.table import Table
 
 
-def number(value: float | None, *, places: int = 2, sign: bool = False) -> str:
+def number_text(value: float | None, *, places: int = 2, sign: bool = False) -> str:
     """Return a number with so many places, or nothing for None.
 
-    >>> number(1.234), number(1, places=1, sign=True), number(None)
+    >>> number_text(1.234), number_text(1, places=1, sign=True), number_text(None)
     ('1.23', '+1.0', '')
     """
     return "" if value is None else f"{value:{'+' if sign else ''}.{places}f}"
@@ -26,9 +26,9 @@ def either(figures: Mapping[str, Any], shown: Table, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(figures, indent=2))
     else:
-        table(shown)
+        text_table(shown)
 
 
-def table(shown: Table) -> None:
+def text_table(shown: Table) -> None:
     """Print a table. A pipe has no width: take one at which no line is broken."""
     Console(width=None if sys.stdout.isatty() else 160).print(shown)

@@ -20,19 +20,19 @@ _REPEAT = click.option(
 )
 
 
-@click.command()
+@click.command("counts")
 @click.option("--rows", type=click.IntRange(1), default=1_000_000, show_default=True, help="Rows of the table.")
 @_REPEAT
 @_SHORT
 @_JSON
-def counts(rows: int, repeat: int, short: bool, as_json: bool) -> None:
+def counts_command(rows: int, repeat: int, short: bool, as_json: bool) -> None:
     """Count the leaves of forests, in units of one scan that reads every column (S).
 
     \b
     Example:
       dpsql bench counts --rows 1000000
     """
-    figures = counting.measure(100_000 if short else rows, repeat=2 if short else repeat)
+    figures = counting.measure_counts(100_000 if short else rows, repeat=2 if short else repeat)
     show.either(figures, counts_table(figures), as_json=as_json)
 
 
@@ -49,7 +49,7 @@ def growth(rows: int, repeat: int, short: bool, as_json: bool) -> None:
       dpsql bench growth --rows 1000000
     """
     most = 40_000 if short else rows
-    figures = growing.measure((max(1, most // 4), most), repeat=1 if short else repeat)
+    figures = growing.measure_growth((max(1, most // 4), most), repeat=1 if short else repeat)
     show.either(figures, growth_table(figures), as_json=as_json)
 
 
@@ -66,7 +66,7 @@ def noise(draws: int, repeat: int, short: bool, as_json: bool) -> None:
       dpsql bench noise --draws 1000000
     """
     figures = noising.measure(20_000 if short else draws, repeat=2 if short else repeat)
-    show.either(figures, noise_table(figures), as_json=as_json)
+    show.either(figures, noise_lines(figures), as_json=as_json)
 
 
 def counts_table(figures: Mapping[str, Any]) -> Table:
@@ -85,11 +85,11 @@ def counts_table(figures: Mapping[str, Any]) -> Table:
             depth,
             f"{case['branches']}",
             f"{cost['leaves']:,}",
-            *(show.number(cost[name]) for name in ("statement_s", "loading_s", "total_s")),
-            show.number(case["goal"], places=0),
-            show.number(cost["per_tree_s"]),
-            show.number(cost["growth_s"]),
-            show.number(cost["planning_seconds"], places=3),
+            *(show.number_text(cost[name]) for name in ("statement_s", "loading_s", "total_s")),
+            show.number_text(case["goal"], places=0),
+            show.number_text(cost["per_tree_s"]),
+            show.number_text(cost["growth_s"]),
+            show.number_text(cost["planning_seconds"], places=3),
             "met" if cost["planning_seconds"] < counting.PLANNING_GOAL else "missed",
             f"{cost['sql_characters']:,}",
         )
@@ -104,19 +104,19 @@ def growth_table(figures: Mapping[str, Any]) -> Table:
     for one in figures["cases"]:
         peak = f"{one['peak_mb']:,.0f}"
         words = ", ".join(f"{name} {value}" for name, value in one["parameters"].items())
-        total, goal = show.number(one["total_s"], places=1), show.number(one["goal"], places=0)
+        total, goal = show.number_text(one["total_s"], places=1), show.number_text(one["goal"], places=0)
         shown.add_row(one["method"], words, f"{one['rows']:,}", f"{1000 * one['s_seconds']:.1f}", total, goal, peak)
     return shown
 
 
-def noise_table(figures: Mapping[str, Any]) -> Table:
+def noise_lines(figures: Mapping[str, Any]) -> Table:
     """Return the noise figures as a table."""
     shown = Table(title=f"Exact noise: {figures['draws']:,} draws, CPU seconds")
     for word in ("mechanism", "scale", "dpsql s", "OpenDP s", "OpenDP / dpsql", "goal"):
         shown.add_column(word, justify="right")
     for one in figures["discrete_laplace"]:
         theirs = "skipped: opendp is not installed" if one["opendp_seconds"] is None else f"{one['opendp_seconds']:.2f}"
-        ratio = show.number(one["ratio"], places=1)
+        ratio = show.number_text(one["ratio"], places=1)
         shown.add_row("discrete Laplace", one["scale"], f"{one['seconds']:.3f}", theirs, ratio, str(noising.GOAL))
     shown.add_row("permute-and-flip of 2", "", f"{figures['permute_and_flip_seconds']:.3f}", "", "", "")
     return shown

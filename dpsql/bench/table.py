@@ -6,7 +6,7 @@ from functools import cache
 
 from sqlglot import exp
 
-from dpsql.compile.rows import Source, table
+from dpsql.compile.rows import Source, table_reference
 from dpsql.engines.base import Engine
 from dpsql.schema import Categorical, Numeric, Schema
 
@@ -27,7 +27,7 @@ FROM range(?)
 """
 
 
-def schema() -> Schema:
+def bench_schema() -> Schema:
     """Return the table's public schema."""
     numbers = [Numeric(f"number_{place}", 0, 1) for place in range(NUMBERS)]
     texts = [
@@ -37,11 +37,11 @@ def schema() -> Schema:
     return Schema("label", ("no", "yes"), (*numbers, *texts))
 
 
-def create(engine: Engine, rows: int) -> Source:
+def create_bench_table(engine: Engine, rows: int) -> Source:
     """Create the table with that many rows and return it as a source."""
     with engine.transaction() as transaction:
         transaction.run(CREATE, (rows,))
-    return Source(schema(), table(NAME, engine.home), {})
+    return Source(bench_schema(), table_reference(NAME, engine.home), {})
 
 
 @cache
@@ -53,6 +53,6 @@ def scan() -> str:
     >>> scan()[:50]
     'SELECT label, COUNT(*) AS rows, BIT_XOR(HASH(numbe'
     """
-    mixed = exp.func("BIT_XOR", exp.func("HASH", *(exp.column(feature.name) for feature in schema().features)))
+    mixed = exp.func("BIT_XOR", exp.func("HASH", *(exp.column(feature.name) for feature in bench_schema().features)))
     query = exp.select("label", exp.Count(this=exp.Star()).as_("rows"), mixed.as_("mixed"))
     return query.from_(NAME).group_by("label").sql("duckdb")

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import click
 
-from dpsql.advice.advise import Recommendation
-from dpsql.advice.advise import advise as advise_schema
-from dpsql.advice.tune import Tuned
+from dpsql.advice.advise import Recommendation, advise_schema
+from dpsql.advice.tune import Tuning
 from dpsql.advice.tune import tune as tune_method
-from dpsql.cli.options import Target, as_json, maybe_database
-from dpsql.cli.output import note, print_json, print_plan, print_table, say, working
+from dpsql.cli.options import DatabaseTarget, as_json, maybe_database
+from dpsql.cli.output import note, print_json, print_plan, print_table, say, show_progress
 from dpsql.errors import UsageError
 from dpsql.schema import schema_file as schemafile
 
 
-@click.command()
+@click.command("advise")
 @maybe_database
 @click.option("--table", help="The registered table.")
 @click.option("--schema", "schema_file", metavar="FILE", help="Without a database: the YAML or JSON file of a schema.")
@@ -27,8 +26,8 @@ from dpsql.schema import schema_file as schemafile
 @click.option("--request-id", metavar="ID", help="With --buy: ask twice under one id, the same size, one charge.")
 @click.option("--dry-run", is_flag=True, help="With --buy: show its cost, noise and budget; touch nothing.")
 @as_json
-def advise(
-    target: Target,
+def advise_command(
+    target: DatabaseTarget,
     table: str | None,
     schema_file: str | None,
     entry: str | None,
@@ -59,7 +58,7 @@ def advise(
     if schema_file is not None:
         if buy is not None or dry_run or request_id is not None:
             raise UsageError("a schema file has no rows to count.", hint="--rows N, or --db PATH --table NAME --buy E")
-        schema = schemafile.load(schema_file, entry=entry)
+        schema = schemafile.load_schema(schema_file, entry=entry)
         if tune is not None:
             size = rows or schema.rows
             if size is None:
@@ -75,7 +74,7 @@ def advise(
         raise UsageError("advice without --buy is free and touches nothing.", hint="leave out --dry-run")
     with target.open() as db:
         if tune is not None:
-            with working(f"tuning {tune}"):
+            with show_progress(f"tuning {tune}"):
                 tuned = db.tune(table, tune, epsilon=epsilon, rows=rows)
             _print_grid(tuned, epsilon, as_json=as_json)
             return
@@ -99,7 +98,7 @@ def _print(advice: Recommendation, *, as_json: bool) -> None:
         say(str(advice))
 
 
-def _print_grid(tuned: Tuned, epsilon: str, *, as_json: bool) -> None:
+def _print_grid(tuned: Tuning, epsilon: str, *, as_json: bool) -> None:
     """Print the noise that a method's forests would have, and the setting that was picked."""
     if as_json:
         print_json(tuned.to_dict())
@@ -122,7 +121,7 @@ def _print_grid(tuned: Tuned, epsilon: str, *, as_json: bool) -> None:
         for setting in tuned.settings
     ]
     print_table(f"{tuned.method} at epsilon {epsilon}", columns, rows)
-    words = " ".join(f"--{name} {value}" for name, value in tuned.picked.parameters.items())
+    words = " ".join(f"--{name} {value}" for name, value in tuned.best_setting.parameters.items())
     say(f"Picked: {words}. The deepest forest whose votes stand out of their noise.")
     note("Noise alone was weighed: how good the splits are is not known without rows. Nothing was read or charged.")
     note(f"Next:  dpsql train --table TABLE --method {tuned.method} {words} --epsilon {epsilon} --dry-run")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from dpsql.cli.options import Target, as_json, database
-from dpsql.cli.output import budget_values, note, print_json, print_plan, print_table, say, working
+from dpsql.cli.options import DatabaseTarget, as_json, database
+from dpsql.cli.output import budget_values, note, print_json, print_plan, print_table, say, show_progress
 from dpsql.errors import UsageError
 from dpsql.models.evaluate import Evaluation, NumericEvaluation
 from dpsql.models.plot import check_plot, reliability_plot
@@ -21,7 +21,7 @@ _FIGURES = {
 }
 
 
-@click.command()
+@click.command("evaluate")
 @database
 @click.option("--model", required=True, help="The model's name.")
 @click.option("--table", required=True, help="A table with the label column: public, or private with --epsilon.")
@@ -30,8 +30,8 @@ _FIGURES = {
 @click.option("--dry-run", is_flag=True, help="Show cost, noise and budget of a charged evaluation; touch nothing.")
 @click.option("--plot", metavar="FILE", help="Draw predicted against observed shares into a new .png, .svg or .pdf.")
 @as_json
-def evaluate(
-    target: Target,
+def evaluate_command(
+    target: DatabaseTarget,
     model: str,
     table: str,
     epsilon: str | None,
@@ -59,7 +59,7 @@ def evaluate(
             plan = db.plan_evaluation(model, table, epsilon=epsilon)
             print_plan(plan, db.budget(table), db.spent_on(table), as_json=as_json)
             return
-        with working(f"evaluating on {table}"):
+        with show_progress(f"evaluating on {table}"):
             evaluation = db.evaluate(model, table, epsilon=epsilon, request_id=request_id)
         left = None if epsilon is None else db.budget(table)
     if plot is not None:

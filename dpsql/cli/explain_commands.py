@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from dpsql.cli import options
-from dpsql.cli.options import Target, as_json, database, parameters
-from dpsql.cli.output import check_new, note, print_json, say, say_exact, working
+from dpsql.cli.options import DatabaseTarget, as_json, database, parameters
+from dpsql.cli.output import check_new, note, print_json, say, say_exact, show_progress
 from dpsql.errors import ParameterError, UsageError
 from dpsql.models.explain import PANELS, TOP
 from dpsql.runs.train import ARGUMENTS
@@ -17,7 +17,7 @@ from dpsql.runs.train import ARGUMENTS
 _DEFAULTS = [name for name, known in ARGUMENTS.items() if known.default is not None]
 
 
-@click.command()
+@click.command("explain")
 @database
 @click.option("--model", metavar="NAME", help="A stored model: show what it learned.")
 @click.option("--top", type=int, metavar="N", help=f"How many features to show [default: {TOP}].")
@@ -26,8 +26,8 @@ _DEFAULTS = [name for name, known in ARGUMENTS.items() if known.default is not N
 @click.option("--leaf", type=int, default=0, show_default=True, help="Which leaf, numbered over all trees.")
 @options.request_options(names_release=False, table="A registered table: show the SQL of training on it.")
 @as_json
-def explain(
-    target: Target,
+def explain_command(
+    target: DatabaseTarget,
     model: str | None,
     top: int | None,
     plot: str | None,
@@ -66,7 +66,7 @@ def explain(
     check_new(plot)
     with target.open() as db:
         stored = db.model(str(model))
-        with working(f'reading "{model}"'):
+        with show_progress(f'reading "{model}"'):
             learned = stored.explain(background)
             if plot is not None:
                 learned.plot(plot, top=min(top or PANELS, PANELS))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from dpsql.cli.options import Target, as_json, database
+from dpsql.cli.options import DatabaseTarget, as_json, database
 from dpsql.cli.output import check_new, note, print_json, say_exact, write_new
 from dpsql.errors import UsageError
 from dpsql.models.export_onnx import check_onnx
@@ -24,7 +24,7 @@ from dpsql.models.usable_model import Model
 @click.option("--onnx", metavar="FILE", help="Write a new ONNX file.")
 @as_json
 def export(
-    target: Target,
+    target: DatabaseTarget,
     model: str,
     to: str | None,
     dialect: str | None,

@@ -1,4 +1,4 @@
-"""Private labels for one batch: the command `structure`, and what `predict --private` does before it reads."""
+"""Private labels for one batch: the command `structure_command`, and what `predict --private` does before it reads."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import click
 
 from dpsql.api.database import Database
-from dpsql.cli.options import Target, as_json, database, method_options, parameters
-from dpsql.cli.output import check_new, note, print_json, print_plan, say, working, write_new
+from dpsql.cli.options import DatabaseTarget, as_json, database, method_options, parameters
+from dpsql.cli.output import check_new, note, print_json, print_plan, say, show_progress, write_new
 from dpsql.errors import UsageError
 from dpsql.methods.mrf.mrf import Mrf
 from dpsql.models.score import check_new_table
@@ -79,7 +79,7 @@ def label_batch(
         plan, table = db.plan_batch(structure, data, **chosen)
         print_plan(plan, db.budget(table, plan.kind), db.spent_on(table, None, plan.kind), as_json=as_json)
         return None
-    with working(f"labelling {data}"):
+    with show_progress(f"labelling {data}"):
         model = db.predict_private(structure, data, name=name, request_id=request_id, **chosen)
     left = db.budget(str(model.table))
     note(f'Epsilon {model.certificate["epsilon"]} of "{left.table}" pays for this batch: {left.left_text} left.')
@@ -87,13 +87,13 @@ def label_batch(
     return model
 
 
-@click.command()
+@click.command("structure")
 @database
 @click.option("--table", required=True, help="The registered private table that will be asked.")
 @click.option("--to", required=True, metavar="FILE", help="A new JSON file.")
 @method_options(Mrf())
 @as_json
-def structure(target: Target, table: str, to: str, as_json: bool, **given: Any) -> None:
+def structure_command(target: DatabaseTarget, table: str, to: str, as_json: bool, **given: Any) -> None:
     """Write down what trees will look like, for predict --private.
 
     \b

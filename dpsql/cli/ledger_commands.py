@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from dpsql.cli.options import Target, as_json, database
+from dpsql.cli.options import DatabaseTarget, as_json, database
 from dpsql.cli.output import print_csv, print_json, print_table, say
 from dpsql.errors import LedgerBroken, UsageError
 
@@ -43,7 +43,7 @@ def ledger(
         raise UsageError("one form at a time: CSV or JSON.", hint="leave out --csv or --json")
     if db is None:
         raise click.UsageError("Missing option '--db'.")
-    with Target(db, wait, read_only, None).open() as opened:
+    with DatabaseTarget(db, wait, read_only, None).open() as opened:
         entries = opened.ledger(table)
     if as_json:
         print_json(entries.to_dict("records"))
@@ -63,7 +63,7 @@ def ledger(
 @ledger.command()
 @database
 @as_json
-def verify(target: Target, as_json: bool) -> None:
+def verify(target: DatabaseTarget, as_json: bool) -> None:
     """Check the chain, the sums and the receipt outside the file.
 
     \b
@@ -82,11 +82,11 @@ def verify(target: Target, as_json: bool) -> None:
         raise LedgerBroken(findings, hint="find out why; then, as owner: dpsql ledger accept")
 
 
-@ledger.command()
+@ledger.command("accept")
 @database
 @click.option("--table", help="Accept this table's lost and unfinished runs, so that further ones go on.")
 @as_json
-def accept(target: Target, table: str | None, as_json: bool) -> None:
+def accept_command(target: DatabaseTarget, table: str | None, as_json: bool) -> None:
     """Take the ledger as it stands for the truth, or accept a table's unfinished runs; the owner's acts.
 
     \b

@@ -32,22 +32,22 @@ from dpsql.errors import DpsqlError
 
 _COMMANDS = (
     start_commands.demo,
-    server_commands.init,
+    server_commands.init_command,
     server_commands.doctor,
-    owner_commands.register,
-    owner_commands.schema,
-    owner_commands.budget,
+    owner_commands.register_command,
+    owner_commands.schema_group,
+    owner_commands.budget_command,
     owner_commands.add_ids,
-    advise_commands.advise,
-    train_commands.train,
-    explain_commands.explain,
-    party_commands.update,
+    advise_commands.advise_command,
+    train_commands.train_command,
+    explain_commands.explain_command,
+    party_commands.update_command,
     party_commands.party,
     model_commands.models,
     model_commands.show,
-    label_commands.structure,
+    label_commands.structure_command,
     model_commands.predict,
-    evaluate_commands.evaluate,
+    evaluate_commands.evaluate_command,
     model_commands.sql,
     export_commands.export,
     model_commands.import_,
@@ -79,10 +79,10 @@ for _command in _COMMANDS:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
-    sys.exit(run(arguments))
+    sys.exit(run_command_line(arguments))
 
 
-def run(arguments: list[str] | None = None) -> int:
+def run_command_line(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     try:
         app.main(args=arguments, prog_name="dpsql", standalone_mode=False)

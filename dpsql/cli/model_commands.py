@@ -9,8 +9,8 @@ import click
 import pandas as pd
 
 from dpsql.cli.label_commands import batch_options, label_batch, refuse_batch_options
-from dpsql.cli.options import Target, as_json, database
-from dpsql.cli.output import check_new, note, print_json, print_table, say, say_exact, working, write_new
+from dpsql.cli.options import DatabaseTarget, as_json, database
+from dpsql.cli.output import check_new, note, print_json, print_table, say, say_exact, show_progress, write_new
 from dpsql.errors import ParameterError, UsageError
 from dpsql.models.scoring_sql import FORMS
 from dpsql.models.usable_model import Model
@@ -25,7 +25,7 @@ _PRIVATE = {True: "yes", False: "NO: the published variant has no proof", None: 
 @click.command()
 @database
 @as_json
-def models(target: Target, as_json: bool) -> None:
+def models(target: DatabaseTarget, as_json: bool) -> None:
     """List the stored models.
 
     \b
@@ -47,7 +47,7 @@ def models(target: Target, as_json: bool) -> None:
 @click.option("--tree", type=int, default=0, show_default=True, help="Which tree to draw.")
 @click.option("--depth", type=int, default=3, show_default=True, help="How many levels to draw.")
 @as_json
-def show(target: Target, model: str, tree: int, depth: int, as_json: bool) -> None:
+def show(target: DatabaseTarget, model: str, tree: int, depth: int, as_json: bool) -> None:
     """Show a model: its certificate, and one tree drawn as text.
 
     \b
@@ -98,7 +98,7 @@ def show(target: Target, model: str, tree: int, depth: int, as_json: bool) -> No
 @batch_options
 @as_json
 def predict(
-    target: Target,
+    target: DatabaseTarget,
     model: str | None,
     table: str | None,
     file: str | None,
@@ -149,7 +149,7 @@ def predict(
             if model is None:
                 raise UsageError("name the model to score with.", hint="--model NAME, or dpsql models to see them")
             scoring = db.model(model)
-        with working(f"scoring {data}"):
+        with show_progress(f"scoring {data}"):
             scored = _score(scoring, data, into=into, key=key, proba=proba, threshold=threshold, top=top)
     model = scoring.name
     if not isinstance(scored, pd.DataFrame):
@@ -177,7 +177,7 @@ def predict(
 @click.option("--create", is_flag=True, help="Also create the view or macro in the database.")
 @as_json
 def sql(
-    target: Target,
+    target: DatabaseTarget,
     model: str,
     form: str,
     table: str,
@@ -214,7 +214,7 @@ def sql(
 @click.option("--from", "source", required=True, metavar="FILE", help="A JSON file that dpsql export wrote.")
 @click.option("--name", help="A name in this database [default: the model's own].")
 @as_json
-def import_(target: Target, source: str, name: str | None, as_json: bool) -> None:
+def import_(target: DatabaseTarget, source: str, name: str | None, as_json: bool) -> None:
     """Store a model from a JSON file.
 
     \b

@@ -21,7 +21,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
-class Target:
+class DatabaseTarget:
     """Which database to open, and how."""
 
     db: str | None
@@ -40,9 +40,9 @@ class Target:
     def words(self) -> str:
         """The options that name the same database again, for a command to show: without passwords.
 
-        >>> Target("postgresql://ann:secret@host/data", 2.0, False, None).words
+        >>> DatabaseTarget("postgresql://ann:secret@host/data", 2.0, False, None).words
         '--db postgresql://ann@host/data'
-        >>> Target("spark://local[2]/lake", 2.0, False, None, "books.duckdb").words
+        >>> DatabaseTarget("spark://local[2]/lake", 2.0, False, None, "books.duckdb").words
         "--db 'spark://local[2]/lake' --ledger books.duckdb"
         """
         named = (("--db", self.db), ("--ledger", self.ledger))
@@ -60,13 +60,13 @@ def maybe_database(command: _Command) -> _Command:
 
 
 def _with_target(command: _Command, *, required: bool) -> _Command:
-    def wrapped(
+    def command_with_target(
         db: str | None, wait: float, read_only: bool, who: str | None, ledger: str | None, **options: Any
     ) -> Any:
-        return command(target=Target(db, wait, read_only, who, ledger), **options)
+        return command(target=DatabaseTarget(db, wait, read_only, who, ledger), **options)
 
-    wrapped.__name__ = command.__name__
-    wrapped.__doc__ = command.__doc__
+    command_with_target.__name__ = command.__name__
+    command_with_target.__doc__ = command.__doc__
     for decorate in (
         click.option("--as", "who", metavar="NAME", envvar="DPSQL_WHO", help="Name for the ledger [default: login]."),
         click.option("--read-only", is_flag=True, help="Open the file read-only."),
@@ -77,10 +77,11 @@ def _with_target(command: _Command, *, required: bool) -> _Command:
         click.option("--db", required=required, metavar="PATH", envvar="DPSQL_DB",
                      help=f"A DuckDB, Parquet or CSV file, a folder of those, {_URLS}"),
     ):  # fmt: skip
-        wrapped = decorate(wrapped)
+        command_with_target = decorate(command_with_target)
     # Options declared on the command itself come first in its help.
-    wrapped.__click_params__ = wrapped.__click_params__ + getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
-    return wrapped  # type: ignore[return-value]
+    own_options = getattr(command, "__click_params__", [])
+    command_with_target.__click_params__ += own_options  # type: ignore[attr-defined]
+    return command_with_target  # type: ignore[return-value]
 
 
 def as_json(command: _Command) -> _Command:

@@ -22,10 +22,10 @@ from rich.text import Text
 from dpsql.errors import BudgetExceeded, DpsqlError, ParameterError
 from dpsql.kernel.describe import larger_noise_notes, loss_text
 from dpsql.kernel.plan import Plan
-from dpsql.ledger import Budget, format_epsilon, measure
+from dpsql.ledger import Budget, charge_measure, format_epsilon
 from dpsql.ledger.budget import amount_text, left_of
 from dpsql.ledger.spend import how_to_open
-from dpsql.trees.strategies.optimize import KINDS, watching
+from dpsql.trees.strategies.optimize import KINDS, watch_search
 
 #: Kinds of characters that could steer a terminal or cannot be printed: control, format, lone surrogate.
 _UNPRINTABLE = ("Cc", "Cf", "Cs")
@@ -128,7 +128,7 @@ def write_new(to: str, text: str) -> None:
 
 
 @contextmanager
-def working(doing: str) -> Iterator[None]:
+def show_progress(doing: str) -> Iterator[None]:
     """Show that something long is going on, on stderr and only on a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -138,11 +138,11 @@ def working(doing: str) -> Iterator[None]:
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(clean(doing), total=None)
 
-        def trying(kind: str) -> None:
+        def draw_progress(kind: str) -> None:
             said = f"{clean(doing)}: looking for a strategy ({kind})"
             progress.update(task, description=said, total=len(KINDS), completed=KINDS.index(kind))
 
-        with watching(trying):
+        with watch_search(draw_progress):
             yield
 
 
@@ -166,7 +166,7 @@ def print_plan(plan: Plan, budget: Budget, before: int, *, as_json: bool) -> Non
             needed=format_epsilon(plan.charge),
             left=amount_text(left_of(budget.cap, before)),
             cap=amount_text(budget.cap),
-            measure=measure(plan.kind),
+            measure=charge_measure(plan.kind),
             hint=f"dpsql ledger --table {budget.table}" if budget.cap else how_to_open(budget.table, plan.kind),
         )
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from dpsql.cli.options import Target, as_json, database
+from dpsql.cli.options import DatabaseTarget, as_json, database
 from dpsql.cli.output import check_new, note, print_json, print_table, say, say_exact, write_new
 from dpsql.errors import ParameterError, UsageError
 from dpsql.kernel.dataset import resolve
@@ -16,7 +16,7 @@ from dpsql.schema import Schema
 from dpsql.schema import schema_file as schemafile
 
 
-@click.command()
+@click.command("register")
 @database
 @click.option("--table", required=True, help="The private table, or a row-to-row view of it.")
 @click.option("--schema", "schema_file", metavar="FILE", help="YAML or JSON file with the public schema.")
@@ -38,8 +38,8 @@ from dpsql.schema import schema_file as schemafile
 @click.option("--replace", is_flag=True, help="Change schema and cap of a registered table; what is spent stays.")
 @click.option("--dry-run", is_flag=True, help="Check the schema file and show it; change nothing.")
 @as_json
-def register(
-    target: Target,
+def register_command(
+    target: DatabaseTarget,
     table: str,
     schema_file: str | None,
     entry: str | None,
@@ -88,8 +88,8 @@ def register(
     say(f"Cap {budget.cap_text}, spent {budget.spent_text}, left {budget.left_text}.")
 
 
-@click.group()
-def schema() -> None:
+@click.group("schema")
+def schema_group() -> None:
     """Propose schema files.
 
     \b
@@ -98,13 +98,13 @@ def schema() -> None:
     """
 
 
-@schema.command()
+@schema_group.command("draft")
 @database
 @click.option("--table", required=True, help="The table to look up in the catalog.")
 @click.option("--label", help="The label column.")
 @click.option("--to", metavar="FILE", help="Write to a new file instead of stdout.")
 @as_json
-def draft(target: Target, table: str, label: str | None, to: str | None, as_json: bool) -> None:
+def draft_command(target: DatabaseTarget, table: str, label: str | None, to: str | None, as_json: bool) -> None:
     """Propose a schema file from the catalog alone.
 
     \b
@@ -133,7 +133,7 @@ def draft(target: Target, table: str, label: str | None, to: str | None, as_json
 @click.option("--table", required=True, help="The table.")
 @click.option("--column", default="dpsql_id", show_default=True, help="Name of the new column.")
 @as_json
-def add_ids(target: Target, table: str, column: str, as_json: bool) -> None:
+def add_ids(target: DatabaseTarget, table: str, column: str, as_json: bool) -> None:
     """Give every row a random id of its own, for tables without a key.
 
     \b
@@ -150,7 +150,7 @@ def add_ids(target: Target, table: str, column: str, as_json: bool) -> None:
     say(f'Added column "{column}" to "{table}". In the schema file: partition: {column}')
 
 
-@click.command()
+@click.command("budget")
 @database
 @click.option("--table", help="One table [default: all registered ones].")
 @click.option("--set-cap", metavar="E", help="Owner: set the cap.")
@@ -160,8 +160,8 @@ def add_ids(target: Target, table: str, column: str, as_json: bool) -> None:
 @click.option("--lost-runs", type=int, metavar="N", help="Owner: unfinished runs before others wait for you.")
 @click.option("--least-epsilon", metavar="E", help="Owner: what a run costs at least.")
 @as_json
-def budget(
-    target: Target,
+def budget_command(
+    target: DatabaseTarget,
     table: str | None,
     set_cap: str | None,
     analyst: str | None,
@@ -214,7 +214,7 @@ def _schema(schema_file: str | None, entry: str | None, flags: dict[str, Any]) -
     if schema_file is not None:
         if given:
             raise UsageError("give the schema as a file or as flags, not both.", hint="leave out --schema or the flags")
-        return schemafile.load(schema_file, entry=entry)
+        return schemafile.load_schema(schema_file, entry=entry)
     if entry is not None:
         raise UsageError("--entry picks one of the schemas in a file.", hint="--schema FILE --entry NAME")
     if not flags["label"] or bool(flags["classes"]) == bool(flags["bounds"]):
@@ -282,7 +282,7 @@ def _budget_dict(one: Budget) -> dict[str, Any]:
         "cap": None if one.cap is None else amount_text(one.cap),
         "spent": amount_text(one.spent),
         "left": None if one.left is None else amount_text(one.left),
-        "unfinished": one.standing.unfinished,
+        "unfinished": one.standing.unfinished_runs,
         "lost_runs": one.standing.limits.lost_runs,
         "least_epsilon": one.standing.limits.least_text,
         "analysts": [{"analyst": s.name, "cap": s.cap_text, "spent": s.spent_text} for s in one.analysts],

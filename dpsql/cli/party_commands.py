@@ -8,15 +8,15 @@ from typing import Any
 
 import click
 
-from dpsql.cli.options import Target, as_json, database, method_options, parameters
-from dpsql.cli.output import check_new, note, print_json, say, working, write_new
+from dpsql.cli.options import DatabaseTarget, as_json, database, method_options, parameters
+from dpsql.cli.output import check_new, note, print_json, say, show_progress, write_new
 from dpsql.methods.rdt import Rdt
 from dpsql.models.usable_model import Model
 from dpsql.runs.parties import merge as merge_models
 from dpsql.runs.parties import unite as unite_models
 
 
-@click.command()
+@click.command("update")
 @database
 @click.option("--model", required=True, help="A model of counts that was trained on a batch.")
 @click.option("--batch", required=True, metavar="VALUE", help="The new batch, by the batch column's value.")
@@ -24,8 +24,8 @@ from dpsql.runs.parties import unite as unite_models
 @click.option("--name", help="Name of the new model [default: the table's name and a number].")
 @click.option("--request-id", metavar="ID", help="Ask twice under one id: the same model, one charge.")
 @as_json
-def update(
-    target: Target,
+def update_command(
+    target: DatabaseTarget,
     model: str,
     batch: str,
     epsilon: str | None,
@@ -41,7 +41,7 @@ def update(
 
     The noisy counts of the new rows alone are released and added. The ledger charges that batch only.
     """
-    with target.open() as db, working(f"counting batch {batch}"):
+    with target.open() as db, show_progress(f"counting batch {batch}"):
         updated = db.update(model, batch, epsilon=epsilon, name=name, request_id=request_id)
     _print_model(updated, as_json=as_json)
 
@@ -64,7 +64,7 @@ def party() -> None:
 @click.option("--to", required=True, metavar="FILE", help="A new JSON file.")
 @method_options(Rdt())
 @as_json
-def export_structure(target: Target, table: str, to: str, as_json: bool, **given: Any) -> None:
+def export_trees_command(target: DatabaseTarget, table: str, to: str, as_json: bool, **given: Any) -> None:
     """Write the public trees that all parties count in.
 
     \b
@@ -81,7 +81,7 @@ def export_structure(target: Target, table: str, to: str, as_json: bool, **given
         print_json({"structure": to, "table": table})
 
 
-@party.command()
+@party.command("contribute")
 @database
 @click.option("--table", required=True, help="This party's registered table.")
 @click.option("--structure", required=True, metavar="FILE", help="The shared structure.")
@@ -90,8 +90,8 @@ def export_structure(target: Target, table: str, to: str, as_json: bool, **given
 @click.option("--request-id", metavar="ID", help="Ask twice under one id: the same counts, one charge.")
 @click.option("--to", required=True, metavar="FILE", help="A new JSON file with the noisy counts.")
 @as_json
-def contribute(
-    target: Target,
+def contribute_command(
+    target: DatabaseTarget,
     table: str,
     structure: str,
     epsilon: str,
@@ -107,19 +107,19 @@ def contribute(
       dpsql party contribute --db b.duckdb --table visits --structure structure.json --epsilon 0.5 --to b.json
     """
     check_new(to)
-    with target.open() as db, working(f"counting {table}"):
+    with target.open() as db, show_progress(f"counting {table}"):
         counted = db.contribute(table, Path(structure), epsilon=epsilon, name=name, request_id=request_id)
     _write(to, counted.to_json())
     if as_json:
         _print_model(counted, as_json=True)
 
 
-@party.command()
+@party.command("merge")
 @click.option("--from", "sources", multiple=True, required=True, metavar="FILE", help="A contribution (repeat).")
 @click.option("--name", default="merged", show_default=True, help="Name of the model.")
 @click.option("--to", required=True, metavar="FILE", help="A new JSON file.")
 @as_json
-def merge(sources: tuple[str, ...], name: str, to: str, as_json: bool) -> None:
+def merge_command(sources: tuple[str, ...], name: str, to: str, as_json: bool) -> None:
     """Add up the noisy counts of parties that hold different people.
 
     \b
@@ -131,12 +131,12 @@ def merge(sources: tuple[str, ...], name: str, to: str, as_json: bool) -> None:
     _join(merge_models, sources, name, to, as_json=as_json)
 
 
-@party.command()
+@party.command("unite")
 @click.option("--from", "sources", multiple=True, required=True, metavar="FILE", help="A party's model (repeat).")
 @click.option("--name", default="united", show_default=True, help="Name of the model.")
 @click.option("--to", required=True, metavar="FILE", help="A new JSON file.")
 @as_json
-def unite(sources: tuple[str, ...], name: str, to: str, as_json: bool) -> None:
+def unite_command(sources: tuple[str, ...], name: str, to: str, as_json: bool) -> None:
     """Unite the models of parties that hold different columns of the same people.
 
     \b

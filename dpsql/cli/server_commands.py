@@ -6,12 +6,12 @@ from dataclasses import asdict
 
 import click
 
-from dpsql.cli.options import Target, as_json, database
+from dpsql.cli.options import DatabaseTarget, as_json, database
 from dpsql.cli.output import print_json, say
 from dpsql.errors import DatabaseError
 
 
-@click.command()
+@click.command("init")
 @database
 @click.option("--owner", default="dpsql_owner", show_default=True, help="The role that owns dpsql's tables.")
 @click.option("--analyst", default="dpsql_analyst", show_default=True, help="The role that analysts are members of.")
@@ -21,8 +21,8 @@ from dpsql.errors import DatabaseError
 @click.option("--secret-folder", metavar="FOLDER", help="Where the server keeps its secret [default: ~/.dpsql there].")
 @click.option("--keep-statistics", is_flag=True, help="Leave row counts in the catalog open to every role.")
 @as_json
-def init(
-    target: Target,
+def init_command(
+    target: DatabaseTarget,
     owner: str,
     analyst: str,
     tables: tuple[str, ...],
@@ -66,7 +66,7 @@ def init(
 @click.command()
 @database
 @as_json
-def doctor(target: Target, as_json: bool) -> None:
+def doctor(target: DatabaseTarget, as_json: bool) -> None:
     """Look a database over: driver, version, rights, registered tables, ledger, clock.
 
     \b

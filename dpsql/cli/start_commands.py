@@ -11,8 +11,8 @@ import click
 from dpsql.api import census
 from dpsql.api.demo import Demonstration, demonstrate
 from dpsql.api.shell import Answer, Shell
-from dpsql.cli.options import Target, as_json, database
-from dpsql.cli.output import note, print_json, print_table, say, working
+from dpsql.cli.options import DatabaseTarget, as_json, database
+from dpsql.cli.output import note, print_json, print_table, say, show_progress
 from dpsql.errors import DpsqlError, ParameterError
 
 
@@ -31,7 +31,7 @@ def demo(db: str, rows: int, as_json: bool) -> None:
     """
     if _exists(db):
         raise ParameterError("db", allowed="a new file; this one exists", given=db, hint="dpsql demo --db other.duckdb")
-    with working("training on a synthetic census"):
+    with show_progress("training on a synthetic census"):
         shown = demonstrate(db, rows=rows)
     if as_json:
         print_json({"db": db, "model": shown.model.name, "evaluation": shown.evaluation.to_dict(),
@@ -69,7 +69,7 @@ def _print_demonstration(shown: Demonstration, db: str) -> None:
 @database
 @click.option("-c", "--command", "commands", multiple=True, metavar="SQL", help="Run this and stop (repeat).")
 @as_json
-def shell(target: Target, commands: tuple[str, ...], as_json: bool) -> None:
+def shell(target: DatabaseTarget, commands: tuple[str, ...], as_json: bool) -> None:
     """Talk SQL to a database in which dpsql can be called.
 
     \b

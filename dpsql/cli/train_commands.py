@@ -8,19 +8,19 @@ from typing import Any
 import click
 
 from dpsql.cli import options
-from dpsql.cli.options import Target, as_json, database, parameters
-from dpsql.cli.output import budget_values, note, print_json, print_plan, say, say_exact, working
+from dpsql.cli.options import DatabaseTarget, as_json, database, parameters
+from dpsql.cli.output import budget_values, note, print_json, print_plan, say, say_exact, show_progress
 from dpsql.errors import UsageError
 from dpsql.kernel.describe import larger_noise_notes
 
 
-@click.command()
+@click.command("train")
 @database
 @options.request_options(names_release=True)
 @click.option("--dry-run", is_flag=True, help="Show steps, cost, noise and budget; touch nothing.")
 @click.option("--sql", is_flag=True, help="Print the statement that would run; touch nothing.")
 @as_json
-def train(target: Target, dry_run: bool, sql: bool, as_json: bool, **given: Any) -> None:
+def train_command(target: DatabaseTarget, dry_run: bool, sql: bool, as_json: bool, **given: Any) -> None:
     """Train a private forest on a registered table.
 
     \b
@@ -43,7 +43,7 @@ def train(target: Target, dry_run: bool, sql: bool, as_json: bool, **given: Any)
             plan = db.plan(table, **chosen)
             print_plan(plan, db.budget(table, plan.kind), db.spent_on(table, batch, plan.kind), as_json=as_json)
             return
-        with working(f'training on "{table}"'):
+        with show_progress(f'training on "{table}"'):
             model = db.train(table, **chosen)
         left = db.budget(table, model.certificate.get("kind", "pure"))
     if as_json:

@@ -72,7 +72,7 @@ class NotAggregate(Exception):
     """A query over private rows would return something that is not an aggregate: a programming error."""
 
 
-def check(query: exp.Expr, vocabulary: Vocabulary) -> None:
+def check_statement(query: exp.Expr, vocabulary: Vocabulary) -> None:
     """Raise NotAggregate unless the query is an aggregate over a public grid.
 
     `vocabulary` is that of the database which is asked: it declares which functions of its own a statement may call.
@@ -160,13 +160,13 @@ def _check_projection(projection: exp.Expr, keys: set[str]) -> None:
     inner = projection.unalias()
     if isinstance(inner, exp.Cast):
         inner = inner.this
-    if isinstance(inner, exp.Count) or (isinstance(inner, exp.Sum) and _bounded(inner.this)):
+    if isinstance(inner, exp.Count) or (isinstance(inner, exp.Sum) and _is_bounded(inner.this)):
         return
     if not isinstance(inner, exp.Column) or inner.name not in keys:
         raise NotAggregate("a result column is neither a count nor a key it is grouped by")
 
 
-def _bounded(value: exp.Expr) -> bool:
+def _is_bounded(value: exp.Expr) -> bool:
     """Tell whether an expression is within public bounds: 0 or 1, or LEAST(GREATEST(column, 0), steps)."""
     if not isinstance(value, exp.Least):
         return _zero_or_one(value)

@@ -14,14 +14,14 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql.compile.vocabulary import Vocabulary, case, column, double, named, paren, whole
+from dpsql.compile.vocabulary import Vocabulary, case, column, double, int_literal, name_as, paren
 from dpsql.schema import CELLS, Categorical, Numeric, Schema, Target
 from dpsql.trees.grid import AXES_PER_WORD, BITS, Axis, axes, words
 
 PACKED = "packed"
 #: How many cells of numbers are added up as doubles before one cast: 64^8 = 2^48 is exact.
-_ADDED = 8
-CHOSEN = "chosen"
+_CELLS_PER_CAST = 8
+CAPPED = "chosen"
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,27 +29,28 @@ class Source:
     """A table to count or score: where it is, and what each schema column is in it.
 
     `columns` maps a column of the schema to its expression (itself for a table, its definition for a view), `where` is
-    a view's own filter. `whole` names the columns of integer type: they cannot hold NaN; `decimals` those whose type
+    a view's own filter. `integers` names the columns of integer type: they cannot hold NaN; `decimals` those whose type
     holds numbers that no double can. With `labelled` false the label is not read at all: every row counts, each with
-    class 0. With `every_label` every row that has a label counts, whatever it says (see `known_label`). `held` names a
-    workspace table that has the packed rows already. `known_by` names the columns that tell rows apart where rows have
-    no address: those of the registered features, which `schema` may have fewer of. `reads` is what the catalog said of
-    the table (and of the view onto it) before the charge: the database is asked whether that still holds.
+    class 0. With `every_label` every row that has a label counts, whatever it says (see `known_label`). `cached_rows`
+    names a workspace table that has the packed rows already. `known_by` names the columns that tell rows apart where
+    rows have no address: those of the registered features, which `schema` may have fewer of. `reads` is what the
+    catalog said of the table (and of the view onto it) before the charge: the database is asked whether that still
+    holds.
     """
 
     schema: Schema
     table: exp.Table
     columns: Mapping[str, exp.Expr]
     where: exp.Expr | None = None
-    whole: frozenset[str] = frozenset()
+    integers: frozenset[str] = frozenset()
     decimals: frozenset[str] = frozenset()
     labelled: bool = True
     every_label: bool = False
-    held: str = ""
+    cached_rows: str = ""
     known_by: tuple[str, ...] = ()
     reads: tuple[Any, ...] = ()
 
-    def only(self, name: str, value: str) -> Source:
+    def with_value(self, name: str, value: str) -> Source:
         """Return the rows alone whose column, as text, is this value."""
         return self.where_also(_text(self.column(name)).eq(exp.Literal.string(value)))
 
@@ -59,8 +60,8 @@ class Source:
 
     def column(self, name: str) -> exp.Expr:
         """Return the expression of a column of the schema."""
-        found = self.columns.get(name)
-        return column(name) if found is None else found.copy()
+        expression = self.columns.get(name)
+        return column(name) if expression is None else expression.copy()
 
     def number(self, name: str, vocabulary: Vocabulary) -> exp.Expr:
         """Return a column of numbers as a double."""
@@ -86,39 +87,43 @@ class Part:
     side: str = ""
 
 
-WHOLE = Part()
+EVERY_UNIT = Part()
 
 
-def table(name: str, schema: str | None = None) -> exp.Table:
+def table_reference(name: str, schema: str | None = None) -> exp.Table:
     """Return a quoted table reference, qualified so that no CTE or temporary table can stand in for it."""
     return exp.table_(name, db=schema, quoted=True)
 
 
-def packed(source: Source, vocabulary: Vocabulary, tickets: Tickets, part: Part = WHOLE) -> exp.Select:
+def pack_rows(source: Source, vocabulary: Vocabulary, tickets: Tickets, part: Part = EVERY_UNIT) -> exp.Select:
     """Return the rows that count, of one part of the units: `class`, `ticket` (a hash of the unit), `word_0`, …
 
     With a numeric target `class` is its number of steps, from 0 to the declared `steps`.
     """
-    if source.held:
+    if source.cached_rows:
         names = ["class", "ticket", *(word_name(number) for number in range(words(len(axes(source.schema)))))]
-        return _only(exp.select(*names).from_(source.held), part, exp.column("ticket"))
+        return _rows_of_part(exp.select(*names).from_(source.cached_rows), part, exp.column("ticket"))
     return _rows(source, vocabulary, tickets, part, packed_words(source, vocabulary))
 
 
-def counting(
-    source: Source, vocabulary: Vocabulary, tickets: Tickets, part: Part = WHOLE, *, cells: Sequence[exp.Expr] = ()
+def counted_rows(
+    source: Source, vocabulary: Vocabulary, tickets: Tickets, part: Part = EVERY_UNIT, *, cells: Sequence[exp.Expr] = ()
 ) -> exp.Select:
     """Return the same rows without their words, or with other columns in their place."""
-    return packed(source, vocabulary, tickets, part) if source.held else _rows(source, vocabulary, tickets, part, cells)
+    return (
+        pack_rows(source, vocabulary, tickets, part)
+        if source.cached_rows
+        else _rows(source, vocabulary, tickets, part, cells)
+    )
 
 
 def _rows(
     source: Source, vocabulary: Vocabulary, tickets: Tickets, part: Part, cells: Sequence[exp.Expr]
 ) -> exp.Select:
     unit, ticket = source.schema.unit, _ticket(source, vocabulary, tickets)
-    own = (named(_class(source, vocabulary), "class"), named(ticket, "ticket"))
+    own = (name_as(_class(source, vocabulary), "class"), name_as(ticket, "ticket"))
     query = exp.Select().select(*own, *cells, copy=False).from_(source.table.copy(), copy=False)
-    query = _only(query, part, ticket)
+    query = _rows_of_part(query, part, ticket)
     if source.where is not None:
         query = query.where(source.where.copy(), copy=False)
     if source.labelled:
@@ -126,26 +131,26 @@ def _rows(
     if unit.column is None:
         return query
     query = query.where(source.column(unit.column).is_(exp.null()).not_(), copy=False)
-    return _at_most(query, source, vocabulary, tickets)
+    return _cap_units(query, source, vocabulary, tickets)
 
 
-def _only(query: exp.Select, part: Part, ticket: exp.Expr) -> exp.Select:
+def _rows_of_part(query: exp.Select, part: Part, ticket: exp.Expr) -> exp.Select:
     """Leave out the units of other parts, before anything else is made of their rows."""
     if part.of == 1:
         return query
-    upper = paren(exp.BitwiseRightShift(this=ticket.copy(), expression=whole(32)))
-    return query.where(exp.Mod(this=upper, expression=whole(part.of)).eq(whole(part.index)), copy=False)
+    upper = paren(exp.BitwiseRightShift(this=ticket.copy(), expression=int_literal(32)))
+    return query.where(exp.Mod(this=upper, expression=int_literal(part.of)).eq(int_literal(part.index)), copy=False)
 
 
 def _class(source: Source, vocabulary: Vocabulary) -> exp.Expr:
     if not source.labelled:
-        return whole(0)
+        return int_literal(0)
     target = source.schema.target
     if target is None:
         position = class_position(source, vocabulary)
-        return exp.Coalesce(this=position, expressions=[whole(0)]) if source.every_label else position
+        return exp.Coalesce(this=position, expressions=[int_literal(0)]) if source.every_label else position
     steps = target_steps(target, source.number(source.schema.label, vocabulary), vocabulary)
-    return case([(_known_number(source, vocabulary), steps)], whole(0)) if source.every_label else steps
+    return case([(_known_number(source, vocabulary), steps)], int_literal(0)) if source.every_label else steps
 
 
 def packed_words(source: Source, vocabulary: Vocabulary) -> list[exp.Expr]:
@@ -154,31 +159,31 @@ def packed_words(source: Source, vocabulary: Vocabulary) -> list[exp.Expr]:
     Cells of numbers are doubles. Up to eight of them are added up first, each times its power of 64 (exact: below
     2^48), so that one cast serves them all.
     """
-    found = axes(source.schema)
-    starts = range(0, len(found), AXES_PER_WORD)
+    all_axes = axes(source.schema)
+    starts = range(0, len(all_axes), AXES_PER_WORD)
     return [
-        named(_word(source, vocabulary, found[start : start + AXES_PER_WORD]), word_name(number))
+        name_as(_word(source, vocabulary, all_axes[start : start + AXES_PER_WORD]), word_name(number))
         for number, start in enumerate(starts)
     ]
 
 
-def _word(source: Source, vocabulary: Vocabulary, held: Sequence[Axis]) -> exp.Expr:
+def _word(source: Source, vocabulary: Vocabulary, axes_of_word: Sequence[Axis]) -> exp.Expr:
     parts: list[exp.Expr] = []
     sums: dict[int, list[exp.Expr]] = {}
-    for place, axis in enumerate(held):
+    for place, axis in enumerate(axes_of_word):
         feature = source.schema.features[axis.feature]
         if isinstance(feature, Numeric):
             cell = numeric_cell(feature, source, vocabulary)
             if vocabulary.row_by_row or vocabulary.step:
-                parts.append(_left(vocabulary.word(cell), BITS * place))
+                parts.append(_shift_left(vocabulary.word(cell), BITS * place))
                 continue
-            first = place - place % _ADDED
+            first = place - place % _CELLS_PER_CAST
             power = double(CELLS ** (place - first))
             sums.setdefault(first, []).append(cell if place == first else exp.Mul(this=cell, expression=power))
         else:
-            parts.append(_left(category_digit(feature, axis.digit, source, vocabulary), BITS * place))
-    parts += [_left(vocabulary.word(_sum(cells)), BITS * first) for first, cells in sums.items()]
-    return _either_bits(parts)
+            parts.append(_shift_left(category_digit(feature, axis.digit, source, vocabulary), BITS * place))
+    parts += [_shift_left(vocabulary.word(_sum(cells)), BITS * first) for first, cells in sums.items()]
+    return _or_bits(parts)
 
 
 def word_name(number: int) -> str:
@@ -191,8 +196,8 @@ def category_digit(feature: Categorical, digit: int, source: Source, vocabulary:
     cell = vocabulary.word(category_cell(feature, source, vocabulary))
     if feature.cells <= CELLS:
         return cell
-    moved = paren(exp.BitwiseRightShift(this=cell, expression=whole(BITS * digit))) if digit else cell
-    return paren(exp.BitwiseAnd(this=moved, expression=whole(CELLS - 1)))
+    moved = paren(exp.BitwiseRightShift(this=cell, expression=int_literal(BITS * digit))) if digit else cell
+    return paren(exp.BitwiseAnd(this=moved, expression=int_literal(CELLS - 1)))
 
 
 def class_position(source: Source, vocabulary: Vocabulary) -> exp.Expr:
@@ -232,7 +237,7 @@ def known_label(source: Source, vocabulary: Vocabulary) -> exp.Expr:
 def _known_number(source: Source, vocabulary: Vocabulary) -> exp.Expr:
     """Return the test that a numeric target is a number: neither NULL nor NaN."""
     known = source.column(source.schema.label).is_(exp.null()).not_()
-    if source.schema.label in source.whole:
+    if source.schema.label in source.integers:
         return known
     return exp.and_(known, exp.not_(vocabulary.is_nan(source.number(source.schema.label, vocabulary))))
 
@@ -258,13 +263,13 @@ def target_steps(target: Target, number: exp.Expr, vocabulary: Vocabulary) -> ex
 def numeric_cell(feature: Numeric, source: Source, vocabulary: Vocabulary) -> exp.Expr:
     """Return the cell of a number: total, so that NULL, NaN, infinities and outliers have a place to go."""
     value, number = source.column(feature.name), source.number(feature.name, vocabulary)
-    integer = feature.name in source.whole
+    integer = feature.name in source.integers
     if vocabulary.row_by_row:
-        found = vocabulary.row_by_row.bucket(number, feature.edges)
-        cell = exp.Coalesce(this=found, expressions=[whole(feature.null_cell)])
+        bucket = vocabulary.row_by_row.bucket(number, feature.edges)
+        cell = exp.Coalesce(this=bucket, expressions=[int_literal(feature.null_cell)])
         if integer or feature.null_cell == feature.cells - 1:
             return cell
-        return case([(vocabulary.is_nan(number.copy()), whole(feature.null_cell))], cell)
+        return case([(vocabulary.is_nan(number.copy()), int_literal(feature.null_cell))], cell)
     scaled = exp.Mul(
         this=paren(exp.Sub(this=number, expression=double(feature.lower))), expression=double(feature.scale)
     )
@@ -289,27 +294,27 @@ def numeric_cell(feature: Numeric, source: Source, vocabulary: Vocabulary) -> ex
 def category_cell(feature: Categorical, source: Source, vocabulary: Vocabulary) -> exp.Expr:
     """Return the cell of a category: total, so that NULL and unknown values have a place to go."""
     value = source.column(feature.name)
-    found = exp.Coalesce(
-        this=vocabulary.position(feature.values, _text(value)), expressions=[whole(feature.unknown_cell)]
+    cell = exp.Coalesce(
+        this=vocabulary.position(feature.values, _text(value)), expressions=[int_literal(feature.unknown_cell)]
     )
     if feature.null_cell == feature.unknown_cell:
-        return found
-    return case([(value.is_(exp.null()), whole(feature.null_cell))], found)
+        return cell
+    return case([(value.is_(exp.null()), int_literal(feature.null_cell))], cell)
 
 
 def _ticket(source: Source, vocabulary: Vocabulary, tickets: Tickets) -> exp.Expr:
     """Hash the unit, a declared partition column, or the row itself: a function of that unit alone."""
     name = source.schema.unit.column or source.schema.partition
     if name is None:
-        return vocabulary.keyed_hash(_itself(source, vocabulary), tickets.keys)
+        return vocabulary.keyed_hash(_row_identity(source, vocabulary), tickets.keys)
     ticket = vocabulary.keyed_hash([source.column(name)], tickets.keys)
     if source.schema.unit.column is not None:
         return ticket
-    by_row = vocabulary.keyed_hash(_itself(source, vocabulary), tickets.keys)
+    by_row = vocabulary.keyed_hash(_row_identity(source, vocabulary), tickets.keys)
     return exp.case().when(source.column(name).is_(exp.null()), by_row).else_(ticket)
 
 
-def _itself(source: Source, vocabulary: Vocabulary) -> list[exp.Expr]:
+def _row_identity(source: Source, vocabulary: Vocabulary) -> list[exp.Expr]:
     """Return what a row is known by: its address, or its features where it has none.
 
     The label has no say: rows that differ in it alone go to one tree, which then sees how often each label occurs.
@@ -328,7 +333,7 @@ def _contents(source: Source) -> list[exp.Expr]:
     return [source.column(name) for name in names]
 
 
-def _at_most(query: exp.Select, source: Source, vocabulary: Vocabulary, tickets: Tickets) -> exp.Select:
+def _cap_units(query: exp.Select, source: Source, vocabulary: Vocabulary, tickets: Tickets) -> exp.Select:
     """Keep at most `max_rows` rows of each unit, chosen by a keyed hash of their contents, never by their order.
 
     Where labels alone are private they have no say in it: another label must not bring in another row.
@@ -344,8 +349,8 @@ def _at_most(query: exp.Select, source: Source, vocabulary: Vocabulary, tickets:
     names = [projection.alias_or_name for projection in query.selects]
     return (
         exp.select(*(exp.column(name) for name in names))
-        .from_(query.select(exp.alias_(turn, "turn")).subquery(CHOSEN))
-        .where(exp.LTE(this=exp.column("turn"), expression=whole(source.schema.unit.max_rows)))
+        .from_(query.select(exp.alias_(turn, "turn")).subquery(CAPPED))
+        .where(exp.LTE(this=exp.column("turn"), expression=int_literal(source.schema.unit.max_rows)))
     )
 
 
@@ -353,8 +358,8 @@ def _text(value: exp.Expr) -> exp.Expr:
     return exp.cast(value, exp.DataType.Type.TEXT)
 
 
-def _left(cell: exp.Expr, places: int) -> exp.Expr:
-    return paren(exp.BitwiseLeftShift(this=cell, expression=whole(places))) if places else cell
+def _shift_left(cell: exp.Expr, places: int) -> exp.Expr:
+    return paren(exp.BitwiseLeftShift(this=cell, expression=int_literal(places))) if places else cell
 
 
 def _sum(parts: Sequence[exp.Expr]) -> exp.Expr:
@@ -364,8 +369,8 @@ def _sum(parts: Sequence[exp.Expr]) -> exp.Expr:
     return total
 
 
-def _either_bits(parts: Sequence[exp.Expr]) -> exp.Expr:
-    whole_word = parts[0]
+def _or_bits(parts: Sequence[exp.Expr]) -> exp.Expr:
+    word = parts[0]
     for part in parts[1:]:
-        whole_word = exp.BitwiseOr(this=whole_word, expression=part)
-    return whole_word
+        word = exp.BitwiseOr(this=word, expression=part)
+    return word

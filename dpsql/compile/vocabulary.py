@@ -25,7 +25,7 @@ def double(number: float) -> exp.Expr:
     return literal(text if "e" in text else text + "e0", negative=number < 0)
 
 
-def whole(number: int) -> exp.Expr:
+def int_literal(number: int) -> exp.Expr:
     """Return a whole number as a literal."""
     return literal(str(abs(number)), negative=number < 0)
 
@@ -53,13 +53,13 @@ def as_int(value: exp.Expr) -> exp.Expr:
 def case(branches: Sequence[tuple[exp.Expr, exp.Expr]], default: exp.Expr) -> exp.Case:
     """Return a CASE made of (condition, value) branches as they are; sqlglot's own builder copies all at each branch.
 
-    >>> case([(exp.column("a").is_(exp.null()), whole(1))], whole(2)).sql()
+    >>> case([(exp.column("a").is_(exp.null()), int_literal(1))], int_literal(2)).sql()
     'CASE WHEN a IS NULL THEN 1 ELSE 2 END'
     """
     return exp.Case(ifs=[exp.If(this=test, true=value) for test, value in branches], default=default)
 
 
-def named(value: exp.Expr, name: str) -> exp.Alias:
+def name_as(value: exp.Expr, name: str) -> exp.Alias:
     """Return an expression, itself and no copy, under a name."""
     return exp.Alias(this=value, alias=exp.to_identifier(name))
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from dpsql.errors import DpsqlError, RunFailed, TableChanged
-from dpsql.kernel.border import AllowanceExceeded, rebuild_composition, whole_number
+from dpsql.kernel.border import AllowanceExceeded, check_whole_number, rebuild_composition
 from dpsql.kernel.operations import Later, Operation
 from dpsql.kernel.plan import LARGEST_SCALE, Plan, Step, has_sides, steps_with_parts
 from dpsql.schema import Schema
@@ -43,7 +43,7 @@ class Allowance:
         return len(self._open)
 
     @property
-    def failed(self) -> bool:
+    def has_failed(self) -> bool:
         """Whether an operation failed while rows were read."""
         return self._failure is not None
 
@@ -68,7 +68,7 @@ class Allowance:
             raise AllowanceExceeded("a session does one thing at a time.")
         self._reading = False
         try:
-            if self._closed or self.failed:
+            if self._closed or self.has_failed:
                 raise AllowanceExceeded("the session is closed, or has failed: nothing more can be asked.")
             yield
         except BaseException as error:
@@ -139,7 +139,7 @@ class Allowance:
             if step.uses > 1:
                 self._open[step.name] = replace(step, uses=step.uses - 1)
             return replace(step, uses=1)
-        part = step.nano_epsilon if nano_epsilon is None else whole_number(nano_epsilon, least=1)
+        part = step.nano_epsilon if nano_epsilon is None else check_whole_number(nano_epsilon, least=1)
         if part > step.nano_epsilon:
             raise AllowanceExceeded(f'step "{step.name}" has epsilon {float(step.epsilon)} left, and more was asked.')
         if step.uses > 1 and step.nano_epsilon - part >= step.uses - 1:
@@ -182,11 +182,11 @@ def hide_failures(operation: _Method) -> _Method:
     @functools.wraps(operation)
     def ask(session: Any, *values: Any, **named: Any) -> Any:
         stopped: type[BaseException] | None = None
-        failed_before = session.failed
+        failed_before = session.has_failed
         try:
             return operation(session, *values, **named)
         except BaseException as error:
-            if failed_before or not session.failed:
+            if failed_before or not session.has_failed:
                 raise  # refused: no row was read for it
             stopped = next((kind for kind in (KeyboardInterrupt, SystemExit) if type(error) is kind), None)
         raise session.failure if stopped is None else stopped()

@@ -55,27 +55,27 @@ class AllowanceExceeded(BudgetError):
 
 def rebuild_forest(given: object, axes: tuple[Axis, ...]) -> Forest:
     """Return a forest over the kernel's own axes with copies of the given levels."""
-    forest = _exactly(Forest, given)
+    forest = _check_class(Forest, given)
     if _tuple(forest.axes) != axes:
         raise AllowanceExceeded("a forest was handed over that reads other axes than the schema has.")
-    trees = whole_number(forest.trees, least=1, most=MOST_TREES)
+    trees = check_whole_number(forest.trees, least=1, most=MOST_TREES)
     rebuilt = Forest(axes, trees, tuple(_level(level) for level in _tuple(forest.levels)))
-    _build(lambda: serialize.check(rebuilt))
+    _build(lambda: serialize.check_forest(rebuilt))
     return rebuilt
 
 
 def rebuild_voting_forest(given: object, axes: tuple[Axis, ...], classes: int) -> VotingForest:
     """Return a released forest with copies of its levels and weights; its scores cannot leave 64 bits."""
-    released = _exactly(VotingForest, given)
+    released = _check_class(VotingForest, given)
     forest, weights = rebuild_forest(released.forest, axes), _integers(released.weights, np.int64, dimensions=2)
     if weights.shape[1] != classes:
         raise AllowanceExceeded(f"a forest for {weights.shape[1]} classes was handed over, and there are {classes}.")
-    return _build(lambda: VotingForest(forest, weights, whole_number(released.nat, least=0)))
+    return _build(lambda: VotingForest(forest, weights, check_whole_number(released.nat, least=0)))
 
 
 def rebuild_mixtures(given: object, axes: tuple[Axis, ...], classes: int) -> Mixtures:
     """Return mixtures of a released forest's trees, all of it copied."""
-    mixtures = _exactly(Mixtures, given)
+    mixtures = _check_class(Mixtures, given)
     released = rebuild_voting_forest(mixtures.released, axes, classes)
     part = _integers(mixtures.part, np.int64, dimensions=1)
     factors = _integers(mixtures.factors, np.int64, dimensions=2)
@@ -85,8 +85,8 @@ def rebuild_mixtures(given: object, axes: tuple[Axis, ...], classes: int) -> Mix
 
 def rebuild_candidates(given: object, forest: Forest, *, together: bool = False) -> Candidates:
     """Return candidate splits with copies of their arrays, fit for the leaves of a rebuilt forest."""
-    candidates = _exactly(Candidates, given)
-    offered = _exactly(Splits, candidates.splits)
+    candidates = _check_class(Candidates, given)
+    offered = _check_class(Splits, candidates.splits)
     arity = _integers(offered.arity, np.uint8, dimensions=2)
     planes = _integers(offered.planes, np.uint64, dimensions=3)
     if planes.shape[1:] != arity.shape or not 1 <= len(planes) <= serialize.PLANES:
@@ -102,9 +102,9 @@ def rebuild_candidates(given: object, forest: Forest, *, together: bool = False)
 
 def rebuild_strategy(given: object, cells: int) -> Strategy:
     """Return a strategy about so many cells, its blocks copied: the kernel's own code works out the answers."""
-    strategy = _exactly(Strategy, given)
+    strategy = _check_class(Strategy, given)
     blocks = tuple(_block(block) for block in _tuple(strategy.blocks))
-    rebuilt = _build(lambda: Strategy(_text(strategy.name), whole_number(strategy.cells, least=1), blocks))
+    rebuilt = _build(lambda: Strategy(_text(strategy.name), check_whole_number(strategy.cells, least=1), blocks))
     if rebuilt.cells != cells:
         raise AllowanceExceeded(f"a strategy about {rebuilt.cells} cells was handed over, and there are {cells}.")
     return rebuilt
@@ -122,7 +122,7 @@ def rebuild_schema(schema: Schema, read: tuple[Feature, ...]) -> Schema:
 
 def rebuild_plan(given: object) -> Plan:
     """Return a plan of the same steps, promise and parameters; the kernel's own classes work out what it costs."""
-    plan = _exactly(Plan, given)
+    plan = _check_class(Plan, given)
     composition, promise = rebuild_composition(plan.composition), _promise(plan.promise)
     method, unlabelled, parameters = _text(plan.method), _text(plan.unlabelled), plain(plan.parameters)
     return _build(lambda: Plan(method, composition, promise, parameters, unlabelled))
@@ -140,9 +140,9 @@ def rebuild_composition(given: object, depth: int = 0) -> Composition:
             raise AllowanceExceeded("a composition was handed over that has no parts.")
         return type(given)(parts)
     if type(given) is Sample:
-        step, of = _step(given.part), whole_number(given.of, least=1)
+        step, of = _step(given.part), check_whole_number(given.of, least=1)
         return _build(lambda: Sample(step, of))
-    sides = _exactly(Sides, given)
+    sides = _check_class(Sides, given)
     unlabelled, labelled = (rebuild_composition(side, depth + 1) for side in (sides.unlabelled, sides.labelled))
     return Sides(unlabelled, labelled, flag(sides.apart))
 
@@ -170,10 +170,10 @@ def rebuild_axis_numbers(given: object, count: int) -> tuple[int, ...]:
         raise AllowanceExceeded("axes must be handed over as a list of whole numbers.")
     if not listed:
         raise AllowanceExceeded("no axis was asked for.")
-    return tuple(whole_number(_plain_integer(axis), least=0, most=count - 1) for axis in listed)
+    return tuple(check_whole_number(_plain_integer(axis), least=0, most=count - 1) for axis in listed)
 
 
-def whole_number(given: object, *, least: int, most: int = 2**63 - 1) -> int:
+def check_whole_number(given: object, *, least: int, most: int = 2**63 - 1) -> int:
     """Return a whole number in range; a flag is none."""
     if type(given) is not int or not least <= given <= most:
         raise AllowanceExceeded(f"a whole number from {least} to {most} was expected.")
@@ -205,7 +205,7 @@ def plain(given: object, depth: int = 0) -> Any:
 
 
 def _level(given: object) -> Level:
-    level = _exactly(Level, given)
+    level = _check_class(Level, given)
     axis = _integers(level.axis, np.int16, dimensions=1)
     arity = _integers(level.arity, np.uint8, dimensions=1)
     planes = _integers(level.planes, np.uint64, dimensions=2)
@@ -217,26 +217,26 @@ def _level(given: object) -> Level:
 def _block(given: object) -> Partition | Dense:
     if type(given) is Dense:
         return Dense(_integers(given.matrix, np.int64, dimensions=2))
-    block = _exactly(Partition, given)
+    block = _check_class(Partition, given)
     return Partition(_integers(block.group, np.int64, dimensions=1), _integers(block.weight, np.int64, dimensions=1))
 
 
 def _promise(given: object) -> Promise:
-    promise = _exactly(Promise, given)
-    unit, approximate = _exactly(Unit, promise.unit), promise.approximate
+    promise = _check_class(Promise, given)
+    unit, approximate = _check_class(Unit, promise.unit), promise.approximate
     if approximate is not None:
-        asked = _exactly(Approximate, approximate)
-        delta = Decimal(_exactly(Decimal, asked.delta))
-        amounts = (whole_number(asked.nano_epsilon, least=1), whole_number(asked.nano_rho, least=1))
+        asked = _check_class(Approximate, approximate)
+        delta = Decimal(_check_class(Decimal, asked.delta))
+        amounts = (check_whole_number(asked.nano_epsilon, least=1), check_whole_number(asked.nano_rho, least=1))
         approximate = Approximate(amounts[0], delta, amounts[1])
     column = None if unit.column is None else _text(unit.column)
-    max_rows = whole_number(unit.max_rows, least=1)
+    max_rows = check_whole_number(unit.max_rows, least=1)
     return _build(lambda: Promise(Unit(column, max_rows), flag(promise.labels_only), approximate))
 
 
 def _step(given: object) -> Step:
     """Return a step with the same values; its operation is rebuilt too."""
-    step = _exactly(Step, given)
+    step = _check_class(Step, given)
     return _build(lambda: Step(operation=_operation(step.operation), **_plain_fields(step, leave_out="operation")))
 
 
@@ -303,7 +303,7 @@ def _text(given: object) -> str:
     return given
 
 
-def _exactly(kind: type[_Value], given: object) -> _Value:
+def _check_class(kind: type[_Value], given: object) -> _Value:
     """Return an object whose class is exactly the known one: a subclass could answer anything."""
     if type(given) is not kind:
         raise AllowanceExceeded(f"an object of another class than {kind.__name__} was handed over.")

@@ -55,7 +55,7 @@ class Candidates:
             raise ParameterError("candidates", allowed="the same for all leaves of one tree", given="others")
 
     @property
-    def asking(self) -> Ints:
+    def asking_leaves(self) -> Ints:
         """The leaves that ask for a split."""
         return np.flatnonzero((self.axis != PASS).any(axis=1))
 

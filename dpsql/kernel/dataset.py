@@ -14,14 +14,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dpsql.compile.rows import Source, table
+from dpsql.compile.rows import Source, table_reference
 from dpsql.compile.views.condition_text import tests_of
 from dpsql.compile.views.row_to_row import RowView
 from dpsql.engines.base import Column, Engine, TableInfo
 from dpsql.errors import DatabaseError, NotRegistered, ParameterError, SchemaError, TableChanged, UnknownName
 from dpsql.kernel.column_checks import HINT, why_unreliable
 from dpsql.kernel.identity import Base, why_private
-from dpsql.kernel.untyped_columns import fits, readings
+from dpsql.kernel.untyped_columns import fits_families, typed_expressions
 from dpsql.kernel.view_datasets import unfold
 from dpsql.ledger import Entry, Ledger
 from dpsql.ledger.charge import check_text
@@ -61,13 +61,13 @@ class Dataset:
         return {
             "schema": schema,
             "place": list(self.place),
-            "base": self.base.stored(),
+            "base": self.base.stored_values(),
             "columns": dict(self.columns),
             "definition": self.definition,
         }
 
 
-def find(engine: Engine, ledger: Ledger, name: str) -> Dataset:
+def find_dataset(engine: Engine, ledger: Ledger, name: str) -> Dataset:
     """Return the dataset registered for a table, after checking that the table is still as it was.
 
     A ledger of an older format is upgraded first: it knows tables by name alone.
@@ -78,7 +78,7 @@ def find(engine: Engine, ledger: Ledger, name: str) -> Dataset:
     if dataset is None:
         dataset = _search(engine, ledger, name, info)
     same_place = info is not None and dataset.place == (info.schema, info.table)
-    _unchanged(engine, dataset, info if same_place else _catalog(engine, dataset))
+    _check_catalog(engine, dataset, info if same_place else _catalog(engine, dataset))
     return dataset
 
 
@@ -114,7 +114,7 @@ def private_tables(ledger: Ledger) -> list[tuple[str, Base]]:
     return [(entry.table, _place_and_base(entry)[1]) for entry in ledger.registrations()]
 
 
-def registered(ledger: Ledger) -> dict[str, Dataset]:
+def registered_datasets(ledger: Ledger) -> dict[str, Dataset]:
     """Return the registered datasets by table name in lower case, each as last registered."""
     return datasets_of(ledger.registrations())
 
@@ -132,16 +132,16 @@ def resolve(engine: Engine, name: str, schema: Schema) -> tuple[TableInfo, Table
         raise UnknownName("table", name, engine.tables())
     if info.unfit:
         raise SchemaError(f'"{info.name}" {info.unfit}.', hint=info.remedy or HINT)
-    spelled = _spelled(info, schema)
+    spelled = _catalog_spelling(info, schema)
     unreliable = why_unreliable(engine, info, columns_used(info, spelled))
     if unreliable is not None:
         raise SchemaError(unreliable, hint=info.remedy or HINT)
-    return info, _unfolded(engine, info)[0], spelled
+    return info, _base_of_view(engine, info)[0], spelled
 
 
 def columns_used(info: TableInfo, schema: Schema) -> dict[str, str]:
     """Return the type of every column that the schema names, in its conditions too."""
-    names = [schema.label] if schema.labelled else []
+    names = [schema.label] if schema.has_label else []
     names += [feature.name for feature in schema.features]
     names += [name for name in (schema.unit.column, schema.partition, schema.batch) if name is not None]
     tested = {test.column for _, text in schema.conditions for test in tests_of(text)}
@@ -151,10 +151,12 @@ def columns_used(info: TableInfo, schema: Schema) -> dict[str, str]:
 
 def check_unchanged(engine: Engine, dataset: Dataset) -> None:
     """Raise TableChanged unless the table still is the one that was registered, with its columns and its base."""
-    _unchanged(engine, dataset, _catalog(engine, dataset))
+    _check_catalog(engine, dataset, _catalog(engine, dataset))
 
 
-def _unchanged(engine: Engine, dataset: Dataset, info: TableInfo | None) -> tuple[TableInfo, TableInfo, RowView | None]:
+def _check_catalog(
+    engine: Engine, dataset: Dataset, info: TableInfo | None
+) -> tuple[TableInfo, TableInfo, RowView | None]:
     """Return a dataset's table, its base table and what a view makes of it; `info` is what the catalog says now.
 
     What is returned is what was checked: between two looks at the catalog another table could take the name.
@@ -174,7 +176,7 @@ def _unchanged(engine: Engine, dataset: Dataset, info: TableInfo | None) -> tupl
                 f'column "{name}" of "{dataset.table}" was {kind} when registered and is {now} now.',
                 hint=hint,
             )
-    base, view = _unfolded(engine, info)
+    base, view = _base_of_view(engine, info)
     if not dataset.base.is_place(base):
         raise TableChanged(f'view "{dataset.table}" reads another table than when it was registered.', hint=hint)
     if not dataset.base.is_same(base):
@@ -212,8 +214,8 @@ def source(engine: Engine, dataset: Dataset, batch: str | None = None) -> Source
 
     Raises TableChanged when the table is not the one that was registered.
     """
-    rows = _all_rows(engine, dataset, *_unchanged(engine, dataset, _catalog(engine, dataset)))
-    return rows if batch is None else rows.only(str(dataset.schema.batch), batch)
+    rows = _all_rows(engine, dataset, *_check_catalog(engine, dataset, _catalog(engine, dataset)))
+    return rows if batch is None else rows.with_value(str(dataset.schema.batch), batch)
 
 
 def source_to_register(engine: Engine, dataset: Dataset) -> Source:
@@ -221,7 +223,7 @@ def source_to_register(engine: Engine, dataset: Dataset) -> Source:
     info = _catalog(engine, dataset)
     if info is None:
         raise UnknownName("table", dataset.table, engine.tables())
-    return _all_rows(engine, dataset, info, *_unfolded(engine, info))
+    return _all_rows(engine, dataset, info, *_base_of_view(engine, info))
 
 
 def _all_rows(engine: Engine, dataset: Dataset, info: TableInfo, base: TableInfo, view: RowView | None) -> Source:
@@ -232,16 +234,16 @@ def _all_rows(engine: Engine, dataset: Dataset, info: TableInfo, base: TableInfo
             hint="drop that macro or function",
         )
     if view is None:
-        read, place = readings(info, dataset.schema), table(info.table, info.schema)
-        rows = Source(dataset.schema, place, read, whole=info.integers, decimals=info.decimals, reads=(info,))
+        read, place = typed_expressions(info, dataset.schema), table_reference(info.table, info.schema)
+        rows = Source(dataset.schema, place, read, integers=info.integers, decimals=info.decimals, reads=(info,))
     else:
-        place = table(base.table, base.schema)
+        place = table_reference(base.table, base.schema)
         rows = Source(dataset.schema, place, dict(view.columns), view.where, info.integers, info.decimals)
         rows = replace(rows, reads=(info, base))
-    return replace(rows, labelled=dataset.schema.labelled)
+    return replace(rows, labelled=dataset.schema.has_label)
 
 
-def _unfolded(engine: Engine, info: TableInfo) -> tuple[TableInfo, RowView | None]:
+def _base_of_view(engine: Engine, info: TableInfo) -> tuple[TableInfo, RowView | None]:
     """Return a table itself, or a view's base table and what the view makes of its rows."""
     return (info, None) if info.kind == "table" else unfold(engine, info)
 
@@ -265,35 +267,35 @@ def _check_renamed(info: TableInfo, entries: Iterable[Entry]) -> None:
             )
 
 
-def _spelled(info: TableInfo, schema: Schema) -> Schema:
+def _catalog_spelling(info: TableInfo, schema: Schema) -> Schema:
     """Return the schema with column names as the catalog spells them, or say which column is missing or misfits."""
     declared = schema.to_dict()
     families, role = (LABEL_FAMILIES, "the label") if schema.target is None else (TARGET_FAMILIES, "a numeric target")
-    if schema.labelled:
-        declared["label"] = _fitting(info, schema.label, families, role)
+    if schema.has_label:
+        declared["label"] = _check_fit(info, schema.label, families, role)
     features = {}
     for feature in schema.features:
-        name = _fitting(info, feature.name, _FITTING[type(feature)], f"a {feature.kind} feature")
+        name = _check_fit(info, feature.name, _FITTING[type(feature)], f"a {feature.kind} feature")
         features[name] = declared["features"][feature.name]
     declared["features"] = features
     if schema.unit.column is not None:
-        name = _fitting(info, schema.unit.column, _KEYS, "the privacy unit")
+        name = _check_fit(info, schema.unit.column, _KEYS, "the privacy unit")
         declared["privacy_unit"]["column"] = name
     if schema.partition is not None:
-        declared["partition"] = _fitting(info, schema.partition, _KEYS, "the partition column")
+        declared["partition"] = _check_fit(info, schema.partition, _KEYS, "the partition column")
     if schema.batch is not None:
-        declared["batch"] = _fitting(info, schema.batch, LABEL_FAMILIES, "the batch column")
+        declared["batch"] = _check_fit(info, schema.batch, LABEL_FAMILIES, "the batch column")
     return Schema.from_dict(declared)
 
 
 _KEYS = ("integer", "real", "text", "boolean", "date", "other")
 
 
-def _fitting(info: TableInfo, name: str, families: tuple[str, ...], role: str) -> str:
+def _check_fit(info: TableInfo, name: str, families: tuple[str, ...], role: str) -> str:
     column = info.column(name)
     if column is None:
         raise UnknownName(f'column in table "{info.name}" called', name, (one.name for one in info.columns))
-    if not fits(column, families):
+    if not fits_families(column, families):
         raise SchemaError(
             f'column "{name}" of "{info.name}" is {column.type}; {role} must be {" or ".join(families)}.',
             hint=f"dpsql schema draft --table {info.name}",
@@ -335,9 +337,9 @@ def _place_and_base(entry: Entry) -> tuple[tuple[str, str], Base]:
 def fit_features(info: TableInfo, schema: Schema) -> None:
     """Raise unless a table has every feature of the schema in a fitting type."""
     for feature in schema.features:
-        _fitting(info, feature.name, _FITTING[type(feature)], f"a {feature.kind} feature")
+        _check_fit(info, feature.name, _FITTING[type(feature)], f"a {feature.kind} feature")
 
 
-def exposed(engine: Engine, ledger: Ledger, info: TableInfo) -> str | None:
+def why_not_free(engine: Engine, ledger: Ledger, info: TableInfo) -> str | None:
     """Return why a table or view cannot be read for free, in words that follow its name; None where it can."""
     return why_private(engine, info, private_tables(ledger))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from dpsql.compile.check import check, check_kept, check_unlabelled
+from dpsql.compile.check import check_kept, check_statement, check_unlabelled
 from dpsql.compile.count import histograms as splits
 from dpsql.compile.count import leaves as counts
 from dpsql.compile.count import mixture_counts
@@ -23,7 +23,7 @@ from dpsql.compile.count import score_counts as scorecounts
 from dpsql.compile.count.histograms import Asks
 from dpsql.compile.count.leaves import Slice, Statement
 from dpsql.compile.count.levels import Tables
-from dpsql.compile.rows import PACKED, Part, Source, Tickets, packed, word_name
+from dpsql.compile.rows import PACKED, Part, Source, Tickets, pack_rows, word_name
 from dpsql.engines.base import Arrays, Engine, Workspace
 from dpsql.kernel import published
 from dpsql.kernel.candidates import Candidates
@@ -71,19 +71,19 @@ class Rows:
 
         A side may be another table, with a label and a unit of its own: each keeps its own schema.
         """
-        self._source = _narrowed(self._source, bounds)
-        self._sides = {side: _narrowed(source, bounds) for side, source in self._sides.items()}
+        self._source = _narrow_source(self._source, bounds)
+        self._sides = {side: _narrow_source(source, bounds) for side, source in self._sides.items()}
         self._kept = None
 
     def hold(self) -> None:
         """Keep the packed rows in the workspace: what is asked from now on reads them there, not the table."""
-        source = replace(self._source, held="")
+        source = replace(self._source, cached_rows="")
         names = ["class", "ticket", *(word_name(number) for number in range(words(len(axes(source.schema)))))]
-        query = exp.Select().with_(PACKED, packed(source, self._engine.vocabulary, self._tickets), copy=False)
+        query = exp.Select().with_(PACKED, pack_rows(source, self._engine.vocabulary, self._tickets), copy=False)
         query = query.select(*(exp.column(name) for name in names), copy=False).from_(PACKED, copy=False)
         check_kept(query, self._engine.vocabulary)
         self._here.keep(HELD, query, {})
-        self._source = replace(source, held=HELD)
+        self._source = replace(source, cached_rows=HELD)
 
     def size(self, part: Part) -> int:
         """Return the exact number of rows that count. One scan."""
@@ -97,7 +97,7 @@ class Rows:
         found = np.zeros((forest.leaves, self._classes), np.int64)
         if not _many(forest, shared) and self._kept is not None and self._kept.leads_to(forest, part):
             query, last_rows, tables = self._at_nodes(forest, part, shared=shared)
-            add_on_grid(found, self._run(counts.counted(query, last_rows, tables)), "leaf", "class")
+            add_on_grid(found, self._run(counts.count_by_leaf(query, last_rows, tables)), "leaf", "class")
             return found
         for first, last in batches(forest, self._classes):
             trees = Slice(shared, first, forest.trees)
@@ -133,7 +133,7 @@ class Rows:
             trees = Slice(shared, first, forest.trees)
             where = (self._of(part), batch, self._engine.vocabulary, self._tickets, trees, part)
             statement = (
-                counts.summed(*self._at_nodes(forest, part, shared=shared), steps=steps)
+                counts.sum_by_leaf(*self._at_nodes(forest, part, shared=shared), steps=steps)
                 if kept
                 else counts.leaf_sums(*where)
             )
@@ -160,7 +160,7 @@ class Rows:
         The rows of all `parts` count together. A few leaves at a time: one statement counts their cells, and memory
         stays bounded.
         """
-        asking, by_class = candidates.asking, operation.needs_classes
+        asking, by_class = candidates.asking_leaves, operation.needs_classes
         found = np.zeros((len(asking), candidates.axis.shape[1], candidates.splits.most), np.int64)
         each = candidates.axis.shape[1] * CELLS * (self._classes if by_class else 1)
         for start in range(0, len(asking), at_once := max(1, GROUPS_PER_STATEMENT // each)):
@@ -190,7 +190,7 @@ class Rows:
         check_unlabelled(statement.query, self._of(part).schema.label)
         self._here.keep("kept_guessed", statement.query, statement.tables)
         found = np.zeros((forest.leaves, self._classes), np.int64)
-        groups = self._run(pseudo.counts("kept_guessed", forest, self._engine.vocabulary))
+        groups = self._run(pseudo.pseudo_leaf_counts("kept_guessed", forest, self._engine.vocabulary))
         add_on_grid(found, groups, "leaf", "class")
         return found
 
@@ -199,9 +199,9 @@ class Rows:
     ) -> Counts:
         """Return the exact count of every cell of every histogram of a grid, one after the other. One scan."""
         rows = self._of(part)
-        held = rows.held if rows.schema.features == features else ""
+        held = rows.cached_rows if rows.schema.features == features else ""
         known_by = rows.known_by or tuple(feature.name for feature in rows.schema.features)
-        rows = replace(rows, schema=replace(rows.schema, features=features), held=held, known_by=known_by)
+        rows = replace(rows, schema=replace(rows.schema, features=features), cached_rows=held, known_by=known_by)
         statement = scorecounts.score_counts(rows, released, grid, self._engine.vocabulary, self._tickets, part)
         found = np.zeros((len(grid.histograms), max(size for _, size in grid.histograms)), np.int64)
         add_on_grid(found, self._run(statement), "ask", "cell")
@@ -218,19 +218,19 @@ class Rows:
     def _at_nodes(self, forest: Forest, part: Part, *, shared: bool) -> tuple[exp.Select, str, Tables]:
         """Return an unfinished query that brings every row to its leaf: from scratch, or from where rows were kept."""
         trees = Slice(shared, 0, forest.trees)
-        if _many(forest, shared) or (forest.depth == 0 and self._of(part).held):
+        if _many(forest, shared) or (forest.depth == 0 and self._of(part).cached_rows):
             where = (self._of(part), forest, self._engine.vocabulary, self._tickets, trees, part)
-            return counts.at_nodes(*where, words_too=True)
+            return counts.rows_at_nodes(*where, words_too=True)
         kept = self._kept
         if kept is None or not kept.leads_to(forest, part):
             kept = _Kept("kept_0", Forest(forest.axes, forest.trees, ()), part)
             where = (self._of(part), kept.forest, self._engine.vocabulary, self._tickets, trees, part)
-            self._keep(kept, counts.kept_rows(*where))
+            self._keep(kept, counts.rows_at_nodes_statement(*where))
         if kept.forest.depth < forest.depth:
-            query, last, tables = counts.further(kept.name, forest, kept.forest.depth, self._engine.vocabulary)
+            query, last, tables = counts.walk_on(kept.name, forest, kept.forest.depth, self._engine.vocabulary)
             kept = _Kept("kept_1" if kept.name == "kept_0" else "kept_0", forest, part)
-            self._keep(kept, Statement(counts.kept_from(query, last, forest), tables))
-        return counts.further(kept.name, forest, forest.depth, self._engine.vocabulary)
+            self._keep(kept, Statement(counts.select_node_rows(query, last, forest), tables))
+        return counts.walk_on(kept.name, forest, forest.depth, self._engine.vocabulary)
 
     def _keep(self, kept: _Kept, statement: Statement) -> None:
         check_kept(statement.query, self._engine.vocabulary)
@@ -248,7 +248,7 @@ class Rows:
         return self._workspace
 
     def _run(self, statement: Statement) -> Arrays:
-        check(statement.query, self._engine.vocabulary)
+        check_statement(statement.query, self._engine.vocabulary)
         return self._here.aggregate(statement.query, statement.tables)
 
 
@@ -278,8 +278,8 @@ def _equal_levels(one: Level, other: Level) -> bool:
     )
 
 
-def _narrowed(source: Source, bounds: Mapping[str, tuple[float, float]]) -> Source:
-    return replace(source, schema=source.schema.narrowed(bounds), held="")
+def _narrow_source(source: Source, bounds: Mapping[str, tuple[float, float]]) -> Source:
+    return replace(source, schema=source.schema.with_bounds(bounds), cached_rows="")
 
 
 def _many(forest: Forest, shared: bool) -> bool:
@@ -289,10 +289,10 @@ def _many(forest: Forest, shared: bool) -> bool:
 
 def _flat(forest: Forest) -> bool:
     """Whether no tree has more than one split, and some have one."""
-    return forest.depth > 0 and bool((forest.levels[0].axis != PASS).any()) and _passing(forest.levels[1:])
+    return forest.depth > 0 and bool((forest.levels[0].axis != PASS).any()) and _passes_all_on(forest.levels[1:])
 
 
-def _passing(levels: Sequence[Level]) -> bool:
+def _passes_all_on(levels: Sequence[Level]) -> bool:
     return all((level.axis == PASS).all() for level in levels)
 
 

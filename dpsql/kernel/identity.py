@@ -42,7 +42,7 @@ class Base:
         """Return what a ledger entry stores."""
         return Base(stored["schema"], stored["table"], stored["identity"], frozenset(stored["rows"]))
 
-    def stored(self) -> dict[str, Any]:
+    def stored_values(self) -> dict[str, Any]:
         """Return what a ledger entry stores."""
         return {"schema": self.schema, "table": self.table, "identity": self.identity, "rows": sorted(self.rows)}
 

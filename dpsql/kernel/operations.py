@@ -26,7 +26,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
 from dpsql.errors import ParameterError
-from dpsql.kernel.utility import CLASSLESS, GRAIN, GRAINED, MOST, UTILITIES, width
+from dpsql.kernel.utility import CLASSLESS, IN_UTILITY_UNITS, MOST, UTILITIES, UTILITY_UNITS, width
 
 if TYPE_CHECKING:
     from dpsql.kernel.plan import Step
@@ -233,7 +233,7 @@ class Choose(Operation):
 
     def expected_error(self, step: Step, scale: float, *, approximate: bool) -> str:
         """Return how far from the best a likely choice is, in rows."""
-        rows = scale * self.width / (GRAIN if self.utility in GRAINED else 1)
+        rows = scale * self.width / (UTILITY_UNITS if self.utility in IN_UTILITY_UNITS else 1)
         return f"choices within {max(1, math.ceil(rows))} rows of the best are likely"
 
 

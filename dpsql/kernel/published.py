@@ -59,7 +59,7 @@ def medians(counts: NDArray[np.int64], candidates: Candidates, epsilon: float) -
     `counts` are those of the one axis that each asking leaf asks for, by cell. Candidates are the edges between the
     node's smallest and largest value; of a category its values. A node of 10 rows or fewer is not split.
     """
-    asking, axis = candidates.asking, candidates.axis[candidates.asking, 0]
+    asking, axis = candidates.asking_leaves, candidates.axis[candidates.asking_leaves, 0]
     allowed = (candidates.weights[asking, 0] > 0) & _inside(counts, candidates, axis)
     allowed[counts.sum(axis=1) <= FEWEST] = False
     scores = np.zeros(allowed.shape)

@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from dpsql.compile.rows import Source, has_label
 from dpsql.compile.views.condition_sql import Cell, condition_sql
-from dpsql.compile.views.condition_text import ALLOWED, Condition, NotACondition, RowTest, each_test, parse
+from dpsql.compile.views.condition_text import ALLOWED, Condition, NotACondition, RowTest, each_test, parse_condition
 from dpsql.engines.base import Column, Engine, TableInfo
 from dpsql.errors import ParameterError, SchemaError, UnknownName
 from dpsql.kernel.dataset import Dataset, source_to_register
@@ -33,7 +33,7 @@ _READ = {"DOUBLE": "real", "BOOLEAN": "boolean"}
 def is_condition(text: str) -> bool:
     """Whether a text is a condition, whatever it names."""
     try:
-        parse(text)
+        parse_condition(text)
     except NotACondition:
         return False
     return True
@@ -46,11 +46,11 @@ def row_test(engine: Engine, dataset: Dataset, rows: Source, given: str, *, labe
     """
     schema, declared, info = dataset.schema, dataset.schema.condition(given), _table(rows)
     try:
-        condition = parse(given if declared is None else declared)
-        named = _spelled(condition, info, _open_to_analysts(schema) if declared is None else _all(info))
+        condition = parse_condition(given if declared is None else declared)
+        named = _spell_names(condition, info, _open_to_analysts(schema) if declared is None else _all(info))
         _check_label(condition, named, schema, labels=labels, analyst=declared is None)
         _check_unit(named, schema, labels=labels)
-        return _compiled(engine, condition, named, info, rows, schema, labels=labels)
+        return _condition_sql(engine, condition, named, info, rows, schema, labels=labels)
     except NotACondition as problem:
         raise ParameterError(
             "unlabelled", allowed=f"a registered table, a declared condition, or {ALLOWED}; it {problem}", given=given
@@ -65,9 +65,9 @@ def check_conditions(engine: Engine, dataset: Dataset) -> None:
     info = _table(rows)
     for name, text in dataset.schema.conditions:
         try:
-            condition = parse(text)
-            _compiled(
-                engine, condition, _spelled(condition, info, _all(info)), info, rows, dataset.schema, labels=False
+            condition = parse_condition(text)
+            _condition_sql(
+                engine, condition, _spell_names(condition, info, _all(info)), info, rows, dataset.schema, labels=False
             )
         except NotACondition as problem:
             raise SchemaError(f'conditions: "{name}" cannot be used: it {problem}.', hint=f"write {ALLOWED}") from None
@@ -89,13 +89,15 @@ def _all(info: TableInfo) -> list[str]:
     return [column.name for column in info.columns]
 
 
-def _spelled(condition: Condition, info: TableInfo, known: list[str]) -> dict[str, str]:
+def _spell_names(condition: Condition, info: TableInfo, known: list[str]) -> dict[str, str]:
     """Return each name that a condition uses with the table's own spelling, or raise UnknownName."""
     present = set(_all(info))
-    return {test.column: _spelling(test, [name for name in known if name in present]) for test in each_test(condition)}
+    return {
+        test.column: _catalog_name(test, [name for name in known if name in present]) for test in each_test(condition)
+    }
 
 
-def _spelling(test: RowTest, known: list[str]) -> str:
+def _catalog_name(test: RowTest, known: list[str]) -> str:
     alike = [name for name in known if name.lower() == test.column.lower()]
     if test.column in known:
         return test.column
@@ -120,7 +122,7 @@ def _check_unit(named: Mapping[str, str], schema: Schema, *, labels: bool) -> No
         raise NotACondition(f'must read "{schema.unit.column}" alone: all rows of a unit must be on one side')
 
 
-def _compiled(
+def _condition_sql(
     engine: Engine,
     condition: Condition,
     named: Mapping[str, str],

@@ -151,13 +151,13 @@ def run(engine: Engine, ledger: Ledger, job: Job, ask: Callable[[Session], Relea
         released = _store(ledger, entries, release)
         done = True
     except Exception as error:  # noqa: BLE001  the border of the kernel: nothing passes it unsealed
-        problem = _sealed(error)
+        problem = _safe_error(error)
     finally:
         if not done:
             # The first error is the one to tell; a charge that cannot be marked lost stays reserved, and charged.
             for entry in entries:
                 with contextlib.suppress(DpsqlError):
-                    ledger.lost(entry, "failed")
+                    ledger.mark_lost(entry, "failed")
     if problem is not None:
         raise problem  # outside the except block: not even its context holds the old error
     return released
@@ -174,14 +174,14 @@ def _ask(session: Session, ask: Callable[[Session], _Value]) -> _Value:
         released = ask(session)
     except Exception as error:  # noqa: BLE001  told below, or not at all
         problem = error
-    if session.failed:
+    if session.has_failed:
         raise session.failure
     if problem is not None:
         raise problem
     return released
 
 
-def _sealed(error: Exception) -> DpsqlError:
+def _safe_error(error: Exception) -> DpsqlError:
     """Return an error that is safe to show: an error's text, and the frames it came through, can hold exact counts.
 
     A failed count and an unexpected error have one sentence: which of the two it was could depend on rows.

@@ -84,9 +84,9 @@ class Session:
         return self._shown[1]
 
     @property
-    def failed(self) -> bool:
+    def has_failed(self) -> bool:
         """Whether an operation failed while rows were read: then the run has no result, whatever its method returns."""
-        return self._allowance.failed
+        return self._allowance.has_failed
 
     @property
     def failure(self) -> DpsqlError:
@@ -127,7 +127,7 @@ class Session:
         """
         with self._allowance.one_at_a_time():
             own = border.rebuild_bounds(bounds)
-            self._schema = self._schema.narrowed(own)
+            self._schema = self._schema.with_bounds(own)
             self._shown = self._shown[0], copy.deepcopy(self._schema)
             self._rows.narrow(own)
 
@@ -253,7 +253,7 @@ class Session:
         operation = step.operation_as(Choose)
         scores = self._rows.scores(forest, candidates, [_part(step)], operation, shared=step.shared)
         splits = np.full(forest.leaves, -1, np.int64)
-        asking = candidates.asking
+        asking = candidates.asking_leaves
         weights = candidates.weights[asking].reshape(scores.shape)
         if together:
             scores, weights = scores.sum(axis=0, keepdims=True), weights[:1]
@@ -322,7 +322,7 @@ class Session:
             step = self._allowance.use(taken, self._schema, forest=trees, cells=trees.leaves)
             both = [replace(_part(step), side=side) for side in (UNLABELLED, FEATURES)]
             scores = self._rows.scores(trees, offered, both, Choose(PublicSplits.utility), shared=step.shared)
-        asking = offered.asking
+        asking = offered.asking_leaves
         allowed = offered.weights[asking].reshape(scores.shape) > 0
         chosen = np.full(trees.leaves, -1, np.int64)
         chosen[asking] = np.where(allowed, scores, np.iinfo(np.int64).min).argmax(axis=1)

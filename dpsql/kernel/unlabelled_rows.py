@@ -26,7 +26,7 @@ from sqlglot import exp
 from dpsql.compile.rows import Source, has_label, known_label
 from dpsql.engines.base import Engine
 from dpsql.errors import NotPrivate, NotRegistered, ParameterError, SchemaError, UnknownName
-from dpsql.kernel.dataset import Dataset, find, registered, source
+from dpsql.kernel.dataset import Dataset, find_dataset, registered_datasets, source
 from dpsql.kernel.plan import FEATURES, LABELLED, UNLABELLED, Plan, Sides
 from dpsql.kernel.row_conditions import is_condition, row_test
 from dpsql.ledger import Ledger
@@ -35,7 +35,7 @@ from dpsql.schema import Schema
 
 def partner(engine: Engine, ledger: Ledger, dataset: Dataset, unlabelled: str) -> Dataset | None:
     """Return the other table that holds the unlabelled rows; None where they are told apart by a condition."""
-    known = registered(ledger)
+    known = registered_datasets(ledger)
     declared = dataset.schema.condition(unlabelled) is not None
     if unlabelled.lower() not in known:
         if not declared and not is_condition(unlabelled):
@@ -47,7 +47,7 @@ def partner(engine: Engine, ledger: Ledger, dataset: Dataset, unlabelled: str) -
             allowed="a name that is not both a registered table and a declared condition",
             given=unlabelled,
         )
-    other = find(engine, ledger, unlabelled)
+    other = find_dataset(engine, ledger, unlabelled)
     if other.id == dataset.id:
         raise ParameterError("unlabelled", allowed="another table, or a condition on rows", given=unlabelled)
     if other.schema.features != dataset.schema.features:
@@ -70,14 +70,14 @@ def _refuse_unknown(engine: Engine, dataset: Dataset, tables: list[str], unlabel
         raise UnknownName("registered table or declared condition", unlabelled, known)
 
 
-def apart(dataset: Dataset, other: Dataset | None) -> bool:
+def are_disjoint(dataset: Dataset, other: Dataset | None) -> bool:
     """Whether no unit is on both sides: by a condition never, in two tables when an owner declared so."""
     if other is None:
         return True
     return _declares(dataset, other) or _declares(other, dataset)
 
 
-def settled(plan: Plan, *, apart: bool) -> Plan:
+def with_sides_settled(plan: Plan, *, apart: bool) -> Plan:
     """Return the plan with its two sides taken as apart, or as adding up."""
     if not isinstance(plan.composition, Sides):
         return plan
@@ -90,7 +90,7 @@ def check_sides(dataset: Dataset, other: Dataset | None, plan: Plan) -> None:
         raise NotPrivate(
             f'the plan protects {plan.promise}, and "{dataset.table}" was registered to protect {dataset.schema.unit}.'
         )
-    if isinstance(plan.composition, Sides) and plan.composition.apart and not apart(dataset, other):
+    if isinstance(plan.composition, Sides) and plan.composition.apart and not are_disjoint(dataset, other):
         raise NotPrivate(
             f'the plan takes "{dataset.table}" and its unlabelled rows for different people, which nobody declared.',
             hint="disjoint_from in the schema of one of them",
@@ -155,7 +155,7 @@ def _condition(engine: Engine, dataset: Dataset, rows: Source, plan: Plan) -> ex
 def _check_features_apart(dataset: Dataset, rows: Source) -> None:
     """Refuse a view whose features, units or rows follow from what its label is made of: they would tell a label."""
     schema = dataset.schema
-    if not schema.labelled:
+    if not schema.has_label:
         return
     label = {column.name.lower() for column in rows.column(schema.label).find_all(exp.Column)}
     names = [*(feature.name for feature in schema.features), schema.unit.column, schema.partition, schema.batch]

@@ -16,12 +16,12 @@ from dpsql.schema import Boolean, Numeric, Schema
 UNTYPED = "untyped"
 
 
-def fits(found: Column, families: tuple[str, ...]) -> bool:
+def fits_families(found: Column, families: tuple[str, ...]) -> bool:
     """Whether a column can have a role: its type is right, or it has none and its text will be read so."""
     return found.family in families or found.family == UNTYPED
 
 
-def readings(info: TableInfo, schema: Schema) -> dict[str, exp.Expr]:
+def typed_expressions(info: TableInfo, schema: Schema) -> dict[str, exp.Expr]:
     """Return what each untyped column is read as, by its name in the schema; text needs no reading."""
     return {name: exp.TryCast(this=column(name), to=exp.DataType.build(kind)) for name, kind in _meant(info, schema)}
 
@@ -34,7 +34,7 @@ def types_read(info: TableInfo, schema: Schema) -> dict[str, str]:
 def _meant(info: TableInfo, schema: Schema) -> Iterator[tuple[str, str]]:
     kinds = {one.name: "DOUBLE" for one in schema.features if isinstance(one, Numeric)}
     kinds |= {one.name: "BOOLEAN" for one in schema.features if isinstance(one, Boolean)}
-    if schema.labelled and schema.target is not None:
+    if schema.has_label and schema.target is not None:
         kinds[schema.label] = "DOUBLE"
     for name, kind in kinds.items():
         found = info.column(name)

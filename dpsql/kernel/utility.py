@@ -39,8 +39,8 @@ UTILITIES = ("median", "majority", "gini", "entropy")
 #: Utilities that do not ask for classes.
 CLASSLESS = frozenset(("median",))
 #: Units of one row in utilities that are not whole numbers.
-GRAIN = 2**10
-GRAINED = frozenset(("gini", "entropy"))
+UTILITY_UNITS = 2**10
+IN_UTILITY_UNITS = frozenset(("gini", "entropy"))
 #: How many rows of a node `entropy` sees at most, unless a plan says less.
 MOST = 2**31
 
@@ -54,8 +54,8 @@ def width(name: str, most: int = MOST) -> int:
     if name not in UTILITIES:
         raise UnknownName("utility", name, UTILITIES)
     if name == "entropy":
-        return math.ceil(GRAIN * (math.log2(min(most, MOST) + 1) + 1 / math.log(2))) + 5
-    return {"median": 2, "majority": 1, "gini": 2 * GRAIN}[name]
+        return math.ceil(UTILITY_UNITS * (math.log2(min(most, MOST) + 1) + 1 / math.log(2))) + 5
+    return {"median": 2, "majority": 1, "gini": 2 * UTILITY_UNITS}[name]
 
 
 def utilities(name: str, counts: Counts, splits: Splits, axis: int, *, most: int = MOST) -> Counts:
@@ -87,7 +87,7 @@ def _gini(children: Counts) -> Counts:
     rows = np.maximum(children.sum(axis=3), 1)
     # Divided in two steps: GRAIN times a square would not fit into 64 bits.
     whole, rest = np.divmod((children * children).sum(axis=3), rows)
-    return np.asarray((GRAIN * whole + GRAIN * rest // rows).sum(axis=2))
+    return np.asarray((UTILITY_UNITS * whole + UTILITY_UNITS * rest // rows).sum(axis=2))
 
 
 def _entropy(children: Counts) -> Counts:
@@ -96,4 +96,4 @@ def _entropy(children: Counts) -> Counts:
 
 def _n_log_n(counts: Counts) -> Counts:
     numbers = counts.astype(np.float64)
-    return np.asarray(np.rint(GRAIN * numbers * np.log2(np.maximum(numbers, 1))).astype(np.int64))
+    return np.asarray(np.rint(UTILITY_UNITS * numbers * np.log2(np.maximum(numbers, 1))).astype(np.int64))

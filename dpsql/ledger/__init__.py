@@ -2,7 +2,7 @@
 
 from dpsql.ledger.amount import format_delta, format_epsilon, parse_delta, parse_epsilon
 from dpsql.ledger.budget import Budget, Share
-from dpsql.ledger.charge import KINDS, NEIGHBOURS, Charge, measure
+from dpsql.ledger.charge import KINDS, NEIGHBOURS, Charge, charge_measure
 from dpsql.ledger.entry import Entry
 from dpsql.ledger.ledger import Ledger
 from dpsql.ledger.limits import Limits, Standing, limit_details
@@ -24,7 +24,7 @@ __all__ = [
     "format_delta",
     "format_epsilon",
     "limit_details",
-    "measure",
+    "charge_measure",
     "parse_delta",
     "parse_epsilon",
 ]

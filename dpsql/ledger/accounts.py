@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from dpsql.engines.base import Transaction
 from dpsql.ledger.amount import format_epsilon, parse_epsilon
-from dpsql.ledger.chain import Event, parsed
+from dpsql.ledger.chain import Event, parse_json_column
 from dpsql.ledger.entry import folds_scopes
 from dpsql.ledger.formats import LEDGER
 from dpsql.ledger.limits import Limits
@@ -27,7 +27,7 @@ class Account:
     analyst_caps: dict[str, int | None] = field(default_factory=dict)
 
     @property
-    def spent(self) -> int:
+    def largest_loss(self) -> int:
         """Return the largest loss of any one row: the whole table's plus the largest scope's."""
         return self.whole + max(self.scopes.values(), default=0)
 
@@ -48,7 +48,7 @@ class Runs:
 
 
 @dataclass
-class Replay:
+class ReplayedEvents:
     """What the events so far add up to, in a ledger of which format; `take` adds one."""
 
     format: int = LEDGER
@@ -60,14 +60,14 @@ class Replay:
         found: list[str] = []
         runs = self.runs.setdefault(event.dataset, Runs())
         if event.event in ("register", "limit"):
-            runs.limits = runs.limits.changed(parsed(event.details))
+            runs.limits = runs.limits.with_changes(parse_json_column(event.details))
         if event.event == "register":
             runs.registered = event.entry_id
             for (dataset, _), account in self.accounts.items():
                 if dataset == event.dataset:
                     account.table = event.table_name
                     if folds_scopes(event):
-                        account.whole, account.scopes = account.spent, {}
+                        account.whole, account.scopes = account.largest_loss, {}
         if event.event in ("register", "cap"):
             _set_cap(self.accounts, event)
         elif event.event == "reserve":
@@ -79,23 +79,23 @@ class Replay:
         elif event.event == "accept":
             runs.unfinished.clear()
         elif event.event == "upgrade":
-            self.format = parsed(event.details)["to"]
+            self.format = parse_json_column(event.details)["to"]
         return found
 
 
-def replay(events: Iterable[Event], before: Replay | None = None) -> tuple[Replay, list[str]]:
+def replay_events(events: Iterable[Event], before: ReplayedEvents | None = None) -> tuple[ReplayedEvents, list[str]]:
     """Return what the events add up to, with those `before` them, and one sentence for each that broke a rule.
 
     A charge breaks a rule when it passes its cap or its limits. `before` itself stays as it is.
     """
-    so_far = Replay() if before is None else copy.deepcopy(before)
+    so_far = ReplayedEvents() if before is None else copy.deepcopy(before)
     findings = [sentence for event in events for sentence in so_far.take(event)]
     return so_far, findings
 
 
 def first_format(events: Iterable[Event], now: int) -> int:
     """Return the format that a ledger began in: what its first upgrade started from, or the format that it has now."""
-    return next((int(parsed(event.details)["from"]) for event in events if event.event == "upgrade"), now)
+    return next((int(parse_json_column(event.details)["from"]) for event in events if event.event == "upgrade"), now)
 
 
 def _set_cap(accounts: Accounts, event: Event) -> None:
@@ -106,7 +106,7 @@ def _set_cap(accounts: Accounts, event: Event) -> None:
         return
     account.cap = event.cap
     if event.kind == "approximate":
-        epsilon = parsed(event.details).get("epsilon")
+        epsilon = parse_json_column(event.details).get("epsilon")
         account.declared = None if epsilon is None else parse_epsilon(epsilon)
 
 
@@ -130,7 +130,7 @@ def _spend(accounts: Accounts, event: Event) -> list[str]:
         loss = account.whole + account.scopes[event.scope]
     else:
         account.whole += event.amount
-        loss = account.spent
+        loss = account.largest_loss
     analyst_cap = account.analyst_caps.get(event.who)
     over = account.cap is not None and loss > account.cap
     over_own = analyst_cap is not None and account.analysts[event.who] > analyst_cap
@@ -144,7 +144,7 @@ def expected_rows(accounts: Accounts) -> Rows:
     """Return the rows of the three budget tables, by key, as the events have them."""
     rows: Rows = {"budget": {}, "scope_budget": {}, "analyst_budget": {}}
     for (dataset, kind), account in accounts.items():
-        rows["budget"][(dataset, kind)] = (account.table, account.cap, account.whole, account.spent)
+        rows["budget"][(dataset, kind)] = (account.table, account.cap, account.whole, account.largest_loss)
         for scope, spent in account.scopes.items():
             rows["scope_budget"][(dataset, kind, scope)] = (spent,)
         for analyst, spent in account.analysts.items():
@@ -162,7 +162,7 @@ def stored_rows(transaction: Transaction) -> Rows:
     return rows
 
 
-def findings(transaction: Transaction, accounts: Accounts) -> list[str]:
+def account_findings(transaction: Transaction, accounts: Accounts) -> list[str]:
     """Return one sentence for each budget row that the events do not bear out."""
     found: list[str] = []
     wanted, stored = expected_rows(accounts), stored_rows(transaction)

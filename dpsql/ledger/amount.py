@@ -32,7 +32,7 @@ def parse_epsilon(value: object, name: str = "epsilon") -> int:
     """
     exact = _exact(value, name)
     if not 0 < exact * NANO <= MOST:
-        raise _refused(value, name)
+        raise _refusal(value, name)
     scaled = exact * NANO
     return -(-scaled.numerator // scaled.denominator)
 
@@ -79,7 +79,7 @@ def format_delta(delta: Decimal) -> str:
 def _exact(value: object, name: str) -> Fraction:
     """Return the value as a fraction; a number far outside the range becomes one just outside it."""
     if isinstance(value, bool):
-        raise _refused(value, name)
+        raise _refusal(value, name)
     if isinstance(value, Integral):
         return Fraction(int(value))
     if isinstance(value, Fraction):
@@ -90,20 +90,20 @@ def _exact(value: object, name: str) -> Fraction:
         return _from_decimal(Decimal(repr(float(value))), value, name)
     text = value.strip() if isinstance(value, str) else ""
     if len(text) > _LONGEST or not _NUMBER.fullmatch(text):
-        raise _refused(value, name)
+        raise _refusal(value, name)
     return _from_decimal(Decimal(text), value, name)
 
 
 def _from_decimal(number: Decimal, value: object, name: str) -> Fraction:
     """Return an exact fraction without ever writing out a huge power of ten."""
     if not number.is_finite() or (number and number.adjusted() > 10):
-        raise _refused(value, name)
+        raise _refusal(value, name)
     if number > 0 and number.adjusted() < -10:
         return Fraction(1, NANO)
     return Fraction(number)
 
 
-def _refused(value: object, name: str) -> ParameterError:
+def _refusal(value: object, name: str) -> ParameterError:
     shown = value
     if isinstance(value, int | Fraction) and not isinstance(value, bool):  # too long to be written out
         shown = Context(prec=6).divide(Decimal(value.numerator), Decimal(value.denominator))

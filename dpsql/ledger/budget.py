@@ -10,7 +10,7 @@ from fractions import Fraction
 from dpsql.engines.base import Transaction
 from dpsql.ledger import limits
 from dpsql.ledger.amount import NANO, format_delta, format_epsilon, parse_epsilon
-from dpsql.ledger.chain import parsed
+from dpsql.ledger.chain import parse_json_column
 from dpsql.ledger.limits import Standing
 from dpsql.mechanisms.concentrated import smallest_epsilon
 
@@ -139,13 +139,13 @@ def amount_text(nano: int | None) -> str:
     return "no cap" if nano is None else format_epsilon(nano)
 
 
-def read(transaction: Transaction, dataset: str, kind: str) -> Budget | None:
+def read_budget(transaction: Transaction, dataset: str, kind: str) -> Budget | None:
     """Return a dataset's budget as its rows stand, or None when it has none of that kind."""
     found = transaction.rows(_BUDGET, (dataset, kind))
     if not found:
         return None
     row = found[0]
-    declared = _declared(transaction, dataset) if kind == "approximate" else {}
+    declared = _declared_delta(transaction, dataset) if kind == "approximate" else {}
     return Budget(
         dataset,
         row["table_name"],
@@ -157,14 +157,14 @@ def read(transaction: Transaction, dataset: str, kind: str) -> Budget | None:
         scopes=tuple(Share(**share) for share in transaction.rows(_SCOPES, (dataset, kind))),
         delta=Decimal(declared["delta"]) if "delta" in declared else None,
         declared=parse_epsilon(declared["epsilon"]) if "epsilon" in declared else None,
-        standing=limits.read(transaction, dataset),
+        standing=limits.read_limits(transaction, dataset),
     )
 
 
-def _declared(transaction: Transaction, dataset: str) -> dict[str, str]:
+def _declared_delta(transaction: Transaction, dataset: str) -> dict[str, str]:
     """Return the epsilon and the delta of the owner's last cap of kind "approximate"."""
     rows = transaction.rows(_DETAILS, (dataset,))
-    return dict(parsed(rows[0]["details"])) if rows else {}
+    return dict(parse_json_column(rows[0]["details"])) if rows else {}
 
 
 _BUDGET = "SELECT table_name, cap, whole, spent FROM dpsql.budget WHERE dataset = ? AND kind = ?"

@@ -111,7 +111,7 @@ def link(event: Event, previous: Head) -> Event:
     return replace(linked, hash=hash_of(linked))
 
 
-def read(transaction: Transaction, equal: Mapping[str, object] | None = None, *, after: int = 0) -> list[Event]:
+def read_chain(transaction: Transaction, equal: Mapping[str, object] | None = None, *, after: int = 0) -> list[Event]:
     """Return the events behind a place in the chain whose columns have the given values, in order. One scan.
 
     Ledgers of every format are read: all columns are asked for, and a former name is taken for the present one.
@@ -142,7 +142,7 @@ def _event_of(row: Row) -> Event:
     return Event(**row)
 
 
-def parsed(text: str) -> Any:
+def parse_json_column(text: str) -> Any:
     """Return what a column of JSON holds; raise LedgerBroken where somebody made it unreadable."""
     try:
         return jsontext.parse(text)
@@ -156,13 +156,13 @@ def store(transaction: Transaction, event: Event) -> None:
     transaction.run(_STORE, tuple(vars(event).values()))
 
 
-def findings(ledger_id: str, events: Sequence[Event], known: Head | None = None) -> list[str]:
+def chain_findings(ledger_id: str, events: Sequence[Event], known: Head | None = None) -> list[str]:
     """Return one sentence for each place where the chain does not hold (none when it does).
 
     With a `known` head, up to which the chain was checked before, the events are those behind it.
 
     >>> first = link(Event(0, "anchor", 0, who="ann"), Head(0, genesis("x")))
-    >>> findings("x", [first]), findings("x", [replace(first, who="eve")])
+    >>> chain_findings("x", [first]), chain_findings("x", [replace(first, who="eve")])
     ([], ['event 1 was changed after it was written.'])
     """
     return list(_breaks(known or Head(0, genesis(ledger_id)), events))

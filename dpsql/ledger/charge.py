@@ -62,7 +62,7 @@ class Charge:
     @property
     def measure(self) -> str:
         """Return what the amount measures: "epsilon" or "rho"."""
-        return measure(self.kind)
+        return charge_measure(self.kind)
 
     @property
     def plan_text(self) -> str:
@@ -75,10 +75,10 @@ class Charge:
         return scope_column(self.scope)
 
 
-def measure(kind: str) -> str:
+def charge_measure(kind: str) -> str:
     """Return what amounts of a kind measure. Approximate runs add up in rho, not in epsilon.
 
-    >>> measure("pure"), measure("label"), measure("approximate")
+    >>> charge_measure("pure"), charge_measure("label"), charge_measure("approximate")
     ('epsilon', 'epsilon', 'rho')
     """
     return "rho" if kind == "approximate" else "epsilon"

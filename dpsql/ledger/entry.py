@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dpsql.ledger.amount import format_epsilon
-from dpsql.ledger.chain import Event, parsed
+from dpsql.ledger.chain import Event, parse_json_column
 from dpsql.ledger.charge import Charge
 
 _STATES = {"release": "released", "lost": "lost"}
@@ -66,14 +66,14 @@ class Registration:
     replace: bool = False
     fold: bool = False
 
-    def stored(self) -> dict[str, Any]:
+    def stored_values(self) -> dict[str, Any]:
         """Return what the entry stores."""
         return {**self.details, "folded": True} if self.fold else dict(self.details)
 
 
 def folds_scopes(event: Event) -> bool:
     """Whether an event counts what was charged on scopes for every row."""
-    return event.event == "register" and parsed(event.details).get("folded") is True
+    return event.event == "register" and parse_json_column(event.details).get("folded") is True
 
 
 def fold(events: Iterable[Event]) -> list[Entry]:
@@ -100,14 +100,14 @@ def entry_of(group: list[Event], *, fresh: bool = False) -> Entry:
         request_id=first.request_id,
         scope=first.scope,
         method=first.method,
-        plan=parsed(first.plan),
+        plan=parse_json_column(first.plan),
         neighbours=first.neighbours,
         unit=first.unit,
         amount=first.amount,
         cap=first.cap,
         analyst=first.analyst,
         digest=last.digest,
-        details=parsed(last.details),
+        details=parse_json_column(last.details),
         fresh=fresh,
     )
 

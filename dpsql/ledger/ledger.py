@@ -76,8 +76,8 @@ class Ledger:
             made = decide(into)
             event = Event(0, "register", 0, dataset=check_text("dataset", made.dataset), kind=kind, cap=cap_nano,
                           table_name=check_text("table", made.table), who=who,
-                          details=canonical_json("details", made.stored()))  # fmt: skip
-            return owner_acts.register(into, event, replace=made.replace)
+                          details=canonical_json("details", made.stored_values()))  # fmt: skip
+            return owner_acts.enter_registration(into, event, replace=made.replace)
 
         return self.write(register)
 
@@ -128,7 +128,7 @@ class Ledger:
         """
         check_text("who", who)
         self.install()
-        return self._in_turn(lambda: owner_acts.accept(self.engine, self._lock, who))
+        return self._in_turn(lambda: owner_acts.enter_acceptance(self.engine, self._lock, who))
 
     def upgrade(self) -> None:
         """Bring a ledger of an older format to the present one; nothing happens where it has it, or there is none.
@@ -176,7 +176,7 @@ class Ledger:
             raise ParameterError("transaction", allowed="an open block of this ledger", given=transaction)
         return _close(transaction, entry, "release", digest=check_text("digest", digest))
 
-    def lost(self, entry: Entry, reason_kind: str) -> Entry:
+    def mark_lost(self, entry: Entry, reason_kind: str) -> Entry:
         """Mark an entry lost: its run failed. The charge stays; `reason_kind` is a class, never a value."""
         details = canonical_json("reason_kind", {"reason": check_text("reason_kind", reason_kind)})
         return self.write(lambda into: _close(into, entry, "lost", details=details))
@@ -206,7 +206,7 @@ class Ledger:
 
     def find_entry(self, entry_id: int) -> Entry | None:
         """Return the entry of a number, or None."""
-        events = self._look(lambda transaction: chain.read(transaction, {"entry_id": entry_id}))
+        events = self._look(lambda transaction: chain.read_chain(transaction, {"entry_id": entry_id}))
         return entry_of(events) if events else None
 
     def registrations(self, table: str | None = None) -> list[Entry]:
@@ -220,13 +220,13 @@ class Ledger:
         known = {name: value for name, value in wanted.items() if value is not None}
         return [
             entry
-            for entry in fold(self._look(lambda found: chain.read(found, known)) or [])
+            for entry in fold(self._look(lambda found: chain.read_chain(found, known)) or [])
             if who in (None, entry.who) and event in (None, entry.event)
         ]
 
     def budget(self, dataset: str, kind: str = "pure") -> Budget:
         """Return a dataset's cap, spending, analysts, scopes. Raises NotRegistered when it has none."""
-        found = self._look(lambda into: budgets.read(into, dataset, kind))
+        found = self._look(lambda into: budgets.read_budget(into, dataset, kind))
         if found is None:
             raise NotRegistered(dataset, self.datasets())
         return found
@@ -257,7 +257,9 @@ class Ledger:
     def _findings(self) -> list[str]:
         try:
             found = self._look(
-                lambda into: ledger_transaction.findings(into, ledger_transaction.check_all(into), self.receipt_path)
+                lambda into: ledger_transaction.all_findings(
+                    into, ledger_transaction.check_all(into), self.receipt_path
+                )
             )
         except LedgerBroken as broken:
             return broken.findings
@@ -266,7 +268,7 @@ class Ledger:
     def _look(self, read: Callable[[Transaction], _Result]) -> _Result | None:
         """Read from one state of the ledger: what one statement sees, the next one sees too."""
         with self.engine.snapshot() as transaction:
-            return read(transaction) if _installed(transaction) else None
+            return read(transaction) if _is_installed(transaction) else None
 
     def _in_turn(self, attempt: Callable[[], _Result]) -> _Result:
         return wait_in_turn(attempt, turn=self._turn, patience=self.patience)
@@ -281,7 +283,7 @@ class Ledger:
 
     def _install(self) -> None:
         with self._lock, self.engine.transaction() as transaction:
-            if _installed(transaction):
+            if _is_installed(transaction):
                 return
             for statement in sqlfiles.statements("ledger.sql"):
                 transaction.run(statement)
@@ -293,7 +295,7 @@ class Ledger:
 
     def _require_installed(self, table: str) -> None:
         with self.engine.transaction() as transaction:
-            if _installed(transaction):
+            if _is_installed(transaction):
                 return
         found = self._receipt_without_ledger()
         raise LedgerBroken(found) if found else NotRegistered(table)
@@ -310,7 +312,7 @@ def _check_registration(into: Block, dataset: str, entry_id: int) -> None:
 
 
 def _reserve(into: Block, charge: Charge) -> Entry:
-    for earlier in chain.read(into, {"request_id": charge.request_id}):
+    for earlier in chain.read_chain(into, {"request_id": charge.request_id}):
         changed = differences(earlier, charge)
         if changed:
             raise ParameterError(
@@ -324,8 +326,8 @@ def _reserve(into: Block, charge: Charge) -> Entry:
 
 
 def _entry_of_request(transaction: Transaction, request_id: str) -> Entry | None:
-    opened = chain.read(transaction, {"request_id": request_id})
-    return entry_of(chain.read(transaction, {"entry_id": opened[0].entry_id})) if opened else None
+    opened = chain.read_chain(transaction, {"request_id": request_id})
+    return entry_of(chain.read_chain(transaction, {"entry_id": opened[0].entry_id})) if opened else None
 
 
 def _close(into: Block, entry: Entry, event: str, *, digest: str = "", details: str = "{}") -> Entry:
@@ -342,7 +344,7 @@ def _close(into: Block, entry: Entry, event: str, *, digest: str = "", details: 
     return entry_of([*group, ended])
 
 
-def _installed(transaction: Transaction) -> bool:
+def _is_installed(transaction: Transaction) -> bool:
     return formats.has_part(transaction, "ledger")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from dpsql.engines.base import Transaction
 from dpsql.errors import ParameterError
 from dpsql.ledger.amount import format_epsilon, parse_epsilon
-from dpsql.ledger.chain import parsed
+from dpsql.ledger.chain import parse_json_column
 
 #: How many runs may be unfinished before a dataset waits, unless its owner says otherwise: enough for mishaps.
 LOST_RUNS = 5
@@ -40,7 +40,7 @@ class Limits:
         """Return the least charge as decimal text."""
         return format_epsilon(self.least)
 
-    def changed(self, details: Mapping[str, Any]) -> Limits:
+    def with_changes(self, details: Mapping[str, Any]) -> Limits:
         """Return these limits with what an event's details set anew."""
         least = details.get("least_epsilon")
         return replace(
@@ -77,20 +77,20 @@ class Standing:
     reserved: int = 0
 
     @property
-    def unfinished(self) -> int:
+    def unfinished_runs(self) -> int:
         """Return how many runs are lost, killed or under way."""
         return self.lost + self.reserved
 
     @property
     def waits(self) -> bool:
         """Whether no further run is charged before the owner accepts these."""
-        return self.unfinished >= self.limits.lost_runs
+        return self.unfinished_runs >= self.limits.lost_runs
 
     @property
     def text(self) -> str:
         """Return the unfinished runs and their limit, for people."""
-        parts = f" ({self.lost} lost, {self.reserved} reserved without an end)" if self.unfinished else ""
-        return f"{self.unfinished} of {self.limits.lost_runs} runs unfinished{parts}"
+        parts = f" ({self.lost} lost, {self.reserved} reserved without an end)" if self.unfinished_runs else ""
+        return f"{self.unfinished_runs} of {self.limits.lost_runs} runs unfinished{parts}"
 
 
 def limit_details(lost_runs: object | None, least_epsilon: object | None) -> dict[str, Any]:
@@ -113,11 +113,11 @@ def limits_of(details: Iterable[str]) -> Limits:
     """Return the limits that the owner's acts leave, given their details in order."""
     limits = Limits()
     for text in details:
-        limits = limits.changed(parsed(text))
+        limits = limits.with_changes(parse_json_column(text))
     return limits
 
 
-def read(transaction: Transaction, dataset: str) -> Standing:
+def read_limits(transaction: Transaction, dataset: str) -> Standing:
     """Return how a dataset stands, by its entries."""
     acts = transaction.rows(_ACTS, (dataset,))
     runs = transaction.rows(_UNFINISHED, (dataset, dataset))[0]

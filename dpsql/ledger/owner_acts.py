@@ -25,7 +25,7 @@ from dpsql.ledger.transaction import Block
 from dpsql.ledger.upgrade import upgrade
 
 
-def register(into: Block, event: Event, *, replace: bool) -> Entry:
+def enter_registration(into: Block, event: Event, *, replace: bool) -> Entry:
     """Open a dataset's budget, or with `replace` change its table, cap and details and keep what is spent."""
     check_kind(event.kind)
     _check_cap(event.cap)
@@ -76,7 +76,7 @@ def set_limits(into: Block, event: Event) -> Entry:
 
 def accept_runs(into: Block, event: Event) -> Entry:
     """Accept a dataset's unfinished runs: they count no longer, and the act says how many they were."""
-    standing = limits.read(into, event.dataset)
+    standing = limits.read_limits(into, event.dataset)
     details = {"lost": standing.lost, "reserved": standing.reserved}
     event = dataclasses.replace(event, details=canonical_json("details", details))
     return entry_of([into.append(_of_dataset(into, event))])
@@ -91,7 +91,7 @@ def _of_dataset(into: Block, event: Event) -> Event:
     return dataclasses.replace(event, table_name=table)
 
 
-def accept(engine: Engine, lock: threading.RLock, who: str) -> Entry:
+def enter_acceptance(engine: Engine, lock: threading.RLock, who: str) -> Entry:
     """Append an 'anchor' event to a sound chain, make the sums follow it, and write a new receipt.
 
     The receipt is written after the commit: cut off in between, the ledger still refuses, and the owner
@@ -104,21 +104,21 @@ def accept(engine: Engine, lock: threading.RLock, who: str) -> Entry:
             state = blocks.check_all(transaction)
             if state.broken:
                 raise LedgerBroken(state.broken, hint="restore a copy whose chain holds, then accept it")
-            details = {"findings": blocks.findings(transaction, state, path), "receipt": _old_receipt(path)}
+            details = {"findings": blocks.all_findings(transaction, state, path), "receipt": _old_receipt(path)}
             accounts.rebuild(transaction, state.books.accounts)
             block = Block(transaction, state)
             upgrade(block, engine)
             event = Event(0, "anchor", 0, who=who, details=canonical_json("details", details))
             entry = entry_of([block.append(event)])
         if path:
-            receipts.write(path, Receipt(block.ledger_id, block.head))
+            receipts.write_receipt(path, Receipt(block.ledger_id, block.head))
     return entry
 
 
 def _old_receipt(path: Path | None) -> dict[str, Any] | None:
     """Return what the receipt said before it is replaced, as far as it can be read."""
     try:
-        receipt = receipts.read(path) if path else None
+        receipt = receipts.read_receipt(path) if path else None
     except ValueError:
         return None
     return dataclasses.asdict(receipt) if receipt else None

@@ -53,7 +53,7 @@ def lock_for(database: Path) -> threading.RLock:
         return _LOCKS.setdefault(database.resolve(), threading.RLock())
 
 
-def read(path: Path) -> Receipt | None:
+def read_receipt(path: Path) -> Receipt | None:
     """Return the receipt, or None when there is none. Raises ValueError when it cannot be understood.
 
     Raises NewerFormat where a newer dpsql wrote it, and DatabaseError where this account may not read it: neither says
@@ -93,7 +93,7 @@ def seen(path: Path | None) -> bytes | None:
         return None
 
 
-def write(path: Path, receipt: Receipt) -> None:
+def write_receipt(path: Path, receipt: Receipt) -> None:
     """Replace the receipt in one step, on disk when this returns, readable by its owner alone.
 
     The new one is made beside it, always under the same name: what a killed process left there goes with the next.
@@ -131,10 +131,10 @@ def _refusal(path: Path, error: OSError) -> DpsqlError:
     return DatabaseReadOnly(f"{said}.", hint="make the database's folder writable")
 
 
-def findings(path: Path, ledger_id: str, head: Head) -> list[str]:
+def receipt_findings(path: Path, ledger_id: str, head: Head) -> list[str]:
     """Return one sentence for each way in which the receipt and the chain's head disagree."""
     try:
-        receipt = read(path)
+        receipt = read_receipt(path)
     except ValueError:
         return [f'the receipt "{path.name}" cannot be read.']
     if receipt is None:

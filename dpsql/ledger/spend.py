@@ -51,7 +51,7 @@ def _spend_analyst(transaction: Transaction, charge: Charge) -> int:
 
 def _budget_for(transaction: Transaction, charge: Charge) -> Budget:
     """Return the budget a charge would draw on, for messages alone: it is the guarded UPDATE that decides."""
-    found = budgets.read(transaction, charge.dataset, charge.kind)
+    found = budgets.read_budget(transaction, charge.dataset, charge.kind)
     if found is None:
         rows = transaction.rows("SELECT dataset, table_name FROM dpsql.budget")
         if any(row["dataset"] == charge.dataset for row in rows):

@@ -23,7 +23,7 @@ from sqlglot import exp
 from dpsql.engines.base import Arrays, Engine, Row, Transaction
 from dpsql.errors import LedgerBroken
 from dpsql.ledger import accounts, chain, formats, receipt
-from dpsql.ledger.accounts import Replay
+from dpsql.ledger.accounts import ReplayedEvents
 from dpsql.ledger.chain import Event, Head
 from dpsql.ledger.receipt import Receipt
 
@@ -38,7 +38,7 @@ class Checked:
 
     ledger_id: str
     head: Head
-    books: Replay
+    books: ReplayedEvents
     broken: list[str] = field(default_factory=list)
     passed: list[str] = field(default_factory=list)
 
@@ -95,11 +95,11 @@ class Block:
 
     def registrations(self) -> list[Event]:
         """Return every registration, in order, as the block sees them: nobody adds one while it is open."""
-        return chain.read(self._inner, {"event": "register"})
+        return chain.read_chain(self._inner, {"event": "register"})
 
     def about(self, entry_id: int) -> list[Event]:
         """Return the events of one entry, in order."""
-        return chain.read(self._inner, {"entry_id": entry_id})
+        return chain.read_chain(self._inner, {"entry_id": entry_id})
 
 
 class Memory:
@@ -119,7 +119,7 @@ def sound_block(engine: Engine, lock: threading.RLock, memory: Memory) -> Iterat
         with engine.transaction() as transaction:
             queue(transaction)
             state = check_since(transaction, memory.state) or check_all(transaction)
-            found = findings(transaction, state, receipt_path)
+            found = all_findings(transaction, state, receipt_path)
             if found:
                 memory.state = None
                 raise LedgerBroken(found)
@@ -130,9 +130,9 @@ def sound_block(engine: Engine, lock: threading.RLock, memory: Memory) -> Iterat
                 block.open = False
             after = block.head
             if receipt_path and after != before:
-                receipt.write(receipt_path, Receipt(block.ledger_id, before, pending=after))
+                receipt.write_receipt(receipt_path, Receipt(block.ledger_id, before, pending=after))
         if receipt_path and after != before:
-            receipt.write(receipt_path, Receipt(block.ledger_id, after))
+            receipt.write_receipt(receipt_path, Receipt(block.ledger_id, after))
         memory.state = None if block.state.passed else block.state
 
 
@@ -156,9 +156,9 @@ def queue(transaction: Transaction) -> None:
 
 def check_all(transaction: Transaction) -> Checked:
     """Read and check the whole chain. One scan."""
-    ledger_id, events = _name(transaction), chain.read(transaction)
+    ledger_id, events = _name(transaction), chain.read_chain(transaction)
     number = formats.read_ledger_format(transaction) or formats.FIRST
-    state = _check(ledger_id, Head(0, chain.genesis(ledger_id)), Replay(number), events)
+    state = _check(ledger_id, Head(0, chain.genesis(ledger_id)), ReplayedEvents(number), events)
     if state.broken or state.books.format == number:
         return state
     told = f"dpsql.format says that the ledger has format {number}, its events say {state.books.format}."
@@ -173,25 +173,25 @@ def check_since(transaction: Transaction, known: Checked | None) -> Checked | No
     there = known.head.sequence == 0 or place["hash"] == known.head.hash
     if not there or place["events"] != place["last"]:
         return None
-    return _check(known.ledger_id, known.head, known.books, chain.read(transaction, after=known.head.sequence))
+    return _check(known.ledger_id, known.head, known.books, chain.read_chain(transaction, after=known.head.sequence))
 
 
-def _check(ledger_id: str, known: Head, before: Replay, events: list[Event]) -> Checked:
+def _check(ledger_id: str, known: Head, before: ReplayedEvents, events: list[Event]) -> Checked:
     head = Head(events[-1].sequence, events[-1].hash) if events else known
-    broken = chain.findings(ledger_id, events, known)
+    broken = chain.chain_findings(ledger_id, events, known)
     if broken:
-        return Checked(ledger_id, head, Replay(), broken)
+        return Checked(ledger_id, head, ReplayedEvents(), broken)
     if known.sequence == 0:
         before = replace(before, format=accounts.first_format(events, before.format))
-    books, passed = accounts.replay(events, before)
+    books, passed = accounts.replay_events(events, before)
     return Checked(ledger_id, head, books, passed=passed)
 
 
-def findings(transaction: Transaction, state: Checked, receipt_path: Path | None) -> list[str]:
+def all_findings(transaction: Transaction, state: Checked, receipt_path: Path | None) -> list[str]:
     """Return everything that does not hold: in the chain, in the sums, against the receipt."""
-    found = state.broken or [*state.passed, *accounts.findings(transaction, state.books.accounts)]
+    found = state.broken or [*state.passed, *accounts.account_findings(transaction, state.books.accounts)]
     if receipt_path:
-        found = found + receipt.findings(receipt_path, state.ledger_id, state.head)
+        found = found + receipt.receipt_findings(receipt_path, state.ledger_id, state.head)
     return found
 
 

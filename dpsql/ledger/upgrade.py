@@ -18,7 +18,7 @@ from dpsql import sqlfiles
 from dpsql.engines.base import Engine, TableInfo
 from dpsql.errors import UsageError
 from dpsql.ledger import formats
-from dpsql.ledger.chain import Event, parsed
+from dpsql.ledger.chain import Event, parse_json_column
 from dpsql.ledger.charge import canonical_json
 from dpsql.ledger.transaction import Block
 
@@ -55,7 +55,7 @@ def _identify_tables(into: Block, engine: Engine) -> None:
     """Register every dataset anew, as it stands, with the identity of its table."""
     last = {event.dataset: event for event in into.registrations()}
     for event in last.values():
-        details = parsed(event.details)
+        details = parse_json_column(event.details)
         if isinstance(details.get("base"), str):
             account = into.state.books.accounts[event.dataset, event.kind]
             new = canonical_json("details", details | _identities(into, engine, event.table_name, details["base"]))

@@ -45,7 +45,7 @@ def bernoulli_exp(numerators: NDArray[Any], denominator: int, *, entropy: Entrop
     """
     if denominator < 1:
         raise ValueError("the denominator must be at least 1")
-    whole, rest = _whole_and_rest(_checked(numerators).ravel(), denominator)
+    whole, rest = _whole_and_rest(_check_numerators(numerators).ravel(), denominator)
     heads = np.ones(whole.size, dtype=np.bool_)
     far = np.flatnonzero(whole)
     heads[far] = inverse_e_runs(far.size, entropy=entropy) >= whole[far]
@@ -202,7 +202,7 @@ def _inverse_e_byte(place: int) -> int:
     raise AssertionError("count() does not end")
 
 
-def _checked(numerators: NDArray[Any]) -> NDArray[Any]:
+def _check_numerators(numerators: NDArray[Any]) -> NDArray[Any]:
     """Return the numerators as int64 or object, or refuse them (without showing any value)."""
     if numerators.dtype.kind == "O":
         if not all(type(value) is int for value in numerators.flat):

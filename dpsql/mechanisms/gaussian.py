@@ -49,7 +49,7 @@ def discrete_gaussian(variance: Fraction | int, size: int, *, entropy: Entropy =
     >>> discrete_gaussian(Fraction(1, 10**6), 3)  # noise vanishes when the variance does
     array([0, 0, 0])
     """
-    square = _checked(variance, size)
+    square = _check_variance(variance, size)
     scale = max(1, (math.isqrt(4 * square.numerator // square.denominator) + 1) // 2)
     noise = np.empty(size, dtype=np.int64)
     filled = 0
@@ -63,7 +63,7 @@ def discrete_gaussian(variance: Fraction | int, size: int, *, entropy: Entropy =
     return noise
 
 
-def _checked(variance: Fraction | int, size: int) -> Fraction:
+def _check_variance(variance: Fraction | int, size: int) -> Fraction:
     """Return the variance as a fraction, or refuse variance and size."""
     if isinstance(variance, bool) or not isinstance(variance, (Fraction, int)):
         raise TypeError("variance must be a Fraction or an int: floating point is not exact")

@@ -88,7 +88,7 @@ def _magnitudes(scale: Fraction, size: int, entropy: Entropy) -> NDArray[np.int6
         raise OverflowError("noise left the 64-bit range; draw again with a smaller scale")
     if bottom == 1:
         return low + runs * top
-    return _divided(low, runs, longest, scale)
+    return _divide_sum(low, runs, longest, scale)
 
 
 def _low_parts(top: int, size: int, entropy: Entropy) -> NDArray[Any]:
@@ -106,7 +106,7 @@ def _low_parts(top: int, size: int, entropy: Entropy) -> NDArray[Any]:
     return np.concatenate(kept) if kept else np.zeros(0, dtype=np.int64)
 
 
-def _divided(low: NDArray[Any], runs: NDArray[np.int64], longest: int, scale: Fraction) -> NDArray[np.int64]:
+def _divide_sum(low: NDArray[Any], runs: NDArray[np.int64], longest: int, scale: Fraction) -> NDArray[np.int64]:
     """Return floor((low + top * runs) / bottom), without leaving 64 bits on the way.
 
     top * run is divided once per possible run, with Python integers; only remainders are added.

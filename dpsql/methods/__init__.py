@@ -49,7 +49,7 @@ def get_fitting(name: str, schema: Schema) -> Method:
     The default stands for the best we have: for a numeric target that is another method than for classes.
     """
     method = get(REGRESSION if name == DEFAULT and schema.target is not None else name)
-    if not schema.labelled:
+    if not schema.has_label:
         raise UsageError(
             "this table has no label: its rows can shape trees for another table, and no more.",
             hint="dpsql train --table LABELLED --method sspe --unlabelled THIS",

@@ -144,7 +144,7 @@ class Method(Protocol):
         ...
 
 
-def resolved(method: Method, given: Mapping[str, Any]) -> dict[str, Any]:
+def resolve_parameters(method: Method, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return every parameter of a method, checked, defaults filled in; refuse unknown ones."""
     for name in given:
         if name not in method.parameters:

@@ -48,7 +48,7 @@ from dpsql.kernel.plan import Plan
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.kernel.utility import MOST
-from dpsql.methods.base import Choice, Method, Parameter, Trained, resolved
+from dpsql.methods.base import Choice, Method, Parameter, Trained, resolve_parameters
 from dpsql.methods.shared.greedy import PARAMETERS, greedy_forest, greedy_steps
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
@@ -74,7 +74,7 @@ class Fs(Method):
         self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
     ) -> Plan:
         """Return the plan: for each level the sizes and the choices, then the counts of the leaves."""
-        chosen = resolved(self, parameters)
+        chosen = resolve_parameters(self, parameters)
         steps = greedy_steps(
             nano_epsilon,
             schema,

@@ -53,11 +53,11 @@ from dpsql.kernel.plan import NANO, Plan, Sequential, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import NoisyCounts, Session
 from dpsql.kernel.statement_size import GROUPS_PER_STATEMENT as GROUPS
-from dpsql.methods.base import Method, Parameter, Trained, Whole, resolved
+from dpsql.methods.base import Method, Parameter, Trained, Whole, resolve_parameters
 from dpsql.schema import CELLS, Schema
 from dpsql.trees.forest import PASS, Forest, Ints, Level, bits
 from dpsql.trees.grid import Axis, axes
-from dpsql.trees.grow.random_trees import LIMIT
+from dpsql.trees.grow.random_trees import MOST_COUNTS
 from dpsql.trees.voting import VotingForest, largest_weight
 
 #: The most splits on a path, however many attributes there are.
@@ -75,14 +75,14 @@ class Id3(Method):
         "depth": Whole(None, 1, DEEPEST, "most splits on a path; by default as many as there are attributes, up to 60"),
         "bins": Whole(10, 2, 64, "branches of a split on a number, of equal width"),
         "branches": Whole(64, 2, 64, "most branches of a split on a category; wider ones are split by groups"),
-        "limit": Whole(LIMIT, 2, 2**26, "most cells (branches of all candidate splits × classes) of one release"),
+        "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells (branches of all candidate splits × classes) of one release"),
     }
 
     def plan(
         self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
     ) -> Plan:
         """Return the plan: for each level the counts of all candidate splits, then those of the leaves."""
-        chosen = resolved(self, parameters)
+        chosen = resolve_parameters(self, parameters)
         splits, classes = _splits(schema, chosen), len(schema.classes)
         attributes, nodes = splits.attributes, _most_nodes(splits, classes, chosen["limit"])
         levels = min(chosen["depth"] or DEEPEST, attributes)
@@ -110,7 +110,7 @@ class Id3(Method):
         tree = self.public_trees(session.schema, session.plan)
         live, used = np.ones(1, bool), np.zeros((1, len(tree.axes)), bool)
         for number in range(chosen["levels"]):
-            options = splits.unused(live, used)
+            options = splits.unused_axes(live, used)
             asked = _copies(tree, splits, options)
             noisy_counts = session.leaf_counts(f"level_{number}", asked)
             axis = _chosen_axes(noisy_counts, asked, options, splits.arity, chosen["most_nodes"])
@@ -140,7 +140,7 @@ class _Splits:
         """Return how many branches so many splits of one node may have together."""
         return int(np.sort(self.arity)[::-1][:candidates].sum(dtype=np.int64))
 
-    def unused(self, live: NDArray[np.bool_], used: NDArray[np.bool_]) -> Ints:
+    def unused_axes(self, live: NDArray[np.bool_], used: NDArray[np.bool_]) -> Ints:
         """Return the axes that each path has left, as candidates × nodes; PASS for nodes that are leaves already."""
         open_axes = ~used[live] & (self.arity > 0)
         options = np.full((int(open_axes[0].sum()), len(live)), PASS, np.int64)

@@ -35,9 +35,9 @@ from dpsql.kernel.operations import PublicSize
 from dpsql.kernel.plan import Plan, Sequential, Sides, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
-from dpsql.methods.base import Method, Parameter, Trained, Whole, resolved
+from dpsql.methods.base import Method, Parameter, Trained, Whole, resolve_parameters
 from dpsql.methods.shared.noisy_leaves import fill_leaves
-from dpsql.methods.shared.pseudo_labels import pseudo_step, taught
+from dpsql.methods.shared.pseudo_labels import pseudo_step, teach_trees
 from dpsql.methods.spe import DEEPEST, public_depth
 from dpsql.methods.sspe import (
     FEWEST,
@@ -52,7 +52,7 @@ from dpsql.methods.sspe import (
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
-from dpsql.trees.grow.random_trees import LIMIT
+from dpsql.trees.grow.random_trees import MOST_COUNTS
 
 
 class Pte(Method):
@@ -66,7 +66,7 @@ class Pte(Method):
         "trees": Whole(10, 1, 10_000, "number of first trees; each labelled row is in one of them"),
         "more_trees": Whole(10, 1, 10_000, "number of trees that learn from the first ones"),
         "depth": Whole(None, 1, DEEPEST, "splits on each path; by default from features, rows and noise"),
-        "limit": Whole(LIMIT, 2, 2**26, "most cells (leaves of all trees × classes) of the release"),
+        "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells (leaves of all trees × classes) of the release"),
         "seed": Whole(0, 0, 2**63 - 1, "draws the attributes; never touches noise"),
     }
 
@@ -74,7 +74,7 @@ class Pte(Method):
         self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
     ) -> Plan:
         """Return the plan: what public features tell on one side, noisy counts of labels on the other."""
-        chosen = resolved(self, parameters)
+        chosen = resolve_parameters(self, parameters)
         check_semi(schema, nano_epsilon, chosen)
         promise = promise_for_labels(schema, self.name, promise)
         trees, more, values = chosen["trees"], chosen["more_trees"], schema.leaf_values
@@ -106,4 +106,4 @@ class Pte(Method):
         if chosen["depth"] is None:
             second = min(second, max(1, int(math.log2(max(2, rows / FEWEST)))))
         more = public_forest(session, Forest(grid, chosen["more_trees"], ()), second, name="more_splits", stream=1)
-        return Trained(taught(session, teacher, more))
+        return Trained(teach_trees(session, teacher, more))

@@ -44,12 +44,12 @@ from dpsql.kernel.plan import Plan
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.kernel.statement_size import batches
-from dpsql.methods.base import Method, Parameter, Trained, Whole, resolved
+from dpsql.methods.base import Method, Parameter, Trained, Whole, resolve_parameters
 from dpsql.methods.shared.noisy_leaves import fill_leaves, leaf_step, size_then_counts
 from dpsql.schema import Categorical, Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
-from dpsql.trees.grow.random_trees import LIMIT, random_forest
+from dpsql.trees.grow.random_trees import MOST_COUNTS, random_forest
 from dpsql.trees.voting import VotingForest
 
 #: Below this many declared rows five trees are grown instead of ten.
@@ -66,7 +66,7 @@ class Rdt(Method):
         "trees": Whole(None, 1, 10_000, "number of trees; every row is in each of them [10, or 5 below 1000 rows]"),
         "depth": Whole(None, 1, 60, "depth of the trees; by default from features and rows"),
         "branches": Whole(64, 2, 64, "most branches of one split; wider categories are split by groups"),
-        "limit": Whole(LIMIT, 2, 2**26, "most cells (leaves of all trees × classes) of the release"),
+        "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells (leaves of all trees × classes) of the release"),
         "seed": Whole(0, 0, 2**63 - 1, "shapes the trees; never touches noise"),
     }
 
@@ -74,7 +74,7 @@ class Rdt(Method):
         self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
     ) -> Plan:
         """Return the plan: noisy counts on shared trees, after a noisy size where none is declared and it is needed."""
-        chosen = resolved(self, parameters)
+        chosen = resolve_parameters(self, parameters)
         chosen["trees"] = chosen["trees"] or (5 if schema.rows is not None and schema.rows < SMALL else 10)
         if chosen["trees"] * schema.leaf_values > chosen["limit"]:
             raise ParameterError("limit", allowed="at least trees × classes", given=chosen["limit"])
@@ -82,7 +82,7 @@ class Rdt(Method):
             steps = size_then_counts(nano_epsilon, chosen["trees"], schema, chosen["limit"])
             return Plan(self.name, steps, promise or Promise(schema.unit), chosen)
         wanted = chosen["depth"] or height(schema, int(schema.rows or 0))
-        forest = grown(schema, chosen, wanted)
+        forest = random_trees(schema, chosen, wanted)
         counts = leaf_step(nano_epsilon, forest.trees, schema, forest.leaves * schema.leaf_values)
         counts = replace(counts, scans=len(batches(forest, schema.leaf_values)))
         facts = {"wanted_depth": wanted, "grown_depth": forest.depth, "leaves": forest.leaves}
@@ -90,14 +90,14 @@ class Rdt(Method):
 
     def public_trees(self, schema: Schema, plan: Plan) -> Forest:
         """Return the forest, or its roots alone where the depth waits for the bought size."""
-        return grown(schema, plan.parameters, plan.parameters.get("wanted_depth", 0))
+        return random_trees(schema, plan.parameters, plan.parameters.get("wanted_depth", 0))
 
     def train(self, session: Session) -> Trained:
         """Return the forest whose leaves vote with their noisy counts."""
         wanted = session.plan.parameters.get("wanted_depth")
         if wanted is None:
             wanted = height(session.schema, max(1, session.size("size")))
-        return Trained(count(session, grown(session.schema, session.plan.parameters, wanted)))
+        return Trained(count(session, random_trees(session.schema, session.plan.parameters, wanted)))
 
 
 def counting_plan(schema: Schema, forest: Forest, nano_epsilon: int, parameters: Mapping[str, Any]) -> Plan:
@@ -133,7 +133,7 @@ def height(schema: Schema, rows: int) -> int:
     return max(1, min(len(schema.features) // 2, by_rows))
 
 
-def grown(schema: Schema, chosen: Mapping[str, Any], depth: int) -> Forest:
+def random_trees(schema: Schema, chosen: Mapping[str, Any], depth: int) -> Forest:
     """Return the random trees of these parameters."""
     return random_forest(
         axes(schema),

@@ -45,12 +45,12 @@ from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.kernel.statement_size import batches
-from dpsql.methods.base import Choice, Flag, Method, Parameter, Trained, Whole, resolved
+from dpsql.methods.base import Choice, Flag, Method, Parameter, Trained, Whole, resolve_parameters
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import Axis, axes
 from dpsql.trees.grow.depth import RULES, table4, theorem2
-from dpsql.trees.grow.random_trees import BRANCHES, LIMIT, random_forest
+from dpsql.trees.grow.random_trees import MOST_BRANCHES, MOST_COUNTS, random_forest
 from dpsql.trees.voting import VotingForest
 
 DISJOINT = "one label per leaf; each unit is in one tree, so all trees together cost epsilon once"
@@ -66,8 +66,8 @@ class Rosnam(Method):
         "trees": Whole(100, 1, 10_000, "number of trees, each on its own part of the rows"),
         "depth": Whole(None, 1, 60, "depth of the trees; by default from the schema"),
         "depth_rule": Choice(RULES, "how the depth is worked out: the paper's Theorem 2, or its Table 4"),
-        "branches": Whole(BRANCHES, 2, 64, "most branches of one split; wider categories are split by groups"),
-        "limit": Whole(LIMIT, 2, 2**26, "most cells (leaves of all trees × classes) of the release"),
+        "branches": Whole(MOST_BRANCHES, 2, 64, "most branches of one split; wider categories are split by groups"),
+        "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells (leaves of all trees × classes) of the release"),
         "seed": Whole(0, 0, 2**63 - 1, "shapes the trees; never touches noise"),
         "shared": Flag("every row in every tree, which then share epsilon, instead of each row in one tree"),
         "as_published": Flag("the paper's smooth-sensitivity form: NOT private"),
@@ -77,7 +77,7 @@ class Rosnam(Method):
         self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
     ) -> Plan:
         """Return the plan: one release of one label per leaf, on disjoint trees unless asked otherwise."""
-        chosen = resolved(self, parameters)
+        chosen = resolve_parameters(self, parameters)
         rule = table4 if chosen["depth_rule"] == "table4" else theorem2
         wanted = chosen["depth"] or rule(len(schema.numeric), len(schema.categorical))
         if chosen["trees"] * len(schema.classes) > chosen["limit"]:
@@ -113,13 +113,13 @@ class Rosnam(Method):
 
 
 def _structure(schema: Schema, chosen: Mapping[str, Any], depth: int) -> Forest:
-    return _grown(
+    return _grow_once(
         axes(schema), chosen["trees"], depth, chosen["seed"], len(schema.classes), chosen["branches"], chosen["limit"]
     )
 
 
 @lru_cache(maxsize=1)
-def _grown(
+def _grow_once(
     grid: tuple[Axis, ...], trees: int, depth: int, seed: int, classes: int, branches: int, limit: int
 ) -> Forest:
     """Grow the forest once for its plan and its training."""

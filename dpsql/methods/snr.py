@@ -55,13 +55,13 @@ from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.kernel.statement_size import batches
-from dpsql.methods.base import Method, Parameter, Trained, Whole, resolved
+from dpsql.methods.base import Method, Parameter, Trained, Whole, resolve_parameters
 from dpsql.methods.shared.noisy_leaves import shared_counts, size_then_counts
 from dpsql.schema import Schema
-from dpsql.trees.estimate.confidence import most_confident, votes
+from dpsql.trees.estimate.confidence import confidence_votes, most_confident
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import Axis, axes
-from dpsql.trees.grow.random_trees import LIMIT
+from dpsql.trees.grow.random_trees import MOST_COUNTS
 from dpsql.trees.grow.unequal_depth import domain_sizes, unequal_forest
 from dpsql.trees.voting import VotingForest
 
@@ -80,7 +80,7 @@ class Snr(Method):
         "depth": Whole(None, 1, 60, "splits on each path, whatever the noise; by default as many as it allows"),
         "bins": Whole(5, 2, 64, "most branches of a number, of equal width"),
         "branches": Whole(64, 2, 64, "most branches of a category; wider ones are split by groups"),
-        "limit": Whole(LIMIT, 2, 2**26, "most cells (leaves of all trees × classes) of the release"),
+        "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells (leaves of all trees × classes) of the release"),
         "seed": Whole(0, 0, 2**63 - 1, "shapes the trees; never touches noise"),
     }
 
@@ -88,7 +88,7 @@ class Snr(Method):
         self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
     ) -> Plan:
         """Return the plan: noisy counts on shared trees, after a noisy size where none is declared and it is needed."""
-        chosen = resolved(self, parameters)
+        chosen = resolve_parameters(self, parameters)
         one = shared_counts(nano_epsilon, 1, schema, chosen["limit"])
         promise = promise or Promise(schema.unit)
         chosen["trees"] = chosen["trees"] or number_of_trees(schema, promise, float(one.scale(promise)), chosen)
@@ -98,7 +98,7 @@ class Snr(Method):
             steps = size_then_counts(nano_epsilon, chosen["trees"], schema, chosen["limit"])
             return Plan(self.name, steps, promise, chosen)
         counts = replace(one, trees=chosen["trees"])
-        forest = grown(schema, promise, chosen, counts, schema.rows)
+        forest = random_trees_for(schema, promise, chosen, counts, schema.rows)
         counts = replace(
             counts, cells=forest.leaves * len(schema.classes), scans=len(batches(forest, len(schema.classes)))
         )
@@ -113,7 +113,7 @@ class Snr(Method):
         """Return the forest, or its roots alone where the depths wait for the bought size."""
         if "grown_depth" not in plan.parameters:
             return Forest(axes(schema), plan.parameters["trees"], ())
-        return grown(schema, plan.promise, plan.parameters, plan.step("counts"), schema.rows)
+        return random_trees_for(schema, plan.promise, plan.parameters, plan.step("counts"), schema.rows)
 
     def train(self, session: Session) -> Trained:
         """Return the forest in which each leaf votes with the most confident reliable node on its path."""
@@ -121,10 +121,10 @@ class Snr(Method):
         bought = "grown_depth" not in plan.parameters
         rows = max(1, session.size("size")) if bought else schema.rows
         counts = plan.step("counts")
-        forest = grown(schema, plan.promise, plan.parameters, counts, rows)
+        forest = random_trees_for(schema, plan.promise, plan.parameters, counts, rows)
         noisy_counts = session.leaf_counts("counts", forest)
         shares = most_confident(forest, noisy_counts, float(counts.scale(plan.promise)))
-        return Trained(VotingForest(forest, votes(shares, forest.trees)))
+        return Trained(VotingForest(forest, confidence_votes(shares, forest.trees)))
 
 
 def minimum_support(classes: int, scale: float) -> float:
@@ -150,11 +150,13 @@ def number_of_trees(schema: Schema, promise: Promise, scale: float, chosen: Mapp
     return max(1, min(splittable, math.ceil(ratio if promise.approximate is None else ratio**2) - 1))
 
 
-def grown(schema: Schema, promise: Promise, chosen: Mapping[str, Any], counts: Step, rows: int | None) -> Forest:
+def random_trees_for(
+    schema: Schema, promise: Promise, chosen: Mapping[str, Any], counts: Step, rows: int | None
+) -> Forest:
     """Return the random trees of these parameters for a number of rows; with `depth` given it does not matter."""
     scale, alone = (float(step.scale(promise)) for step in (counts, replace(counts, trees=1)))
     fixed = chosen["depth"] is not None or rows is None
-    return _grown(
+    return _grow_once(
         axes(schema),
         chosen["trees"],
         chosen["seed"],
@@ -169,7 +171,7 @@ def grown(schema: Schema, promise: Promise, chosen: Mapping[str, Any], counts: S
 
 
 @lru_cache(maxsize=1)
-def _grown(
+def _grow_once(
     grid: tuple[Axis, ...],
     trees: int,
     seed: int,

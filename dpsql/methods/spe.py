@@ -47,13 +47,13 @@ from dpsql.kernel.operations import Choose, LeafCounts, Size
 from dpsql.kernel.plan import NANO, Plan, Sequential, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
-from dpsql.methods.base import Choice, Flag, Method, Parameter, Trained, Whole, resolved
+from dpsql.methods.base import Choice, Flag, Method, Parameter, Trained, Whole, resolve_parameters
 from dpsql.methods.shared.noisy_leaves import SIZE_SHARE, fill_leaves, leaf_step
 from dpsql.schema import Schema
 from dpsql.trees.forest import PASS, Forest
 from dpsql.trees.grid import Axis, axes
-from dpsql.trees.grow.random_trees import LIMIT
-from dpsql.trees.grow.splits import Held, Splits, draw_axes, two_way
+from dpsql.trees.grow.random_trees import MOST_COUNTS
+from dpsql.trees.grow.splits import ReachableCells, Splits, draw_axes, two_way
 
 #: The most splits on a path, however many features there are.
 DEEPEST = 30
@@ -72,7 +72,7 @@ class Spe(Method):
         "trees": Whole(10, 1, 10_000, "number of trees; each row is in one of them"),
         "depth": Whole(None, 1, DEEPEST, "splits on each path; by default from features, rows and noise"),
         "allocation": Choice(("geometric", "uniform"), "how levels share epsilon: each 3/2 of the one above, or alike"),
-        "limit": Whole(LIMIT, 2, 2**26, "most cells (leaves of all trees × classes) of the release"),
+        "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells (leaves of all trees × classes) of the release"),
         "seed": Whole(0, 0, 2**63 - 1, "draws the attributes; never touches noise"),
         "as_published": Flag("the data's own range and true-size stop; NOT private, refused on capped datasets"),
     }
@@ -81,7 +81,7 @@ class Spe(Method):
         self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
     ) -> Plan:
         """Return the plan: splits level by level, then counts, after a noisy size where none is declared."""
-        chosen = resolved(self, parameters)
+        chosen = resolve_parameters(self, parameters)
         if chosen["trees"] * schema.leaf_values > chosen["limit"]:
             raise ParameterError("limit", allowed="at least trees × classes", given=chosen["limit"])
         sized = chosen["depth"] is not None or schema.rows is not None
@@ -163,7 +163,7 @@ def allocation(nano_epsilon: int, levels: int, *, geometric: bool) -> list[int]:
 def median_forest(session: Session, forest: Forest, depth: int) -> Forest:
     """Return the forest with `depth` more levels of private medians, paid by the plan's step "splits"."""
     chosen, step = session.plan.parameters, session.plan.step("splits")
-    splits, held = two_way(forest.axes), Held.roots(forest.axes, forest.trees)
+    splits, held = two_way(forest.axes), ReachableCells.roots(forest.axes, forest.trees)
     shares = allocation(step.nano_epsilon, depth, geometric=chosen["allocation"] == "geometric")
     for number, share in enumerate(shares):
         candidates = one_axis_each(forest.axes, splits, held, [chosen["seed"], number])
@@ -171,16 +171,18 @@ def median_forest(session: Session, forest: Forest, depth: int) -> Forest:
             break
         level = candidates.level(session.choose("splits", forest, candidates, nano_epsilon=share))
         forest = Forest(forest.axes, forest.trees, (*forest.levels, level))
-        held = held.below(level)
+        held = held.at_next_level(level)
     return forest
 
 
-def one_axis_each(grid: tuple[Axis, ...], splits: Splits, held: Held, seed: Sequence[int]) -> Candidates | None:
+def one_axis_each(
+    grid: tuple[Axis, ...], splits: Splits, held: ReachableCells, seed: Sequence[int]
+) -> Candidates | None:
     """Return all open splits of one random axis for each node; None where no node can be split any more."""
     axis = draw_axes(grid, held, seed)
     if (axis == PASS).all():
         return None
-    weights = held.open_on(splits, axis).astype(np.int64)
+    weights = held.open_splits_on(splits, axis).astype(np.int64)
     return Candidates(splits, axis[:, None].astype(np.int16), weights[:, None, :])
 
 

@@ -40,14 +40,14 @@ from dpsql.kernel.operations import PublicSize, PublicSplits, Size
 from dpsql.kernel.plan import NANO, Composition, Plan, Sequential, Sides, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
-from dpsql.methods.base import Choice, Method, Parameter, Text, Trained, Whole, resolved
+from dpsql.methods.base import Choice, Method, Parameter, Text, Trained, Whole, resolve_parameters
 from dpsql.methods.shared.noisy_leaves import SIZE_SHARE, fill_leaves, leaf_step
 from dpsql.methods.spe import DEEPEST, median_forest, one_axis_each, public_depth, splits_step
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
-from dpsql.trees.grow.random_trees import LIMIT
-from dpsql.trees.grow.splits import Held, two_way
+from dpsql.trees.grow.random_trees import MOST_COUNTS
+from dpsql.trees.grow.splits import ReachableCells, two_way
 
 #: The rows a leaf of true medians should have: the paper splits nodes of more than 10, whose halves hold 5. Deeper
 #: trees lost up to 8 points (pendigits, epsilon 2), where private medians gain by depth.
@@ -67,7 +67,7 @@ class Sspe(Method):
         "trees": Whole(10, 1, 10_000, "number of trees; each row is in one of them"),
         "depth": Whole(None, 1, DEEPEST, "splits on each path; by default from features, labelled rows and noise"),
         "allocation": Choice(("geometric", "uniform"), "how levels share epsilon: each 3/2 of the one above, or alike"),
-        "limit": Whole(LIMIT, 2, 2**26, "most cells (leaves of all trees × classes) of the release"),
+        "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells (leaves of all trees × classes) of the release"),
         "seed": Whole(0, 0, 2**63 - 1, "draws the attributes; never touches noise"),
     }
 
@@ -75,14 +75,14 @@ class Sspe(Method):
         self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
     ) -> Plan:
         """Return the plan: splits on one side, a size and counts on the other."""
-        chosen = resolved(self, parameters)
+        chosen = resolve_parameters(self, parameters)
         check_semi(schema, nano_epsilon, chosen)
         labels = chosen["privacy"] == "labels"
         promise = promise_for_labels(schema, self.name, promise) if labels else promise or Promise(schema.unit)
         depth = public_depth(schema, chosen, nano_epsilon, None, promise)
         free = public_splits_step("splits", chosen["trees"], depth)
         splits = free if labels else splits_step(nano_epsilon, chosen, depth)
-        sides = Sides(splits, self._labelled(schema, nano_epsilon, chosen, depth), apart=True)
+        sides = Sides(splits, self._labelled_steps(schema, nano_epsilon, chosen, depth), apart=True)
         return Plan(self.name, sides, promise, chosen | {"most_depth": depth}, chosen["unlabelled"] or "")
 
     def public_trees(self, schema: Schema, plan: Plan) -> Forest:
@@ -97,7 +97,7 @@ class Sspe(Method):
         grown = public_forest(session, roots, depth) if labels_only else median_forest(session, roots, depth)
         return Trained(fill_leaves(session, grown))
 
-    def _labelled(self, schema: Schema, nano_epsilon: int, chosen: Mapping[str, Any], depth: int) -> Composition:
+    def _labelled_steps(self, schema: Schema, nano_epsilon: int, chosen: Mapping[str, Any], depth: int) -> Composition:
         cells = chosen["trees"] * 2**depth * schema.leaf_values
         if chosen["depth"] is not None:
             return leaf_step(nano_epsilon, chosen["trees"], schema, cells, shared=False)
@@ -157,12 +157,12 @@ def labelled_depth(session: Session, counts: Step) -> int:
 
 def public_forest(session: Session, forest: Forest, depth: int, *, name: str = "splits", stream: int = 0) -> Forest:
     """Return the forest with `depth` levels of true medians of random attributes."""
-    splits, held = two_way(forest.axes), Held.roots(forest.axes, forest.trees)
+    splits, held = two_way(forest.axes), ReachableCells.roots(forest.axes, forest.trees)
     for number in range(depth):
         candidates = one_axis_each(forest.axes, splits, held, [session.plan.parameters["seed"], number, stream])
         if candidates is None:
             break
         level = candidates.level(session.public_splits(name, forest, candidates))
         forest = Forest(forest.axes, forest.trees, (*forest.levels, level))
-        held = held.below(level)
+        held = held.at_next_level(level)
     return forest

@@ -30,15 +30,15 @@ from dpsql.kernel.operations import PublicSize
 from dpsql.kernel.plan import Plan, Sequential, Sides, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
-from dpsql.methods.base import Method, Parameter, Trained, Whole, resolved
-from dpsql.methods.rdt import grown, height
+from dpsql.methods.base import Method, Parameter, Trained, Whole, resolve_parameters
+from dpsql.methods.rdt import height, random_trees
 from dpsql.methods.shared.noisy_leaves import fill_leaves, leaf_step
-from dpsql.methods.shared.pseudo_labels import pseudo_step, taught
+from dpsql.methods.shared.pseudo_labels import pseudo_step, teach_trees
 from dpsql.methods.sspe import UNLABELLED, check_semi, promise_for_labels
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
-from dpsql.trees.grow.random_trees import LIMIT
+from dpsql.trees.grow.random_trees import MOST_COUNTS
 
 
 class SsRdt(Method):
@@ -53,7 +53,7 @@ class SsRdt(Method):
         "more_trees": Whole(10, 1, 10_000, "number of trees that learn from the first ones"),
         "depth": Whole(None, 1, 60, "depth of the trees; by default from features and rows"),
         "branches": Whole(64, 2, 64, "most branches of one split; wider categories are split by groups"),
-        "limit": Whole(LIMIT, 2, 2**26, "most cells (leaves of all trees × classes) of a release"),
+        "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells (leaves of all trees × classes) of a release"),
         "seed": Whole(0, 0, 2**62, "shapes the trees; never touches noise"),
     }
 
@@ -61,7 +61,7 @@ class SsRdt(Method):
         self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
     ) -> Plan:
         """Return the plan: pseudo-labels on one side, noisy counts of labels on the other."""
-        chosen = resolved(self, parameters)
+        chosen = resolve_parameters(self, parameters)
         check_semi(schema, nano_epsilon, chosen)
         limit = chosen["limit"]
         promise = promise_for_labels(schema, self.name, promise)
@@ -79,9 +79,9 @@ class SsRdt(Method):
         schema, chosen = session.schema, session.plan.parameters
         sizes = [max(1, session.public_size(name)) for name in ("size", "unlabelled_size")]
         first, second = (chosen["depth"] or height(schema, rows) for rows in sizes)
-        teacher = fill_leaves(session, grown(schema, chosen, first))
+        teacher = fill_leaves(session, random_trees(schema, chosen, first))
         more = {**chosen, "trees": chosen["more_trees"], "seed": chosen["seed"] + 2**62}
-        return Trained(taught(session, teacher, grown(schema, more, second)))
+        return Trained(teach_trees(session, teacher, random_trees(schema, more, second)))
 
 
 def _size(name: str) -> Step:

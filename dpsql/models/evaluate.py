@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpsql.compile.predict.evaluation_counts import tallied
+from dpsql.compile.predict.evaluation_counts import evaluation_query
 from dpsql.errors import SchemaError, UnknownName
 from dpsql.kernel.dataset import LABEL_FAMILIES, TARGET_FAMILIES
-from dpsql.kernel.untyped_columns import fits
+from dpsql.kernel.untyped_columns import fits_families
 from dpsql.models import figures
 from dpsql.models.model import ReleasedModel
 from dpsql.models.score import PREDICTION, public_table, scoring_query
@@ -61,12 +61,12 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values."""
-        found = {
+        figures_by_name = {
             "model": self.model,
             "table": self.table,
             "rows": self.rows,
-            "accuracy": known(self.accuracy),
-            "majority_class_share": known(self.majority),
+            "accuracy": number_or_none(self.accuracy),
+            "majority_class_share": number_or_none(self.majority),
             "balanced_accuracy": self.balanced_accuracy,
             "f1": self.f1,
             "class_f1": dict(self.class_f1),
@@ -78,9 +78,9 @@ class Evaluation:
             "reliability": self.reliability.to_dict("records"),
         }
         if self.epsilon is None:
-            return found
+            return figures_by_name
         bounds = {name: list(interval) for name, interval in self.intervals.items()}
-        return found | {"intervals": bounds, "epsilon": self.epsilon, "ledger_entry": self.entry}
+        return figures_by_name | {"intervals": bounds, "epsilon": self.epsilon, "ledger_entry": self.entry}
 
     def __str__(self) -> str:
         if np.isnan(self.accuracy):
@@ -134,12 +134,12 @@ def evaluate(model: ReleasedModel, data: pd.DataFrame | str) -> Evaluation | Num
     if model.schema.label not in data.columns:
         raise UnknownName("column in the data called", model.schema.label, (str(name) for name in data.columns))
     if model.schema.target is not None:
-        return _errors(model, "the data", data[model.schema.label], model.labels(data))
+        return _numeric_evaluation(model, "the data", data[model.schema.label], model.labels(data))
     numbers: dict[str | None, int] = {name: number for number, name in enumerate(model.classes)}
     truth = np.array([numbers.get(label, -1) for label in _texts(data[model.schema.label])], np.int64)
     scores = model.scores(data)[truth >= 0]
-    found = figures.tally(truth[truth >= 0], np.argmax(scores, axis=1), model.released.shares(scores))
-    return _summary(model, "the data", found)
+    tally = figures.tally_rows(truth[truth >= 0], np.argmax(scores, axis=1), model.released.shares(scores))
+    return _evaluation(model, "the data", tally)
 
 
 def _evaluate_table(model: ReleasedModel, name: str) -> Evaluation | NumericEvaluation:
@@ -149,34 +149,36 @@ def _evaluate_table(model: ReleasedModel, name: str) -> Evaluation | NumericEval
     if label is None:
         raise UnknownName(f'column in table "{info.name}" called', model.schema.label, (c.name for c in info.columns))
     families = LABEL_FAMILIES if model.schema.target is None else TARGET_FAMILIES
-    if not fits(label, families):
+    if not fits_families(label, families):
         raise SchemaError(f'the label "{label.name}" is {label.type}; it must be {" or ".join(families)}.')
     engine = model.database.engine
     if model.schema.target is not None:
         pairs = engine.frame(scoring_query(model, info, key=label.name))
-        return _errors(model, info.name, pairs[label.name], pairs[PREDICTION].to_numpy(float))
+        return _numeric_evaluation(model, info.name, pairs[label.name], pairs[PREDICTION].to_numpy(float))
     scored = scoring_query(model, info, key=label.name, probabilities=True, ordered=False)
-    query = tallied(scored, model.classes, engine.vocabulary, bins=figures.BINS, least=figures.LEAST)
-    return _summary(model, info.name, _tally(engine.frame(query), len(model.classes)))
+    query = evaluation_query(
+        scored, model.classes, engine.vocabulary, bins=figures.BINS, least=figures.LEAST_PROBABILITY
+    )
+    return _evaluation(model, info.name, _tally_of_frame(engine.frame(query), len(model.classes)))
 
 
-def _tally(found: pd.DataFrame, classes: int) -> figures.Tally:
+def _tally_of_frame(frame: pd.DataFrame, classes: int) -> figures.Tally:
     """Return the sums of a table as `metrics.tally` gives them for rows in memory."""
-    parts = {what: found[found["what"] == what] for what in ("confusion", "bin", "ranks")}
-    one = {what: part["one"].to_numpy(np.int64) for what, part in parts.items()}
+    parts = {what: frame[frame["what"] == what] for what in ("confusion", "bin", "ranks")}
+    first_keys = {what: part["one"].to_numpy(np.int64) for what, part in parts.items()}
     confusion, bins, ranks = np.zeros((classes, classes)), np.zeros((figures.BINS, 3)), np.zeros((classes, 3))
     cells = parts["confusion"]
-    confusion[one["confusion"], cells["other"].to_numpy(np.int64)] = cells["rows"]
-    bins[one["bin"]] = parts["bin"][["rows", "first_sum", "second_sum"]].to_numpy(float)
+    confusion[first_keys["confusion"], cells["other"].to_numpy(np.int64)] = cells["rows"]
+    bins[first_keys["bin"]] = parts["bin"][["rows", "first_sum", "second_sum"]].to_numpy(float)
     pairs = parts["ranks"][["first_sum", "second_sum", "rows"]].to_numpy(float)
     pairs[:, 2] -= pairs[:, 1]
-    ranks[one["ranks"]] = pairs
+    ranks[first_keys["ranks"]] = pairs
     log_loss, brier = (math.fsum(cells[name]) for name in ("first_sum", "second_sum"))  # groups come in any order
     return figures.Tally(confusion, log_loss, brier, ranks, bins)
 
 
-def _summary(model: ReleasedModel, name: str, found: figures.Tally) -> Evaluation:
-    confusion, rows = found.confusion, found.rows
+def _evaluation(model: ReleasedModel, name: str, tally: figures.Tally) -> Evaluation:
+    confusion, rows = tally.confusion, tally.rows
     each = figures.f1_scores(confusion)
     some = max(rows, 1)
     return Evaluation(
@@ -186,30 +188,32 @@ def _summary(model: ReleasedModel, name: str, found: figures.Tally) -> Evaluatio
         accuracy=float(np.trace(confusion)) / some,
         majority=float(confusion.sum(axis=1).max()) / some,
         confusion=pd.DataFrame(confusion.astype(int), index=list(model.classes), columns=list(model.classes)),
-        balanced_accuracy=known(figures.mean(figures.recalls(confusion))),
-        f1=known(figures.mean(each)),
-        class_f1={label: known(value) for label, value in zip(model.classes, each, strict=True)},
-        auc=known(figures.mean_auc(found.ranks)),
-        log_loss=found.log_loss / rows if rows else None,
-        brier=found.brier / rows if rows else None,
-        calibration_error=known(figures.calibration_error(found.bins)),
-        reliability=_reliability(found.bins),
+        balanced_accuracy=number_or_none(figures.mean(figures.recalls(confusion))),
+        f1=number_or_none(figures.mean(each)),
+        class_f1={label: number_or_none(value) for label, value in zip(model.classes, each, strict=True)},
+        auc=number_or_none(figures.mean_auc(tally.ranks)),
+        log_loss=tally.log_loss / rows if rows else None,
+        brier=tally.brier / rows if rows else None,
+        calibration_error=number_or_none(figures.calibration_error(tally.bins)),
+        reliability=_reliability(tally.bins),
     )
 
 
-def known(value: float) -> float | None:
+def number_or_none(value: float) -> float | None:
     """Return a figure as a plain number, None where it has no value."""
     return None if np.isnan(value) else float(value)
 
 
 def _reliability(bins: NDArray[np.float64]) -> pd.DataFrame:
     """Return the bins that hold rows: mean predicted probability, observed share, rows."""
-    held = bins[bins[:, 0] > 0]
-    shares = {"predicted": held[:, 1] / held[:, 0], "observed": held[:, 2] / held[:, 0]}
-    return pd.DataFrame(shares | {"rows": held[:, 0].astype(int)})
+    filled = bins[bins[:, 0] > 0]
+    shares = {"predicted": filled[:, 1] / filled[:, 0], "observed": filled[:, 2] / filled[:, 0]}
+    return pd.DataFrame(shares | {"rows": filled[:, 0].astype(int)})
 
 
-def _errors(model: ReleasedModel, name: str, targets: pd.Series, predicted: NDArray[np.float64]) -> NumericEvaluation:
+def _numeric_evaluation(
+    model: ReleasedModel, name: str, targets: pd.Series, predicted: NDArray[np.float64]
+) -> NumericEvaluation:
     """Return the errors on the rows whose target is a finite number."""
     truth = pd.to_numeric(targets, errors="coerce").to_numpy(float, na_value=np.nan)
     known = np.isfinite(truth)

@@ -46,9 +46,9 @@ def check_onnx() -> None:
         )
 
 
-def write(model: ReleasedModel, path: str | Path) -> None:
+def write_onnx(model: ReleasedModel, path: str | Path) -> None:
     """Write the model to a new ONNX file."""
-    made = build(model)
+    made = onnx_model(model)
     try:
         with Path(path).open("xb") as file:
             file.write(made.SerializeToString())
@@ -59,7 +59,7 @@ def write(model: ReleasedModel, path: str | Path) -> None:
         raise ParameterError("onnx", allowed=allowed, given=str(path)) from None
 
 
-def build(model: ReleasedModel) -> onnx.ModelProto:
+def onnx_model(model: ReleasedModel) -> onnx.ModelProto:
     """Return the model as an ONNX graph, checked."""
     check_onnx()
     import onnx
@@ -71,7 +71,7 @@ def build(model: ReleasedModel) -> onnx.ModelProto:
     scores = _scores(graph, model)
     outputs = _outputs(graph, model, scores)
     made = helper.make_model(
-        graph.made([_input(feature) for feature in model.schema.features], outputs),
+        graph.finish([_input(feature) for feature in model.schema.features], outputs),
         opset_imports=[helper.make_opsetid("", _OPSET), helper.make_opsetid(_ML, _ML_OPSET)],
         ir_version=_FORMAT,
         producer_name="dpsql",
@@ -89,14 +89,14 @@ class _Graph:
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
 
-    def name(self, wanted: str) -> str:
+    def name(self, base: str) -> str:
         """Return a name that is still free."""
-        number, found = 1, wanted
-        while found in self.taken:
+        number, name = 1, base
+        while name in self.taken:
             number += 1
-            found = f"{wanted}_{number}"
-        self.taken.add(found)
-        return found
+            name = f"{base}_{number}"
+        self.taken.add(name)
+        return name
 
     def constant(self, value: Any, kind: Any = np.int64) -> str:
         """Add a constant and return its name."""
@@ -114,7 +114,7 @@ class _Graph:
         self.nodes.append(helper.make_node(operator, list(inputs), [name], domain=domain, **attributes))
         return name
 
-    def made(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
+    def finish(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
         """Return the finished graph."""
         from onnx import helper
 
@@ -127,10 +127,10 @@ def missing_text(feature: Categorical) -> str:
     >>> missing_text(Categorical("c", ("a", "b"))), missing_text(Categorical("c", ("", "b")))
     ('', '<missing>')
     """
-    found = "" if "" not in feature.values else "<missing>"
-    while found in feature.values:
-        found += ">"
-    return found
+    text = "" if "" not in feature.values else "<missing>"
+    while text in feature.values:
+        text += ">"
+    return text
 
 
 def _facts(model: ReleasedModel) -> dict[str, str]:
@@ -160,34 +160,34 @@ def _scores(graph: _Graph, model: ReleasedModel) -> str:
     nodes = graph.add("Add", zeros, graph.constant(np.arange(forest.trees)[None, :]))
     for level in forest.levels:
         nodes = _step(graph, level, cells, nodes)
-    return _added(graph, model.released.weights, nodes)
+    return _sum_weights(graph, model.released.weights, nodes)
 
 
-def _added(graph: _Graph, weights: Weights, nodes: str) -> str:
+def _sum_weights(graph: _Graph, weights: Weights, nodes: str) -> str:
     """Return the sum of the weights of each row's leaves; large ones in two halves, as runtimes add up in doubles."""
     if int(np.abs(weights).max(initial=0)) * len(weights) >= _EXACT:
         upper, lower = weights >> _HALF, weights & (2**_HALF - 1)
-        moved = graph.add("Mul", _added(graph, upper, nodes), graph.constant(2**_HALF))
-        return graph.add("Add", moved, _added(graph, lower, nodes))
+        moved = graph.add("Mul", _sum_weights(graph, upper, nodes), graph.constant(2**_HALF))
+        return graph.add("Add", moved, _sum_weights(graph, lower, nodes))
     votes = graph.add("Gather", graph.constant(weights), nodes, axis=0)
     return graph.add("ReduceSum", votes, graph.constant([1]), keepdims=0)
 
 
 def _cells(graph: _Graph, schema: Schema) -> str:
     """Return the cells, rows × axes."""
-    found = []
+    cells = []
     for feature in schema.features:
         cell = _number_cell(graph, feature) if isinstance(feature, Numeric) else _category_cell(graph, feature)
         for digit in range(digits(feature)):
             moved = graph.add("Div", cell, graph.constant(2 ** (BITS * digit))) if digit else cell
-            found.append(graph.add("Mod", moved, graph.constant(CELLS)))
-    return graph.add("Concat", *found, axis=1)
+            cells.append(graph.add("Mod", moved, graph.constant(CELLS)))
+    return graph.add("Concat", *cells, axis=1)
 
 
 def _number_cell(graph: _Graph, feature: Numeric) -> str:
     """Return how many edges a number has reached; NaN goes where NULL goes."""
     reached = graph.add("GreaterOrEqual", feature.name, graph.constant([feature.edges], np.float64))
-    count = graph.add("ReduceSum", _whole(graph, reached), graph.constant([1]), keepdims=1)
+    count = graph.add("ReduceSum", _integer(graph, reached), graph.constant([1]), keepdims=1)
     missing = graph.add("IsNaN", feature.name)
     return graph.add("Where", missing, graph.constant(feature.null_cell), count)
 
@@ -210,7 +210,7 @@ def _step(graph: _Graph, level: Level, cells: str, nodes: str) -> str:
     cell = graph.add("GatherElements", cells, axis, axis=1)
     place = graph.add("Add", graph.add("Mul", nodes, graph.constant(CELLS)), cell)
     ways = level.child[:, None] + level.slots(np.arange(len(level.axis))[:, None], np.arange(CELLS))
-    return _whole(graph, graph.add("Gather", graph.constant(ways.reshape(-1), np.int32), place))
+    return _integer(graph, graph.add("Gather", graph.constant(ways.reshape(-1), np.int32), place))
 
 
 def _outputs(graph: _Graph, model: ReleasedModel, scores: str) -> list[Any]:
@@ -258,7 +258,7 @@ def _number(graph: _Graph, target: Target, scores: str) -> str:
     return graph.add("Min", graph.add("Max", value, lower), highest, named=graph.name("prediction"))
 
 
-def _whole(graph: _Graph, value: str) -> str:
+def _integer(graph: _Graph, value: str) -> str:
     from onnx import TensorProto
 
     return graph.add("Cast", value, to=TensorProto.INT64)

@@ -13,14 +13,14 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql.compile.predict.dialects import DIALECTS, Dialect, check_dialect
-from dpsql.compile.predict.portable_votes import predictions
+from dpsql.compile.predict.portable_votes import portable_predictions
 from dpsql.compile.predict.portable_walk import Portable
-from dpsql.compile.vocabulary import whole
+from dpsql.compile.vocabulary import int_literal
 from dpsql.errors import ParameterError
 from dpsql.models.model import ReleasedModel
 from dpsql.trees.serialize import leaf_columns
 
-__all__ = ["DIALECTS", "FORMS", "check_dialect", "script", "statements"]
+__all__ = ["DIALECTS", "FORMS", "check_dialect", "export_script", "export_statements"]
 FORMS = ("select", "view")
 #: Rows of one INSERT; some databases take no more than 1000.
 _ROWS = 500
@@ -32,7 +32,7 @@ _HEAD = "-- dpsql model {name} for {dialect}: its tables, and a query that predi
 _LEAF = {"leaf": "int", "class": "int", "weight": "bigint"}
 
 
-def script(
+def export_script(
     model: ReleasedModel,
     *,
     dialect: str,
@@ -46,11 +46,11 @@ def script(
     `table` may be qualified with dots (a part with dots of its own in double quotes); the model's tables and the view
     stand beside it. `name` is what their names start with, the model's own name unless given.
     """
-    texts = statements(model, dialect=dialect, table=table, form=form, name=name, probabilities=probabilities)
+    texts = export_statements(model, dialect=dialect, table=table, form=form, name=name, probabilities=probabilities)
     return _HEAD.format(name=_prefix(name, model.name), dialect=dialect) + "".join(f"{text};\n\n" for text in texts)
 
 
-def statements(
+def export_statements(
     model: ReleasedModel, *, dialect: str, table: str, form: str, name: str | None, probabilities: bool
 ) -> list[str]:
     """Return the statements of the script, one text each, for programs that send them one by one."""
@@ -61,7 +61,7 @@ def statements(
         model.check_classes()
     source, prefix = _parts(table), _prefix(name, model.name)
     made = _statements(model, known, source, prefix, form=form, probabilities=probabilities)
-    return [one.sql(known.name, pretty=not isinstance(one, exp.Insert)) for one in made]
+    return [statement.sql(known.name, pretty=not isinstance(statement, exp.Insert)) for statement in made]
 
 
 def _statements(
@@ -78,7 +78,7 @@ def _statements(
     yield from _inserts(nodes, _NODE, list(portable.node_rows()))
     yield _create(leaves, _LEAF, ("leaf", "class"), dialect)
     yield from _inserts(leaves, _LEAF, list(votes))
-    query = predictions(
+    query = portable_predictions(
         portable,
         _table(source, dialect),
         nodes=nodes,
@@ -113,7 +113,7 @@ def _inserts(table: exp.Table, columns: dict[str, str], rows: Sequence[tuple[Any
 
 
 def _literal(value: int | str) -> exp.Expr:
-    return whole(value) if isinstance(value, int) else exp.Literal.string(value)
+    return int_literal(value) if isinstance(value, int) else exp.Literal.string(value)
 
 
 def _view(view: exp.Table, query: exp.Expr, dialect: Dialect) -> exp.Expr:
@@ -132,11 +132,11 @@ def _table(parts: Sequence[str], dialect: Dialect) -> exp.Table:
 
 def _parts(table: str) -> list[str]:
     """Return the parts of a table's name: `a."b.c".d` has three."""
-    found = [quoted.replace('""', '"') or plain for quoted, plain in _PART.findall(table)]
+    parts = [quoted.replace('""', '"') or plain for quoted, plain in _PART.findall(table)]
     written = ".".join(match.group() for match in _PART.finditer(table))
-    if not 1 <= len(found) <= 3 or written != table or "\x00" in table:
+    if not 1 <= len(parts) <= 3 or written != table or "\x00" in table:
         raise ParameterError("table", allowed="a name, with up to two qualifiers before dots", given=table)
-    return found
+    return parts
 
 
 def _prefix(name: str | None, model: str) -> str:

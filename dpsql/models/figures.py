@@ -16,7 +16,7 @@ Reals = NDArray[np.float64]
 #: How many bins of predicted probability a reliability table of public rows has.
 BINS = 10
 #: Probabilities below this count as this in the log loss: one impossible label must not make it infinite.
-LEAST = float(np.finfo(np.float64).eps)
+LEAST_PROBABILITY = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,18 +40,18 @@ class Tally:
         return int(self.confusion.sum())
 
 
-def tally(truth: NDArray[np.int64], predicted: NDArray[np.int64], shares: Reals) -> Tally:
+def tally_rows(truth: NDArray[np.int64], predicted: NDArray[np.int64], shares: Reals) -> Tally:
     """Return what rows add up to: their true and predicted class numbers, and the probability of each class."""
     classes = shares.shape[1]
     confusion = np.zeros((classes, classes))
     np.add.at(confusion, (truth, predicted), 1)
-    held = shares[np.arange(len(truth)), truth]
+    of_truth = shares[np.arange(len(truth)), truth]
     ranks = np.array([_ranks(shares[:, number], truth == number) for number in range(classes)])
     score, hit = (shares[:, 1], truth == 1) if classes == 2 else (shares.max(axis=1), truth == predicted)
     place = np.minimum(np.floor(score * BINS).astype(np.int64), BINS - 1)
     columns = [np.bincount(place, weights, BINS) for weights in (np.ones(len(truth)), score, hit.astype(float))]
-    losses = (1 - 2 * held + (shares**2).sum(axis=1)) * (0.5 if classes == 2 else 1)
-    surprise = -np.log(np.maximum(held, LEAST))
+    losses = (1 - 2 * of_truth + (shares**2).sum(axis=1)) * (0.5 if classes == 2 else 1)
+    surprise = -np.log(np.maximum(of_truth, LEAST_PROBABILITY))
     return Tally(confusion, float(surprise.sum()), float(losses.sum()), ranks, np.stack(columns, axis=1))
 
 
@@ -115,9 +115,9 @@ def _ranks(score: Reals, hit: NDArray[np.bool_]) -> tuple[float, float, float]:
     return float(positives @ below), float(hit.sum()), float((~hit).sum())
 
 
-def _ratio(part: float, whole: float) -> float:
-    return part / whole if whole else float("nan")
+def _ratio(part: float, total: float) -> float:
+    return part / total if total else float("nan")
 
 
-def _ratios(parts: Reals, wholes: Reals) -> Reals:
-    return np.where(wholes > 0, parts / np.where(wholes > 0, wholes, 1), np.nan)
+def _ratios(parts: Reals, totals: Reals) -> Reals:
+    return np.where(totals > 0, parts / np.where(totals > 0, totals, 1), np.nan)

@@ -23,7 +23,7 @@ from dpsql.ledger import Ledger, formats
 from dpsql.schema import Feature, Numeric, Schema
 from dpsql.trees import grid
 from dpsql.trees.estimate.decisions import most_probable, past_threshold
-from dpsql.trees.estimate.means import predictions
+from dpsql.trees.estimate.means import predicted_numbers
 from dpsql.trees.grid import Cells
 from dpsql.trees.serialize import from_json, to_json
 from dpsql.trees.voting import VotingForest
@@ -122,17 +122,17 @@ class ReleasedModel:
 
     def label(self, columns: Mapping[str, Any]) -> str:
         """Return the label of a single row, given as columns of one value, as text."""
-        return str(self._label_names(self.released.scores(grid.cells(self.schema, columns)))[0])
+        return str(self._label_names(self.released.scores(grid.grid_cells(self.schema, columns)))[0])
 
     def probabilities(self, columns: Mapping[str, Any]) -> dict[str, float]:
         """Return the probability of each class for a single row, given as columns of one value."""
         self.check_classes()
-        shares = self.released.shares(self.released.scores(grid.cells(self.schema, columns)))
+        shares = self.released.shares(self.released.scores(grid.grid_cells(self.schema, columns)))
         return dict(zip(self.classes, shares[0].tolist(), strict=True))
 
     def _label_names(self, scores: NDArray[np.int64]) -> NDArray[Any]:
         if self.schema.target is not None:
-            return predictions(self.schema.target, scores)
+            return predicted_numbers(self.schema.target, scores)
         return np.array(self.classes, dtype=object)[np.argmax(scores, axis=1)]
 
     def shares(self, frame: pd.DataFrame) -> pd.DataFrame:
@@ -151,7 +151,7 @@ class ReleasedModel:
             if feature.name not in frame.columns:
                 raise UnknownName("column in the data called", feature.name, (str(name) for name in frame.columns))
             columns[feature.name] = _plain_column(feature, frame[feature.name])
-        return grid.cells(self.schema, columns)
+        return grid.grid_cells(self.schema, columns)
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Return the model as JSON text, and write it to `path` if one is given."""

@@ -33,22 +33,22 @@ def _values(loss: Callable[[Reals], Reals]) -> Reals:
     line that lies closest to the loss is not the one through its values at the points: those of a hollow curve are all
     too high. Weighted by the probability, as the rows of a class are when probabilities are honest.
     """
-    found = []
+    values = []
     for points in (np.array(LOWER), np.array(UPPER)):
-        inside = np.concatenate([np.linspace(one, other, 50) for one, other in pairwise(points)])
+        inside = np.concatenate([np.linspace(low, high, 50) for low, high in pairwise(points)])
         hats = np.stack([np.interp(inside, points, hat) for hat in np.eye(len(points))], axis=1)
         weight = np.sqrt(inside)[:, None]
-        found.append(np.linalg.lstsq(hats * weight, loss(inside) * weight[:, 0])[0])
-    return np.concatenate(found)
+        values.append(np.linalg.lstsq(hats * weight, loss(inside) * weight[:, 0])[0])
+    return np.concatenate(values)
 
 
 #: What the points stand for where the class whose probability they are is the true one.
 _LOG_LOSS = _values(lambda share: -np.log(share))
 _SQUARE = _values(lambda share: (1 - share) ** 2)
 #: Standard deviations to each side of a figure: 95 % of a normal distribution.
-REACH = 1.96
+INTERVAL_DEVIATIONS = 1.96
 #: A denominator must be so many standard deviations of its noise above 0.
-CLEAR = 3.0
+CLEAR_DEVIATIONS = 3.0
 
 
 @dataclass(frozen=True)
@@ -87,38 +87,38 @@ def noise_variance(scale: float) -> float:
     return 2 * ratio / (1 - ratio) ** 2
 
 
-def figures(noisy_counts: NDArray[np.int64], classes: int, scale: float) -> NoisyFigures:
+def noisy_figures(noisy_counts: NDArray[np.int64], classes: int, scale: float) -> NoisyFigures:
     """Return all figures of the noisy counts of a `ScoreGrid`, whose noise has this scale."""
     grid, variance = ScoreGrid(classes), noise_variance(scale)
     if classes == 2:
-        return _two(grid.part(noisy_counts, "binary").reshape(2, _BINS), variance)
-    return _many({name: grid.part(noisy_counts, name) for name, _ in grid.histograms}, classes, variance)
+        return _two_class_figures(grid.part(noisy_counts, "binary").reshape(2, _BINS), variance)
+    return _many_class_figures({name: grid.part(noisy_counts, name) for name, _ in grid.histograms}, classes, variance)
 
 
-def ratio(counts: Reals, tops: Reals, bottoms: Reals, variance: float, *, most: float = 1.0) -> Estimate:
+def mean_ratio(counts: Reals, tops: Reals, bottoms: Reals, variance: float, *, most: float = 1.0) -> Estimate:
     """Return the mean of the ratios (tops @ counts) / (bottoms @ counts) that have a clear denominator.
 
     `tops` and `bottoms` are ratios × cells; figures are from 0 to `most`. A ratio without a clear denominator may be
     anything or not there at all, and the interval reaches as far as that takes the mean.
     """
     below = bottoms @ counts
-    clear = below > CLEAR * np.sqrt(variance * (bottoms**2).sum(axis=1))
+    clear = below > CLEAR_DEVIATIONS * np.sqrt(variance * (bottoms**2).sum(axis=1))
     if not clear.any():
         return UNKNOWN
     tops, bottoms, below = tops[clear], bottoms[clear], below[clear]
     values = (tops @ counts) / below
     slope = ((tops - values[:, None] * bottoms) / below[:, None]).mean(axis=0)
-    found = _around(float(values.mean()), slope, counts, variance, most)
+    estimate = _interval_around(float(values.mean()), slope, counts, variance, most)
     if clear.all():
-        return found
+        return estimate
     share = float(clear.mean())
-    return Estimate(found.value, found.low * share, found.high * share + most * (1 - share))
+    return Estimate(estimate.value, estimate.low * share, estimate.high * share + most * (1 - share))
 
 
-def auc(positives: Reals, negatives: Reals, variance: float) -> Estimate:
+def noisy_auc(positives: Reals, negatives: Reals, variance: float) -> Estimate:
     """Return the area under the ROC curve of counts in rising order of probability; rows of one bin are ties."""
     totals = np.array([positives.sum(), negatives.sum()])
-    if (totals <= CLEAR * np.sqrt(variance * len(positives))).any():
+    if (totals <= CLEAR_DEVIATIONS * np.sqrt(variance * len(positives))).any():
         return UNKNOWN
     below = np.cumsum(negatives) - negatives / 2
     above = positives.sum() - np.cumsum(positives) + positives / 2
@@ -126,10 +126,10 @@ def auc(positives: Reals, negatives: Reals, variance: float) -> Estimate:
     slope = np.concatenate([below / totals.prod() - value / totals[0], above / totals.prod() - value / totals[1]])
     pairs = len(positives) * (len(positives) - 1) / 2 + len(positives) / 4
     both = pairs * (variance / float(totals.prod())) ** 2  # noise times noise, which the slope does not see
-    return _around(value, slope, np.concatenate([positives, negatives]), variance, 1.0, more=both)
+    return _interval_around(value, slope, np.concatenate([positives, negatives]), variance, 1.0, more=both)
 
 
-def _two(counts: Reals, variance: float) -> NoisyFigures:
+def _two_class_figures(counts: Reals, variance: float) -> NoisyFigures:
     """Return the figures of two classes: true class × point of the second one's probability."""
     flat = counts.ravel()
     upper = np.arange(_BINS) >= len(LOWER)
@@ -142,33 +142,39 @@ def _two(counts: Reals, variance: float) -> NoisyFigures:
     losses = np.concatenate([_LOG_LOSS[::-1], _LOG_LOSS])
     squares = np.concatenate([_SQUARE[::-1], _SQUARE])
     everything = np.ones((1, 2 * _BINS))
-    found = _of_confusion(flat, cells, variance) | {
-        "auc": auc(counts[1], counts[0], variance),
-        "log_loss": ratio(flat, losses[None], everything, variance, most=np.inf),
-        "brier": ratio(flat, squares[None], everything, variance),
+    estimates = _of_confusion(flat, cells, variance) | {
+        "auc": noisy_auc(counts[1], counts[0], variance),
+        "log_loss": mean_ratio(flat, losses[None], everything, variance, most=np.inf),
+        "brier": mean_ratio(flat, squares[None], everything, variance),
     }
     table = _reliability(counts[1], counts[0], variance)
     return NoisyFigures(
-        found, confusion, _class_f1(flat, cells, variance), table, _error(counts[1], counts[0], variance)
+        estimates,
+        confusion,
+        _class_f1(flat, cells, variance),
+        table,
+        _calibration_error(counts[1], counts[0], variance),
     )
 
 
-def _many(parts: dict[str, Reals], classes: int, variance: float) -> NoisyFigures:
+def _many_class_figures(parts: dict[str, Reals], classes: int, variance: float) -> NoisyFigures:
     """Return the figures of more than two classes. Accuracy comes from the histogram with fewer cells: less noise."""
     flat = parts["confusion"]
     cells = np.eye(classes**2).reshape(classes, classes, classes**2)
     wrong, right = parts["confidence"].reshape(2, _BINS)
-    found = _of_confusion(flat, cells, variance)
+    estimates = _of_confusion(flat, cells, variance)
     if classes**2 > 2 * _BINS:
         hits = np.concatenate([np.zeros(_BINS), np.ones(_BINS)])[None]
-        found["accuracy"] = ratio(parts["confidence"], hits, np.ones((1, 2 * _BINS)), variance)
-    found["rows"] = _total(parts["brier"], variance)
-    found["auc"] = UNKNOWN
+        estimates["accuracy"] = mean_ratio(parts["confidence"], hits, np.ones((1, 2 * _BINS)), variance)
+    estimates["rows"] = _total(parts["brier"], variance)
+    estimates["auc"] = UNKNOWN
     for name, points, most in (("log_loss", LOG_LOSSES, np.inf), ("brier", BRIER_SCORES, 2.0)):
-        found[name] = ratio(parts[name], np.array([points]), np.ones((1, len(points))), variance, most=most)
+        estimates[name] = mean_ratio(parts[name], np.array([points]), np.ones((1, len(points))), variance, most=most)
     table = _reliability(right, wrong, variance)
     confusion = flat.reshape(classes, classes)
-    return NoisyFigures(found, confusion, _class_f1(flat, cells, variance), table, _error(right, wrong, variance))
+    return NoisyFigures(
+        estimates, confusion, _class_f1(flat, cells, variance), table, _calibration_error(right, wrong, variance)
+    )
 
 
 def _of_confusion(flat: Reals, cells: Reals, variance: float) -> dict[str, Estimate]:
@@ -178,21 +184,21 @@ def _of_confusion(flat: Reals, cells: Reals, variance: float) -> dict[str, Estim
     largest = true[[int(np.argmax(true @ flat))]]
     return {
         "rows": _total(flat, variance),
-        "accuracy": ratio(flat, right.sum(axis=0)[None], everything, variance),
-        "majority_class_share": ratio(flat, largest, everything, variance),
-        "balanced_accuracy": ratio(flat, right, true, variance),
-        "f1": ratio(flat, 2 * right, true + cells.sum(axis=0), variance),
+        "accuracy": mean_ratio(flat, right.sum(axis=0)[None], everything, variance),
+        "majority_class_share": mean_ratio(flat, largest, everything, variance),
+        "balanced_accuracy": mean_ratio(flat, right, true, variance),
+        "f1": mean_ratio(flat, 2 * right, true + cells.sum(axis=0), variance),
     }
 
 
 def _class_f1(flat: Reals, cells: Reals, variance: float) -> list[Estimate]:
     right, either = np.einsum("kkm->km", cells), cells.sum(axis=1) + cells.sum(axis=0)
-    return [ratio(flat, 2 * right[[k]], either[[k]], variance) for k in range(len(cells))]
+    return [mean_ratio(flat, 2 * right[[k]], either[[k]], variance) for k in range(len(cells))]
 
 
 def _total(counts: Reals, variance: float) -> Estimate:
     """Return the number of rows, with an interval for the noise alone: it is a count, not a sample's figure."""
-    value, reach = float(counts.sum()), REACH * float(np.sqrt(variance * len(counts)))
+    value, reach = float(counts.sum()), INTERVAL_DEVIATIONS * float(np.sqrt(variance * len(counts)))
     return Estimate(value, max(value - reach, 0.0), value + reach)
 
 
@@ -202,17 +208,17 @@ def _reliability(hits: Reals, misses: Reals, variance: float) -> Reals:
     for tenth in _TENTHS:
         pairs = np.concatenate([hits[tenth], misses[tenth]])
         ones, count = np.ones((1, len(pairs))), int(tenth.sum())
-        share = ratio(pairs, (np.arange(len(pairs)) < count)[None].astype(float), ones, variance)
-        predicted = ratio(pairs, np.tile(_POINTS[tenth], 2)[None], ones, variance)
+        share = mean_ratio(pairs, (np.arange(len(pairs)) < count)[None].astype(float), ones, variance)
+        predicted = mean_ratio(pairs, np.tile(_POINTS[tenth], 2)[None], ones, variance)
         if not np.isnan(share.value):
             lines.append((predicted.value, share.value, share.low, share.high, pairs.sum()))
     return np.array(lines, np.float64).reshape(len(lines), 5)
 
 
-def _error(hits: Reals, misses: Reals, variance: float) -> float:
+def _calibration_error(hits: Reals, misses: Reals, variance: float) -> float:
     """Return the expected calibration error over tenths, with what noise adds to each one's square taken off."""
     rows = float((hits + misses).sum())
-    if rows <= CLEAR * np.sqrt(variance * 2 * _BINS):
+    if rows <= CLEAR_DEVIATIONS * np.sqrt(variance * 2 * _BINS):
         return float("nan")
     apart = (1 - _POINTS) * hits - _POINTS * misses
     noise = variance * ((1 - _POINTS) ** 2 + _POINTS**2)
@@ -220,7 +226,9 @@ def _error(hits: Reals, misses: Reals, variance: float) -> float:
     return float(np.sqrt(np.maximum(squares, 0)).sum() / rows)
 
 
-def _around(value: float, slope: Reals, counts: Reals, variance: float, most: float, *, more: float = 0.0) -> Estimate:
+def _interval_around(
+    value: float, slope: Reals, counts: Reals, variance: float, most: float, *, more: float = 0.0
+) -> Estimate:
     spread = float(np.sqrt((slope**2 * (np.maximum(counts, 0) + variance)).sum() + more))
-    low, high = (min(max(value + side * REACH * spread, 0.0), most) for side in (-1, 1))
+    low, high = (min(max(value + side * INTERVAL_DEVIATIONS * spread, 0.0), most) for side in (-1, 1))
     return Estimate(min(max(value, 0.0), most), low, high)

@@ -28,7 +28,7 @@ def check_plot(path: str | Path) -> Path:
     return target
 
 
-def reliability_plot(found: Evaluation, path: str | Path) -> None:
+def reliability_plot(evaluation: Evaluation, path: str | Path) -> None:
     """Draw what was predicted against what was observed; points on the diagonal are honest probabilities.
 
     The size of a point says how many rows it stands for; on private rows a bar is the 95 % interval.
@@ -36,7 +36,7 @@ def reliability_plot(found: Evaluation, path: str | Path) -> None:
     target = check_plot(path)
     from matplotlib.figure import Figure
 
-    table = found.reliability
+    table = evaluation.reliability
     figure = Figure(figsize=(5, 5), layout="constrained")
     axes = figure.subplots()
     axes.plot([0, 1], [0, 1], color="0.7", linewidth=1, zorder=1)
@@ -47,9 +47,9 @@ def reliability_plot(found: Evaluation, path: str | Path) -> None:
     axes.scatter(
         table["predicted"], table["observed"], s=20 + 180 * table["rows"] / largest, color="tab:blue", zorder=3
     )
-    whose = f'"{list(found.confusion.columns)[1]}"' if len(found.confusion) == 2 else "the predicted class"
+    whose = f'"{list(evaluation.confusion.columns)[1]}"' if len(evaluation.confusion) == 2 else "the predicted class"
     axes.set(xlim=(0, 1), ylim=(0, 1), xlabel=f"predicted probability of {whose}", ylabel="observed share")
-    axes.set_title(f"{found.model} on {found.table}")
+    axes.set_title(f"{evaluation.model} on {evaluation.table}")
     try:
         figure.savefig(target, dpi=150)
     except OSError as error:

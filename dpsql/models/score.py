@@ -14,8 +14,7 @@ import pandas as pd
 from sqlglot import exp
 
 from dpsql.compile.predict.votes import OWN_COLUMNS, ROW, predictions, stored_parts
-from dpsql.compile.rows import Source
-from dpsql.compile.rows import table as table_reference
+from dpsql.compile.rows import Source, table_reference
 from dpsql.compile.vocabulary import Vocabulary
 from dpsql.engines.base import TableInfo
 from dpsql.engines.files import file_parts
@@ -23,8 +22,8 @@ from dpsql.engines.files.read_rows import is_file, read_rows
 from dpsql.engines.files.table_files import same_file
 from dpsql.engines.identity_texts import PATH, share_rows
 from dpsql.errors import BudgetError, ParameterError, UnknownName, UsageError
-from dpsql.kernel.dataset import exposed, fit_features, private_tables
-from dpsql.kernel.untyped_columns import readings
+from dpsql.kernel.dataset import fit_features, private_tables, why_not_free
+from dpsql.kernel.untyped_columns import typed_expressions
 from dpsql.ledger.formats import has_part
 from dpsql.models.model import Home, ReleasedModel
 from dpsql.schema import Categorical, Schema
@@ -50,8 +49,8 @@ def predict_table(
     """
     shown = probabilities or top > 0
     if is_file(data) and not _is_table(model, data):
-        found = _score_file(model, Path(data), into=into, key=key, probabilities=shown, threshold=threshold)
-        return found if found is None or not top else _top(model, found, top)
+        scored_file = _score_file(model, Path(data), into=into, key=key, probabilities=shown, threshold=threshold)
+        return scored_file if scored_file is None or not top else _top(model, scored_file, top)
     database = _database(model)
     info = public_table(database, str(data))
     query = scoring_query(model, info, key=key, into=into, probabilities=shown, threshold=threshold)
@@ -89,10 +88,10 @@ def scoring_query(
     taken = [name for name in (PREDICTION, *OWN_COLUMNS) if info.column(name) is not None]
     if taken:
         raise ParameterError("table", allowed=f'without a column named "{taken[0]}"', given=info.name)
-    forest, read = model.released.forest, readings(info, model.schema)
+    forest, read = model.released.forest, typed_expressions(info, model.schema)
     place = table_reference(info.table, info.schema)
     return predictions(
-        Source(model.schema, place, read, whole=info.integers, decimals=info.decimals),
+        Source(model.schema, place, read, integers=info.integers, decimals=info.decimals),
         forest,
         stored_parts(int(model.model_id or 0), model.released),
         database.engine.vocabulary,
@@ -115,7 +114,7 @@ def public_table(database: Home, name: str, *, hint: str = "score or evaluate a 
     info = database.engine.table(name)
     if info is None:
         raise UnknownName("table", name, database.engine.tables())
-    private = exposed(database.engine, database.book, info)
+    private = why_not_free(database.engine, database.book, info)
     if private is not None:
         raise BudgetError(
             f'"{info.name}" {private}: they cannot be read for free.',
@@ -144,7 +143,7 @@ def public_file(database: Home | None, path: Path) -> Path:
     return path
 
 
-def public_rows(model: ReleasedModel, name: str) -> pd.DataFrame:
+def public_feature_rows(model: ReleasedModel, name: str) -> pd.DataFrame:
     """Return the model's features of the first rows of a public table."""
     return feature_rows(_database(model), model.schema, name, most=_MOST_ROWS)
 
@@ -153,7 +152,7 @@ def feature_rows(database: Home, schema: Schema, name: str, *, most: int) -> pd.
     """Return a schema's features of the first rows of a public table of the database."""
     info = public_table(database, name)
     fit_features(info, schema)
-    columns, read = [], readings(info, schema)
+    columns, read = [], typed_expressions(info, schema)
     for feature in schema.features:
         column = info.column(feature.name)
         assert column is not None
@@ -196,7 +195,7 @@ def _keys(model: ReleasedModel, info: TableInfo, key: str | None) -> list[str]:
     if key is not None:
         column = info.column(key)
         if column is None:
-            raise UnknownName(f'column in table "{info.name}" called', key, (one.name for one in info.columns))
+            raise UnknownName(f'column in table "{info.name}" called', key, (known.name for known in info.columns))
         return [column.name]
     features = {feature.name.lower() for feature in model.schema.features}
     return [column.name for column in info.columns if column.name.lower() not in features] or [ROW]
@@ -219,10 +218,10 @@ def _check_stored(model: ReleasedModel, database: Home) -> None:
     """Raise UsageError unless this very model lies in the database under its number: another may have the same."""
     with database.engine.transaction() as transaction:
         there = has_part(transaction, "model")
-        found = (
+        stored = (
             transaction.rows("SELECT digest FROM dpsql.model WHERE model_id = ?", (model.model_id,)) if there else []
         )
-    if not found or found[0]["digest"] != model.certificate["digest"]:
+    if not stored or stored[0]["digest"] != model.certificate["digest"]:
         raise UsageError(
             f'model "{model.name}" is not stored in this database.', hint="db.add(model), or score a DataFrame"
         )

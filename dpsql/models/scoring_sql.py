@@ -7,13 +7,12 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.compile.predict.votes import OWN_COLUMNS, predictions, scalar, stored_parts
-from dpsql.compile.rows import Source
-from dpsql.compile.rows import table as table_reference
+from dpsql.compile.predict.votes import OWN_COLUMNS, predictions, scalar_prediction, stored_parts
+from dpsql.compile.rows import Source, table_reference
 from dpsql.compile.vocabulary import Vocabulary
 from dpsql.errors import ParameterError, UnknownName, UsageError
 from dpsql.kernel.dataset import fit_features
-from dpsql.kernel.untyped_columns import readings
+from dpsql.kernel.untyped_columns import typed_expressions
 from dpsql.models.model import ReleasedModel
 from dpsql.models.score import public_table
 from dpsql.schema import Numeric, Schema
@@ -59,7 +58,9 @@ _RESERVED = frozenset(
 _NUMBERED = re.compile("(word|plane|depth|level)_[0-9]+(_[0-9]+)?")
 
 
-def render(model: ReleasedModel, form: str, *, table: str, name: str | None = None, probabilities: bool = False) -> str:
+def render_scoring(
+    model: ReleasedModel, form: str, *, table: str, name: str | None = None, probabilities: bool = False
+) -> str:
     """Return pretty-printed SQL of one form, in the dialect of the model's database."""
     if form not in FORMS:
         raise ParameterError("form", allowed=f"one of {', '.join(FORMS)}", given=form)
@@ -91,7 +92,7 @@ def create(model: ReleasedModel, form: str, *, table: str, name: str | None, pro
     """
     if form == "select":
         raise UsageError("a SELECT cannot be created.", hint="--form view, table_macro or macro")
-    text = render(model, form, table=table, name=name, probabilities=probabilities)
+    text = render_scoring(model, form, table=table, name=name, probabilities=probabilities)
     assert model.database is not None
     engine, own_name = model.database.engine, name or default_name(model, form)
     if form == "view":
@@ -122,14 +123,14 @@ def statement(
     parts = stored_parts(int(model.model_id or 0), model.released)
     if form == "macro":
         schema = _parameter_schema(model.schema)
-        body: exp.Expr = scalar(Source(schema, table_reference("unused"), {}), forest, parts, vocabulary)
+        body: exp.Expr = scalar_prediction(Source(schema, table_reference("unused"), {}), forest, parts, vocabulary)
         if not vocabulary.macros:
             return _function(_home(model, name), schema, body, vocabulary.dialect)
         return _macro(name, [feature.name for feature in schema.features], body)
     argument = _free("source_table", _names(model.schema))
     relation = exp.Anonymous(this="query_table", expressions=[exp.column(argument)]) if form == "table_macro" else None
     query = predictions(
-        _existing(model, table),
+        _source_of_table(model, table),
         forest,
         parts,
         vocabulary,
@@ -150,7 +151,7 @@ def statement(
 def _macro(name: str, parameters: list[str], body: exp.Expr, *, table: bool = False) -> exp.Expr:
     signature = exp.UserDefinedFunction(
         this=table_reference(name),
-        expressions=[exp.to_identifier(one, quoted=True) for one in parameters],
+        expressions=[exp.to_identifier(parameter, quoted=True) for parameter in parameters],
         wrapped=True,
     )
     returns = exp.ReturnsProperty(this=exp.Schema(this=exp.var("TABLE")), is_table=True)
@@ -162,8 +163,8 @@ def _function(name: exp.Table, schema: Schema, body: exp.Expr, dialect: str) -> 
     """Return the same as a function in SQL, for a database without macros: numbers as doubles, categories as text."""
     kinds = {feature.name: "DOUBLE" if isinstance(feature, Numeric) else "TEXT" for feature in schema.features}
     parameters = [
-        exp.ColumnDef(this=exp.to_identifier(one, quoted=True), kind=exp.DataType.build(kind))
-        for one, kind in kinds.items()
+        exp.ColumnDef(this=exp.to_identifier(parameter, quoted=True), kind=exp.DataType.build(kind))
+        for parameter, kind in kinds.items()
     ]
     returns = exp.DataType.build("TEXT" if schema.target is None else "DOUBLE")
     properties = [
@@ -220,7 +221,7 @@ def _columns(model: ReleasedModel, table: str, vocabulary: Vocabulary) -> list[s
     return [column.name for column in info.columns]
 
 
-def _existing(model: ReleasedModel, table: str) -> Source:
+def _source_of_table(model: ReleasedModel, table: str) -> Source:
     """Return a table by its name; one that exists is read by its own types, and in its own schema."""
     info = model.database.engine.table(table) if model.database is not None else None
     if model.database is None or info is None:
@@ -229,4 +230,4 @@ def _existing(model: ReleasedModel, table: str) -> Source:
     if taken:
         raise ParameterError("table", allowed=f'without a column named "{taken[0]}"', given=info.name)
     schema = None if info.schema == model.database.engine.implicit_schema else info.schema
-    return Source(model.schema, table_reference(info.table, schema), readings(info, model.schema))
+    return Source(model.schema, table_reference(info.table, schema), typed_expressions(info, model.schema))

@@ -104,7 +104,7 @@ def model_table(engine: Engine) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns).rename(columns={"table_name": "table"})
 
 
-def load(engine: Engine, name: str) -> Model:
+def load_model(engine: Engine, name: str) -> Model:
     """Return the model of that name, or raise UnknownName with the nearest ones."""
     known = {row["name"]: row for row in list_models(engine)}
     if name not in known:

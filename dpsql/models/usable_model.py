@@ -10,10 +10,10 @@ import pandas as pd
 
 from dpsql.errors import ParameterError
 from dpsql.models import export_onnx, export_sql, scoring_sql
-from dpsql.models.explain import Learned, explain
+from dpsql.models.explain import Learned, explain_model
 from dpsql.models.model import ReleasedModel
-from dpsql.models.score import predict_table, public_rows
-from dpsql.trees.drawing import draw
+from dpsql.models.score import predict_table, public_feature_rows
+from dpsql.trees.drawing import draw_tree
 
 
 class Model(ReleasedModel):
@@ -69,7 +69,7 @@ class Model(ReleasedModel):
 
         With `probabilities` each class's follows the label, as `p_<class>`; a scalar macro has no place for them.
         """
-        return scoring_sql.render(self, form, table=table, name=name, probabilities=probabilities)
+        return scoring_sql.render_scoring(self, form, table=table, name=name, probabilities=probabilities)
 
     def create_view(self, table: str = "new_rows", *, name: str | None = None, probabilities: bool = False) -> str:
         """Create a view that predicts for a public table, and return its SQL. A table is never replaced by it."""
@@ -96,11 +96,13 @@ class Model(ReleasedModel):
 
         `dialect` is one of `dpsql.models.export_sql.DIALECTS`, such as "snowflake". Predictions there equal those here.
         """
-        return export_sql.script(self, dialect=dialect, table=table, form=form, name=name, probabilities=probabilities)
+        return export_sql.export_script(
+            self, dialect=dialect, table=table, form=form, name=name, probabilities=probabilities
+        )
 
     def export_onnx(self, path: str | Path) -> None:
         """Write the model to a new ONNX file: features in, label and probabilities (or a number) out."""
-        export_onnx.write(self, path)
+        export_onnx.write_onnx(self, path)
 
     def update(self, batch: str, *, epsilon: object | None = None, name: str | None = None) -> Model:
         """Return a new model that has counted one more batch, charged on that batch alone."""
@@ -116,7 +118,7 @@ class Model(ReleasedModel):
             raise ParameterError("tree", allowed=f"a whole number from 0 to {trees - 1}", given=tree)
         if depth is not None and (isinstance(depth, bool) or not isinstance(depth, int) or depth < 1):
             raise ParameterError("depth", allowed="a whole number from 1", given=depth)
-        return draw(self.schema, self.released, tree, depth=depth)
+        return draw_tree(self.schema, self.released, tree, depth=depth)
 
     def explain(self, background: pd.DataFrame | str | None = None) -> Learned:
         """Return what the model learned: feature importance and class profiles, from released values alone. Free.
@@ -124,7 +126,7 @@ class Model(ReleasedModel):
         A `background` of public rows, a DataFrame or a table of the model's database, says how often values occur.
         Without one noisy counts do, as far as the model has some.
         """
-        return explain(self, public_rows(self, background) if isinstance(background, str) else background)
+        return explain_model(self, public_feature_rows(self, background) if isinstance(background, str) else background)
 
 
 def _frame(scored: pd.DataFrame | None, data: object) -> pd.DataFrame:

@@ -7,27 +7,27 @@ from datetime import UTC, datetime
 
 from dpsql.engines.base import Engine, Health
 from dpsql.errors import DpsqlError
-from dpsql.kernel.dataset import Dataset, check_unchanged, registered
+from dpsql.kernel.dataset import Dataset, check_unchanged, registered_datasets
 from dpsql.ledger import Ledger
 
 
 def examine(engine: Engine, ledger: Ledger) -> list[Health]:
     """Return what was found, in the order in which one would mend it. Reads no private row, changes nothing."""
-    found = list(engine.health())
+    health = list(engine.health())
     try:
         findings = ledger.verify()
     except DpsqlError as error:
-        return [*found, Health("ledger", False, error.message, error.hint or "")]
-    told = " ".join(findings) or f"{len(ledger.entries())} entries, chain and sums hold"
-    found.append(Health("ledger", not findings, told, "dpsql ledger verify, then restore a backup or accept"))
+        return [*health, Health("ledger", False, error.message, error.hint or "")]
+    summary = " ".join(findings) or f"{len(ledger.entries())} entries, chain and sums hold"
+    health.append(Health("ledger", not findings, summary, "dpsql ledger verify, then restore a backup or accept"))
     if findings:
-        return found
-    return [*found, *_tables(engine, ledger), *_runs(ledger), *_times(ledger)]
+        return health
+    return [*health, *_tables(engine, ledger), *_runs(ledger), *_times(ledger)]
 
 
 def _tables(engine: Engine, ledger: Ledger) -> list[Health]:
     """Say of each registered table whether it is still as it was."""
-    known = registered(ledger)
+    known = registered_datasets(ledger)
     if not known:
         return [Health("tables", True, "none registered", "dpsql register --table TABLE --schema FILE --cap EPSILON")]
     return [_table(engine, ledger, name, dataset) for name, dataset in known.items()]
@@ -39,7 +39,7 @@ def _table(engine: Engine, ledger: Ledger, name: str, dataset: Dataset) -> Healt
         try:
             check_unchanged(engine, dataset)
         except DpsqlError as error:
-            now = registered(ledger).get(name)
+            now = registered_datasets(ledger).get(name)
             if now is None or now == dataset:
                 return Health(f"table {dataset.table}", False, error.message, error.hint or "")
             dataset = now
@@ -60,13 +60,13 @@ def _way_in(engine: Engine, ledger: Ledger, dataset: Dataset) -> Health | None:
 
 def _runs(ledger: Ledger) -> list[Health]:
     """Say of each registered table how many of its runs are unfinished, and whether further ones wait for the owner."""
-    found = []
-    for dataset in registered(ledger).values():
+    health = []
+    for dataset in registered_datasets(ledger).values():
         budget = ledger.budget(dataset.id)
         standing, fix = budget.standing, f"find out why, then: dpsql ledger accept --table {shlex.quote(dataset.table)}"
-        told = f"{standing.text}, least charge {standing.limits.least_text}"
-        found.append(Health(f"runs on {dataset.table}", budget.cap is None or not standing.waits, told, fix))
-    return found
+        summary = f"{standing.text}, least charge {standing.limits.least_text}"
+        health.append(Health(f"runs on {dataset.table}", budget.cap is None or not standing.waits, summary, fix))
+    return health
 
 
 def _times(ledger: Ledger) -> list[Health]:

@@ -37,7 +37,7 @@ Values = tuple[Decimal | str, ...]
 
 
 @dataclass(frozen=True)
-class Domain:
+class CheckedDomain:
     """What the constraints say of a column: bounds (a strict one excludes itself), or the only values."""
 
     lower: Decimal | None = None
@@ -46,16 +46,16 @@ class Domain:
     below: bool = False
     values: Values | None = None
 
-    def __and__(self, other: Domain) -> Domain:
-        lowers = _bounds((self.lower, self.above), (other.lower, other.above))
-        uppers = _bounds((self.upper, self.below), (other.upper, other.below))
+    def __and__(self, other: CheckedDomain) -> CheckedDomain:
+        lowers = _given_bounds((self.lower, self.above), (other.lower, other.above))
+        uppers = _given_bounds((self.upper, self.below), (other.upper, other.below))
         lower, above = max(lowers, default=(None, False))
         upper, below = min(uppers, key=lambda part: (part[0], not part[1]), default=(None, False))
         lists = [values for values in (self.values, other.values) if values is not None]
         values = lists[0] if lists else None
         if len(lists) == 2:
             values = tuple(value for value in lists[0] if value in lists[1])
-        return Domain(lower, upper, above, below, values)
+        return CheckedDomain(lower, upper, above, below, values)
 
     def allows(self, value: Decimal | str) -> bool:
         """Tell whether a listed value also lies within the bounds."""
@@ -65,7 +65,7 @@ class Domain:
         return low and (self.upper is None or (value < self.upper if self.below else value <= self.upper))
 
 
-def draft(engine: Engine, table: str, *, label: str | None = None) -> str:
+def draft_schema(engine: Engine, table: str, *, label: str | None = None) -> str:
     """Return a schema file in YAML for the owner to complete. Reads the catalog, no row.
 
     `label` is the column to predict; without it, a single column called label, class, target or y is taken.
@@ -89,46 +89,46 @@ def draft(engine: Engine, table: str, *, label: str | None = None) -> str:
     lines.append("features:")
     for column in names:
         if column not in identifiers and column not in unfit:
-            lines += _feature_lines(column, domains.get(column.name.lower(), Domain()))
+            lines += _feature_lines(column, domains.get(column.name.lower(), CheckedDomain()))
     return "\n".join(lines) + "\n"
 
 
 def _label(info: TableInfo, label: str | None) -> Column | None:
     if label is not None:
-        found = info.column(label)
-        if found is None:
+        column_to_predict = info.column(label)
+        if column_to_predict is None:
             raise UnknownName("column", label, [column.name for column in info.columns])
-        return found
+        return column_to_predict
     guesses = [column for column in info.columns if column.name.lower() in _LABELS]
     return guesses[0] if len(guesses) == 1 else None
 
 
-def _label_lines(target: Column | None, names: list[str], domains: dict[str, Domain]) -> list[str]:
+def _label_lines(target: Column | None, names: list[str], domains: dict[str, CheckedDomain]) -> list[str]:
     if target is None:
         known = ", ".join(quote(name) for name in names)
         advice = f"label: the column to predict, one of {known}.\nRemove it from the features."
         return [*remark(advice), *pair("label", Placeholder()), *_classes(())]
-    domain = domains.get(target.name.lower(), Domain())
+    domain = domains.get(target.name.lower(), CheckedDomain())
     if target.family == "real":
         return [*pair("label", target.name), *_target(target, domain)]
-    values = target.values or _listed(domain)
+    values = target.values or _listed_values(domain)
     if target.family == "boolean":
         values = ("false", "true")
     either = _OR_TARGET if target.family in ("integer", "untyped") and len(values) < 2 else ""
     return [*pair("label", target.name), *remark(either), *_classes(values)]
 
 
-def _target(column: Column, domain: Domain) -> list[str]:
-    bounds = _numeric_bounds(domain, whole=False)
+def _target(column: Column, domain: CheckedDomain) -> list[str]:
+    bounds = _numeric_bounds(domain, integer=False)
     missing = [name for name, bound in bounds.items() if bound is None]
     advice = f"target: write {quote(column.name)}'s public {' and '.join(missing)} bound; values beyond are clamped."
-    return [*(remark(advice) if missing else []), *pair("target", _shown(bounds))]
+    return [*(remark(advice) if missing else []), *pair("target", _bounds_or_blanks(bounds))]
 
 
 def _classes(values: Iterable[str]) -> list[str]:
-    found = list(values)
-    if len(found) > 1:
-        return pair("classes", found)
+    classes = list(values)
+    if len(classes) > 1:
+        return pair("classes", classes)
     return [*remark('classes: all values of the label, as in ["no", "yes"].'), *pair("classes", Placeholder())]
 
 
@@ -153,10 +153,10 @@ def _left_out(columns: list[Column]) -> list[str]:
     return remark(f"Left out, as their types cannot be features: {names}.")
 
 
-def _feature_lines(column: Column, domain: Domain) -> list[str]:
+def _feature_lines(column: Column, domain: CheckedDomain) -> list[str]:
     if column.family == "boolean":
         return pair(column.name, {"type": "boolean"}, indent=2)
-    values = column.values or (_listed(domain) if column.family != "real" else ())
+    values = column.values or (_listed_values(domain) if column.family != "real" else ())
     if values:
         return pair(column.name, {"type": "categorical", "values": list(values)}, indent=2)
     if column.family == "text":
@@ -168,39 +168,39 @@ def _feature_lines(column: Column, domain: Domain) -> list[str]:
             *remark(_UNTYPED.format(column=quote(column.name)), indent=2),
             *pair(column.name, Placeholder(), indent=2),
         ]
-    return _numeric_lines(column, domain, whole=column.family == "integer")
+    return _numeric_lines(column, domain, integer=column.family == "integer")
 
 
-def _numeric_bounds(domain: Domain, *, whole: bool) -> dict[str, Decimal | None]:
+def _numeric_bounds(domain: CheckedDomain, *, integer: bool) -> dict[str, Decimal | None]:
     """Return the bounds that a domain gives; None where it gives none."""
     numbers = [value for value in domain.values or () if isinstance(value, Decimal) and domain.allows(value)]
     if numbers:
-        domain &= Domain(lower=min(numbers), upper=max(numbers))
+        domain &= CheckedDomain(lower=min(numbers), upper=max(numbers))
     lower, upper = domain.lower, domain.upper
-    if whole and lower is not None and domain.above:
+    if integer and lower is not None and domain.above:
         lower = (lower + 1).to_integral_value(ROUND_FLOOR)
-    if whole and upper is not None and domain.below:
+    if integer and upper is not None and domain.below:
         upper = (upper - 1).to_integral_value(ROUND_CEILING)
     if lower is not None and upper is not None and lower >= upper:
         lower = upper = None
     return {"lower": lower, "upper": upper}
 
 
-def _shown(bounds: dict[str, Decimal | None]) -> dict[str, float | Placeholder]:
+def _bounds_or_blanks(bounds: dict[str, Decimal | None]) -> dict[str, float | Placeholder]:
     return {name: Placeholder() if bound is None else float(bound) for name, bound in bounds.items()}
 
 
-def _numeric_lines(column: Column, domain: Domain, *, whole: bool) -> list[str]:
-    bounds = _numeric_bounds(domain, whole=whole)
+def _numeric_lines(column: Column, domain: CheckedDomain, *, integer: bool) -> list[str]:
+    bounds = _numeric_bounds(domain, integer=integer)
     missing = [name for name, bound in bounds.items() if bound is None]
     advice = f"{quote(column.name)}: write its public {' and '.join(missing)} bound; values beyond are clamped."
     return [
         *(remark(advice, indent=2) if missing else []),
-        *pair(column.name, {"type": "numeric", **_shown(bounds)}, indent=2),
+        *pair(column.name, {"type": "numeric", **_bounds_or_blanks(bounds)}, indent=2),
     ]
 
 
-def _listed(domain: Domain) -> tuple[str, ...]:
+def _listed_values(domain: CheckedDomain) -> tuple[str, ...]:
     allowed = [value for value in domain.values or () if domain.allows(value)]
     return tuple(dict.fromkeys(value if isinstance(value, str) else _number_text(value) for value in allowed))
 
@@ -209,9 +209,9 @@ def _number_text(value: Decimal) -> str:
     return str(int(value)) if value == value.to_integral_value() else f"{value.normalize():f}"
 
 
-def _domains(checks: Iterable[str], dialect: str) -> dict[str, Domain]:
+def _domains(checks: Iterable[str], dialect: str) -> dict[str, CheckedDomain]:
     """Return what all CHECK constraints together say, by column in lower case."""
-    found: dict[str, Domain] = {}
+    domains: dict[str, CheckedDomain] = {}
     for check in checks:
         try:
             parsed = parse_one(check, dialect=dialect)
@@ -219,50 +219,52 @@ def _domains(checks: Iterable[str], dialect: str) -> dict[str, Domain]:
         except (SqlglotError, RecursionError):
             continue  # a constraint that dpsql cannot read tells nothing
         for name, domain in facts:
-            found[name] = found.get(name, Domain()) & domain
-    return found
+            domains[name] = domains.get(name, CheckedDomain()) & domain
+    return domains
 
 
-def _facts(node: exp.Expr) -> Iterable[tuple[str, Domain]]:
+def _facts(node: exp.Expr) -> Iterable[tuple[str, CheckedDomain]]:
     """Yield what a condition says of single columns; what it does not say for sure is passed over."""
     node = node.unnest()
     if isinstance(node, exp.And):
         yield from _facts(node.left)
         yield from _facts(node.right)
     elif isinstance(node, exp.Or):
-        yield from _either(node)
+        yield from _facts_of_or(node)
     elif isinstance(node, exp.Between) and isinstance(node.this, exp.Column):
-        yield from _bound(exp.GTE, node.this, node.args["low"])
-        yield from _bound(exp.LTE, node.this, node.args["high"])
+        yield from _facts_of_comparison(exp.GTE, node.this, node.args["low"])
+        yield from _facts_of_comparison(exp.LTE, node.this, node.args["high"])
     elif isinstance(node, exp.In) and isinstance(node.this, exp.Column) and node.expressions:
         values = [_constant(value) for value in node.expressions]
         if None not in values:
-            yield node.this.name.lower(), Domain(values=tuple(value for value in values if value is not None))
+            yield node.this.name.lower(), CheckedDomain(values=tuple(value for value in values if value is not None))
     elif isinstance(node, exp.EQ | exp.GT | exp.GTE | exp.LT | exp.LTE):
         left, right = node.left.unnest(), node.right.unnest()
         if isinstance(left, exp.Column):
-            yield from _bound(type(node), left, right)
+            yield from _facts_of_comparison(type(node), left, right)
         elif isinstance(right, exp.Column):
-            yield from _bound(_FLIPPED.get(type(node), type(node)), right, left)
+            yield from _facts_of_comparison(_FLIPPED.get(type(node), type(node)), right, left)
 
 
-def _either(node: exp.Or) -> Iterable[tuple[str, Domain]]:
+def _facts_of_or(node: exp.Or) -> Iterable[tuple[str, CheckedDomain]]:
     """Yield the union of two lists of values for one column; any other OR says nothing for sure."""
     left, right = list(_facts(node.left)), list(_facts(node.right))
     if len(left) == len(right) == 1 and left[0][0] == right[0][0]:
         first, second = left[0][1].values, right[0][1].values
         if first is not None and second is not None:
-            yield left[0][0], Domain(values=tuple(dict.fromkeys((*first, *second))))
+            yield left[0][0], CheckedDomain(values=tuple(dict.fromkeys((*first, *second))))
 
 
-def _bound(kind: type[exp.Expr], column: exp.Column, node: exp.Expr) -> Iterable[tuple[str, Domain]]:
+def _facts_of_comparison(
+    kind: type[exp.Expr], column: exp.Column, node: exp.Expr
+) -> Iterable[tuple[str, CheckedDomain]]:
     value, name = _constant(node), column.name.lower()
     if value is not None and kind is exp.EQ:
-        yield name, Domain(values=(value,))
+        yield name, CheckedDomain(values=(value,))
     elif isinstance(value, Decimal) and kind in (exp.GT, exp.GTE):
-        yield name, Domain(lower=value, above=kind is exp.GT)
+        yield name, CheckedDomain(lower=value, above=kind is exp.GT)
     elif isinstance(value, Decimal):
-        yield name, Domain(upper=value, below=kind is exp.LT)
+        yield name, CheckedDomain(upper=value, below=kind is exp.LT)
 
 
 def _constant(node: exp.Expr) -> Decimal | str | None:
@@ -281,5 +283,5 @@ def _constant(node: exp.Expr) -> Decimal | str | None:
     return number if abs(number) < Decimal("1e300") else None
 
 
-def _bounds(*parts: tuple[Decimal | None, bool]) -> list[tuple[Decimal, bool]]:
+def _given_bounds(*parts: tuple[Decimal | None, bool]) -> list[tuple[Decimal, bool]]:
     return [(bound, strict) for bound, strict in parts if bound is not None]

@@ -20,20 +20,20 @@ from sqlglot import exp
 from dpsql import sqlfiles
 from dpsql.engines.base import Engine, Transaction
 from dpsql.errors import DatabaseError, DpsqlError, ParameterError, UnknownName, UsageError
-from dpsql.kernel.dataset import registered
+from dpsql.kernel.dataset import registered_datasets
 from dpsql.ledger import Ledger
 from dpsql.models.release_store import MODELS
 
 if TYPE_CHECKING:
     from dpsql.engines.postgres.engine import PostgresEngine
 
-_LONGEST = 63
+_LONGEST_NAME = 63
 #: The most characters of a name that the ledger is given.
 _MOST_WHO = 200
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedServer:
     """What was prepared: the roles, whether the functions that train were installed, and what is left to look at."""
 
     owner: str
@@ -43,7 +43,7 @@ class Prepared:
     warnings: tuple[str, ...] = ()
 
 
-def init(
+def prepare_server(
     engine: Engine,
     *,
     owner: str = "dpsql_owner",
@@ -54,7 +54,7 @@ def init(
     secret_folder: str | None = None,
     keep_statistics: bool = False,
     who: str = "dpsql init",
-) -> Prepared:
+) -> PreparedServer:
     """Create schema, tables, roles and grants; anything that is there already is brought up to date.
 
     `tables` are private tables that the owner role may read, each in a schema that no analyst may enter: what analysts
@@ -89,13 +89,13 @@ def init(
         _grant(engine, table, owner)
     warnings += _find_trouble(engine, values) if plpython else []
     warnings += _open_tables(server)
-    warnings += [f"analysts can create in schema {one}, which others meet." for one in server.open_schemas()]
-    return Prepared(owner, analyst, plpython, not keep_statistics, tuple(warnings))
+    warnings += [f"analysts can create in schema {schema}, which others meet." for schema in server.open_schemas()]
+    return PreparedServer(owner, analyst, plpython, not keep_statistics, tuple(warnings))
 
 
 def _check_roles(owner: str, analyst: str) -> None:
     for name, role in (("owner", owner), ("analyst", analyst)):
-        if not role or len(role.encode()) > _LONGEST or "\x00" in role or role.startswith("pg_"):
+        if not role or len(role.encode()) > _LONGEST_NAME or "\x00" in role or role.startswith("pg_"):
             raise ParameterError(name, allowed="a role's name of 1 to 63 bytes, not beginning with pg_", given=role)
     if owner == analyst:
         raise ParameterError("analyst", allowed="another role than the owner's", given=analyst)
@@ -105,8 +105,8 @@ def _values(owner: str, analyst: str, here: str, *, path: str | None, secret_fol
     """Return what stands for each name with a colon in the files of `sql/postgres`."""
     paths = [path] if path else packages()
     return {
-        "owner": _quoted(owner),
-        "analyst": _quoted(analyst),
+        "owner": _identifier(owner),
+        "analyst": _identifier(analyst),
         "place": _python({"path": paths, "folder": secret_folder, "owner": owner, "place": here}),
         "backend": _python(str(Path(paths[0]) / "dpsql" / "api" / "plpython_caller.py")),
         "loopback": _python(str(Path(paths[0]) / "dpsql" / "engines" / "postgres" / "loopback.py")),
@@ -118,10 +118,10 @@ def _build(engine: Engine, owner: str, values: dict[str, str], files: Sequence[s
     """Run the files in one transaction; return whether functions that were there have a new way back to the server."""
     prepared = plpython and _has_functions(engine)
     with engine.transaction() as transaction:
-        _own(transaction, owner)
+        _give_to_owner(transaction, owner)
         for name in [*files, *(["plpython.sql"] if plpython else [])]:
             _run(transaction, name, values)
-        _own(transaction, owner)
+        _give_to_owner(transaction, owner)
         return plpython and _check_secret(transaction) and prepared
 
 
@@ -132,20 +132,20 @@ def _has_functions(engine: Engine) -> bool:
 
 def _check_secret(transaction: Transaction) -> bool:
     """Return whether the server has a new way back to itself; undo everything where it could not keep one."""
-    (told,) = transaction.rows(
+    (answer,) = transaction.rows(
         "SELECT current_setting('dpsql.problem', true) AS problem, current_setting('dpsql.secret', true) AS secret"
     )
-    if told["problem"]:
-        raise DatabaseError(told["problem"], hint="--secret-folder FOLDER, a place on the server's machine")
-    return bool(told["secret"] == "new")
+    if answer["problem"]:
+        raise DatabaseError(answer["problem"], hint="--secret-folder FOLDER, a place on the server's machine")
+    return bool(answer["secret"] == "new")
 
 
 def _find_trouble(engine: Engine, values: dict[str, str]) -> list[str]:
     """Return why functions inside the server would not work, [] where they would."""
     with engine.transaction() as transaction:
         _run(transaction, "check.sql", values)
-        (told,) = transaction.rows("SELECT current_setting('dpsql.problem', true) AS problem")
-    return [f"functions inside the server do not work yet: {told['problem']}"] if told["problem"] else []
+        (answer,) = transaction.rows("SELECT current_setting('dpsql.problem', true) AS problem")
+    return [f"functions inside the server do not work yet: {answer['problem']}"] if answer["problem"] else []
 
 
 def _close_counters(server: PostgresEngine) -> list[str]:
@@ -158,7 +158,7 @@ def _close_counters(server: PostgresEngine) -> list[str]:
     ]
     for name in server.siblings():
         try:
-            with closing(server.sibling(name)) as other:
+            with closing(server.engine_on(name)) as other:
                 with other.transaction() as transaction:
                     _run(transaction, "counters.sql", {})
                 if other.counters_open():
@@ -179,19 +179,19 @@ def _check_closed(server: PostgresEngine, tables: Sequence[str]) -> None:
 def _open_tables(server: PostgresEngine) -> list[str]:
     """Return what is registered with a cap and can be named by an analyst: it was registered before there were any."""
     book = Ledger(server)
-    capped = [one for one in registered(book).values() if book.budget(one.id).cap is not None]
-    found = [server.table(one.place[1], schema=one.place[0]) for one in capped]
-    return [f"{way.found} {way.fix}." for info in found if info is not None for way in server.ways_in(info)]
+    capped = [dataset for dataset in registered_datasets(book).values() if book.budget(dataset.id).cap is not None]
+    tables = [server.table(dataset.place[1], schema=dataset.place[0]) for dataset in capped]
+    return [f"{way.found} {way.fix}." for info in tables if info is not None for way in server.ways_in(info)]
 
 
 def _check_schema(engine: Engine, owner: str) -> None:
     """Refuse a schema dpsql in which somebody else has something: it would be run as the owner, or as a superuser."""
     with engine.transaction() as transaction:
-        found = transaction.rows(_STRANGERS, (owner,))
-    if found:
+        strangers = transaction.rows(_STRANGERS, (owner,))
+    if strangers:
         raise DatabaseError(
-            f'schema "dpsql" holds {found[0]["what"]}, of role "{found[0]["role"]}".',
-            hint=f"drop it, or give that role's work to the owner: --owner {found[0]['role']}",
+            f'schema "dpsql" holds {strangers[0]["what"]}, of role "{strangers[0]["role"]}".',
+            hint=f"drop it, or give that role's work to the owner: --owner {strangers[0]['role']}",
         )
 
 
@@ -207,7 +207,7 @@ def _grant(engine: Engine, table: str, owner: str) -> None:
     assert info is not None
     place = exp.table_(info.table, db=info.schema, quoted=True).sql("postgres")
     with engine.transaction() as transaction:
-        names = {"schema": _quoted(info.schema), "table": place, "owner": _quoted(owner)}
+        names = {"schema": _identifier(info.schema), "table": place, "owner": _identifier(owner)}
         _run(transaction, "grant.sql", names)
 
 
@@ -221,11 +221,11 @@ def _check_superuser(engine: Engine) -> None:
 
 def _create_role(transaction: Transaction, role: str) -> None:
     if not transaction.rows("SELECT 1 FROM pg_roles WHERE rolname = ?", (role,)):
-        _run(transaction, "role.sql", {"role": _quoted(role)})
+        _run(transaction, "role.sql", {"role": _identifier(role)})
 
 
 def _install(engine: Engine) -> None:
-    """Create all tables of dpsql, as whoever is connected; `_own` gives them away."""
+    """Create all tables of dpsql, as whoever is connected; `_give_to_owner` gives them away."""
     Ledger(engine).install()
     MODELS.install(engine)
     with engine.transaction() as transaction:
@@ -234,9 +234,9 @@ def _install(engine: Engine) -> None:
                 transaction.run(statement)
 
 
-def _own(transaction: Transaction, owner: str) -> None:
+def _give_to_owner(transaction: Transaction, owner: str) -> None:
     """Make the owner role the owner of the schema and of everything in it."""
-    _run(transaction, "own.sql", {"owner": _quoted(owner), "owner_name": _text(owner)})
+    _run(transaction, "own.sql", {"owner": _identifier(owner), "owner_name": _text(owner)})
 
 
 def _run(transaction: Transaction, name: str, values: dict[str, str]) -> None:
@@ -246,7 +246,7 @@ def _run(transaction: Transaction, name: str, values: dict[str, str]) -> None:
         transaction.run(places.sub(lambda place: values[place[1]], statement))
 
 
-def _quoted(name: str) -> str:
+def _identifier(name: str) -> str:
     return exp.to_identifier(name, quoted=True).sql("postgres")
 
 

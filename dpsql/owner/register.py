@@ -14,7 +14,7 @@ from typing import Any
 from dpsql.compile.views.tables_read import expression_of
 from dpsql.engines.base import Engine, TableInfo
 from dpsql.errors import NotPrivate, ParameterError, UsageError
-from dpsql.kernel.dataset import Dataset, columns_used, datasets_of, find, registered, resolve
+from dpsql.kernel.dataset import Dataset, columns_used, datasets_of, find_dataset, registered_datasets, resolve
 from dpsql.kernel.identity import Base, has_other_ledger
 from dpsql.kernel.noise import approximate
 from dpsql.kernel.row_conditions import check_conditions
@@ -33,7 +33,7 @@ from dpsql.ledger.entry import Entry, Registration, fold
 from dpsql.schema import Schema, schema_file
 
 
-def register(
+def register_table(
     engine: Engine,
     ledger: Ledger,
     table: str,
@@ -57,7 +57,7 @@ def register(
     """
     limits = limit_details(lost_runs, least_epsilon)
     usual = {"lost_runs": Limits().lost_runs, "least_epsilon": Limits().least_text}
-    declared = schema_file.load(schema, entry=entry)
+    declared = schema_file.load_schema(schema, entry=entry)
     cap_nano = None if cap is None else parse_epsilon(cap, "cap")
     shown, _, _ = resolve(engine, table, declared)  # what is wrong with it is told before the ledger is touched
     if cap_nano is not None:
@@ -66,7 +66,7 @@ def register(
 
     def decide(into: Block) -> Registration:
         info, base, spelled = resolve(engine, table, declared)
-        earlier = _earlier(into, info, base, replace=replace)
+        earlier = _earlier_dataset(into, info, base, replace=replace)
         now = Base.of(engine.identify(into, base), earlier.base if earlier else None)
         number = earlier.id if earlier else f"{info.name[:40]}-{secrets.token_hex(4)}"
         place, columns = (info.schema, info.table), columns_used(info, spelled)
@@ -90,7 +90,7 @@ def _check_closed(engine: Engine, info: TableInfo) -> None:
         raise UsageError(way.found, hint=way.fix)
 
 
-def _earlier(into: Block, info: TableInfo, base: TableInfo, *, replace: bool) -> Dataset | None:
+def _earlier_dataset(into: Block, info: TableInfo, base: TableInfo, *, replace: bool) -> Dataset | None:
     """Return the dataset whose budget the base table's rows have, which only `replace` may change.
 
     Decided inside the ledger's block: of two who register the same rows at the same moment one sees the other.
@@ -123,7 +123,10 @@ def _earlier(into: Block, info: TableInfo, base: TableInfo, *, replace: bool) ->
 def _check_unit(into: Block, dialect: str, earlier: Dataset, dataset: Dataset) -> None:
     """Refuse another privacy unit once anything is spent, of whatever kind: losses of two units do not add up."""
     unit, column = dataset.schema.unit, dataset.schema.unit.column
-    same = column is None or _meaning(dialect, earlier, column) == _meaning(dialect, dataset, column) is not None
+    same = (
+        column is None
+        or _base_expression(dialect, earlier, column) == _base_expression(dialect, dataset, column) is not None
+    )
     rows = into.rows("SELECT spent FROM dpsql.budget WHERE dataset = ?", (earlier.id,))
     if (earlier.schema.unit != unit or not same) and any(row["spent"] for row in rows):
         raise UsageError(
@@ -167,18 +170,20 @@ def _batches_moved(dialect: str, earlier: Dataset, dataset: Dataset) -> bool:
         return False
     if now is None or before != now or earlier.base.identity != dataset.base.identity:
         return True
-    meaning = _meaning(dialect, earlier, before)
+    meaning = _base_expression(dialect, earlier, before)
     return (
-        meaning is None or meaning != _meaning(dialect, dataset, now) or earlier.columns[before] != dataset.columns[now]
+        meaning is None
+        or meaning != _base_expression(dialect, dataset, now)
+        or earlier.columns[before] != dataset.columns[now]
     )
 
 
-def _meaning(dialect: str, dataset: Dataset, column: str) -> str | None:
+def _base_expression(dialect: str, dataset: Dataset, column: str) -> str | None:
     """Return what a column of a dataset is made of in its base table, as text to compare."""
     return expression_of(dataset.definition, dialect, column)
 
 
-def set_cap(
+def set_table_cap(
     engine: Engine,
     book: Ledger,
     table: str,
@@ -193,7 +198,7 @@ def set_cap(
 
     A delta makes it a cap of kind "approximate", kept as the zero-concentrated allowance that both together give.
     """
-    dataset = find(engine, book, table)
+    dataset = find_dataset(engine, book, table)
     if kind == "label" and not dataset.schema.public_features:
         raise NotPrivate(
             f'the features of "{dataset.table}" are private, so protecting labels alone is not enough.',
@@ -214,7 +219,7 @@ def set_cap(
     return book.budget(dataset.id, kind)
 
 
-def set_limits(
+def set_table_limits(
     engine: Engine,
     book: Ledger,
     table: str,
@@ -224,13 +229,13 @@ def set_limits(
     least_epsilon: object | None = None,
 ) -> Budget:
     """Set how many runs may stay unfinished, the least charge of a run, or both, and return the budget."""
-    dataset = registered(book).get(table.lower()) or find(engine, book, table)
+    dataset = registered_datasets(book).get(table.lower()) or find_dataset(engine, book, table)
     book.set_limits(dataset.id, who, lost_runs=lost_runs, least_epsilon=least_epsilon)
     return book.budget(dataset.id)
 
 
-def accept_runs(engine: Engine, book: Ledger, table: str, *, who: str) -> Budget:
+def accept_table_runs(engine: Engine, book: Ledger, table: str, *, who: str) -> Budget:
     """Accept a dataset's unfinished runs, so that further ones are charged again, and return the budget."""
-    dataset = registered(book).get(table.lower()) or find(engine, book, table)
+    dataset = registered_datasets(book).get(table.lower()) or find_dataset(engine, book, table)
     book.accept_runs(dataset.id, who)
     return book.budget(dataset.id)

@@ -17,21 +17,21 @@ from dpsql import jsontext
 from dpsql.compile.predict.votes import ROW
 from dpsql.engines.files.read_rows import is_file, read_rows
 from dpsql.errors import ParameterError, SchemaError, UsageError
-from dpsql.kernel.dataset import Dataset, find
+from dpsql.kernel.dataset import Dataset, find_dataset
 from dpsql.kernel.plan import Plan
 from dpsql.kernel.run import Job
 from dpsql.kernel.session import Session
 from dpsql.ledger import formats, parse_epsilon
-from dpsql.methods.base import Trained, resolved
+from dpsql.methods.base import Trained, resolve_parameters
 from dpsql.methods.mrf.mrf import Mrf
-from dpsql.methods.mrf.row_strategies import BATCH, SUBSAMPLE, Prepared, prepare
+from dpsql.methods.mrf.row_strategies import BATCH, SUBSAMPLE, PreparedStrategies, prepare
 from dpsql.models import store
 from dpsql.models.model import Home
 from dpsql.models.score import PREDICTION, feature_rows, public_file, public_table
 from dpsql.models.usable_model import Model
 from dpsql.runs.release_model import ModelLabel, release_model
 from dpsql.schema import Schema
-from dpsql.trees.grid import Cells, cells
+from dpsql.trees.grid import Cells, grid_cells
 
 #: The most rows of a batch.
 MOST_ROWS = 1_000_000
@@ -65,7 +65,7 @@ class LabelRequest:
             formats.check_document(stored, _FORMAT)
             if ("format" not in stored and stored["dpsql"] != _UNNUMBERED) or not isinstance(stored["table"], str):
                 raise KeyError
-            return cls(stored["table"], resolved(Mrf(), stored["parameters"]))
+            return cls(stored["table"], resolve_parameters(Mrf(), stored["parameters"]))
         except (ValueError, KeyError, TypeError, AttributeError):
             allowed = "a file that dpsql structure wrote, or the name of an mrf model"
             raise ParameterError("structure", allowed=allowed, given="other text") from None
@@ -73,8 +73,8 @@ class LabelRequest:
 
 def label_request(database: Home, table: str, parameters: Mapping[str, Any]) -> LabelRequest:
     """Return a request for labels from a registered table, checked. Reads no row, charges nothing."""
-    dataset = find(database.engine, database.book, table)
-    chosen = resolved(Mrf(), parameters)
+    dataset = find_dataset(database.engine, database.book, table)
+    chosen = resolve_parameters(Mrf(), parameters)
     Mrf().plan(_class_schema(dataset), 10**9, chosen)
     return LabelRequest(dataset.table, chosen)
 
@@ -89,7 +89,7 @@ def find_label_request(database: Home, given: LabelRequest | str | Path) -> Labe
         except (OSError, ValueError):
             hint = "dpsql structure --table TABLE --to FILE.json"
             raise UsageError(f'there is no structure file "{given}" that can be read.', hint=hint) from None
-    model = store.load(database.engine, str(given))
+    model = store.load_model(database.engine, str(given))
     if model.method != Mrf.name:
         raise UsageError(
             f'model "{model.name}" is of method {model.method}; only mrf labels batches privately.',
@@ -143,19 +143,19 @@ def predict_private(
 
 def _prepare(
     database: Home, given: LabelRequest | str | Path, data: str | Path, epsilon: object, trees_see: str
-) -> tuple[Dataset, Prepared]:
+) -> tuple[Dataset, PreparedStrategies]:
     if trees_see not in TREES_SEE:
         raise ParameterError("trees_see", allowed=f"one of {', '.join(TREES_SEE)}", given=trees_see)
     nano_epsilon = parse_epsilon(epsilon)
     request = find_label_request(database, given)
-    dataset = find(database.engine, database.book, request.table)
+    dataset = find_dataset(database.engine, database.book, request.table)
     schema = _class_schema(dataset)
     rows = _read_batch(database, schema, data)
     return dataset, prepare(schema, nano_epsilon, request.parameters, rows, TREES_SEE[trees_see])
 
 
 def _class_schema(dataset: Dataset) -> Schema:
-    if dataset.schema.target is not None or not dataset.schema.labelled:
+    if dataset.schema.target is not None or not dataset.schema.has_label:
         raise UsageError("the matrix random forest labels classes.", hint="register a table whose label has classes")
     return dataset.schema
 
@@ -176,4 +176,4 @@ def _read_batch(database: Home, schema: Schema, data: str | Path) -> Cells:
         frame = feature_rows(database, schema, str(data), most=MOST_ROWS + 1)
     if not 1 <= len(frame) <= MOST_ROWS:
         raise ParameterError("batch", allowed=f"from 1 to {MOST_ROWS} rows", given=len(frame))
-    return cells(schema, {feature.name: frame[feature.name] for feature in schema.features})
+    return grid_cells(schema, {feature.name: frame[feature.name] for feature in schema.features})

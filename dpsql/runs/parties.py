@@ -24,7 +24,7 @@ import numpy as np
 from dpsql import jsontext, methods
 from dpsql.engines.base import Engine
 from dpsql.errors import ParameterError, SchemaError, UsageError
-from dpsql.kernel.dataset import find
+from dpsql.kernel.dataset import find_dataset
 from dpsql.kernel.run import Job
 from dpsql.kernel.session import Session
 from dpsql.ledger import Ledger, format_epsilon, formats, parse_epsilon
@@ -35,7 +35,7 @@ from dpsql.models.usable_model import Model
 from dpsql.runs.release_model import ModelLabel, release_model
 from dpsql.schema import Schema, Unit
 from dpsql.trees.forest import Forest
-from dpsql.trees.join import side_by_side
+from dpsql.trees.join import join_over_different_features
 from dpsql.trees.serialize import from_json, to_json
 from dpsql.trees.voting import VotingForest
 
@@ -45,9 +45,9 @@ _NO_MEANS = "parties that hold different people add up counts of classes, not me
 _NEEDED = ("epsilon", "neighbours", "unit", "dataset", "digest")
 
 
-def export_structure(engine: Engine, ledger: Ledger, table: str, *, parameters: Mapping[str, Any]) -> str:
+def export_shared_trees(engine: Engine, ledger: Ledger, table: str, *, parameters: Mapping[str, Any]) -> str:
     """Return the public structure that all parties count in, as JSON text. Reads no row, charges nothing."""
-    dataset = find(engine, ledger, table)
+    dataset = find_dataset(engine, ledger, table)
     refuse_target(dataset.schema, _NO_MEANS)
     method = methods.get(Rdt.name)
     plan = method.plan(dataset.schema, parse_epsilon(1), parameters)
@@ -80,7 +80,7 @@ def contribute(
     """Count this party's rows in a shared structure, under its own ledger, and return the noisy counts as a model."""
     schema, forest, digest = read_structure(structure)
     refuse_target(schema, _NO_MEANS)
-    dataset = find(engine, ledger, table)
+    dataset = find_dataset(engine, ledger, table)
     if _shared_schema(dataset.schema) != schema:
         raise SchemaError(f'the structure was made for another schema than that of "{dataset.table}".')
     plan = counting_plan(dataset.schema, forest, parse_epsilon(epsilon), {"structure": digest})
@@ -152,7 +152,7 @@ def unite(models: Sequence[Model], *, name: str = "united") -> Model:
         if _label_of(model.schema) != _label_of(first.schema):
             raise SchemaError("the models predict different labels.")
         schema = replace(schema, features=schema.features + model.schema.features)
-        released = side_by_side(schema, released, model.released)
+        released = join_over_different_features(schema, released, model.released)
     total = sum(parse_epsilon(model.certificate["epsilon"]) for model in models)
     why = "sequential: every person is in all parties' tables, so the epsilons add up"
     return _join(models, schema, released, total, why, name)

@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 
 from dpsql.engines.base import Engine, Transaction
 from dpsql.errors import ParameterError, SchemaError, UsageError
-from dpsql.kernel.dataset import Dataset, exposed, find
+from dpsql.kernel.dataset import Dataset, find_dataset, why_not_free
 from dpsql.kernel.operations import ScoreCounts
 from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.run import Job
 from dpsql.kernel.session import Session
 from dpsql.ledger import Entry, Ledger, format_epsilon, parse_epsilon
-from dpsql.models.evaluate import Evaluation, known
-from dpsql.models.noisy_figures import NoisyFigures, figures
+from dpsql.models.evaluate import Evaluation, number_or_none
+from dpsql.models.noisy_figures import NoisyFigures, noisy_figures
 from dpsql.models.release_store import EVALUATIONS, digest_of
 from dpsql.models.usable_model import Model
 from dpsql.runs.release import release_once
@@ -89,7 +89,7 @@ class _EvaluationRelease:
 
 def _check_request(engine: Engine, ledger: Ledger, model: Model, table: str, epsilon: object) -> EvaluationRequest:
     nano_epsilon = parse_epsilon(epsilon)
-    dataset = find(engine, ledger, table)
+    dataset = find_dataset(engine, ledger, table)
     _check_fit(model, dataset)
     grid = ScoreGrid(len(model.classes))
     step = Step(
@@ -113,7 +113,7 @@ def _check_fit(model: Model, dataset: Dataset) -> None:
             f'"{model.name}" on "{dataset.table}": numbers are not measured on private rows, only classes are.',
             hint="evaluate on a public table",
         )
-    if not schema.labelled:
+    if not schema.has_label:
         raise SchemaError(f'table "{dataset.table}" was registered without a label, so nothing can be compared.')
     if (schema.label, schema.classes) != (wanted.label, wanted.classes):
         raise SchemaError(
@@ -136,12 +136,14 @@ def _evaluation(request: EvaluationRequest, noisy_counts: NDArray[np.int64], ent
     """Return the figures that released counts stand for: post-processing, free and always the same."""
     model, plan = request.model, request.plan
     scale = float(plan.noise_scale(_STEP))
-    noisy = figures(noisy_counts, len(model.classes), scale)
-    values = {name: known(estimate.value) for name, estimate in noisy.estimates.items()}
+    noisy = noisy_figures(noisy_counts, len(model.classes), scale)
+    values = {name: number_or_none(estimate.value) for name, estimate in noisy.estimates.items()}
     each = {f"f1 of {name}": estimate for name, estimate in zip(model.classes, noisy.class_f1, strict=True)}
     estimates = noisy.estimates | each
     bounds = {
-        name: (estimate.low, estimate.high) for name, estimate in estimates.items() if known(estimate.value) is not None
+        name: (estimate.low, estimate.high)
+        for name, estimate in estimates.items()
+        if number_or_none(estimate.value) is not None
     }
     confusion = np.maximum(np.rint(noisy.confusion), 0).astype(int)
     return Evaluation(
@@ -151,8 +153,8 @@ def _evaluation(request: EvaluationRequest, noisy_counts: NDArray[np.int64], ent
         accuracy=noisy.estimates["accuracy"].value,
         majority=noisy.estimates["majority_class_share"].value,
         confusion=pd.DataFrame(confusion, index=list(model.classes), columns=list(model.classes)),
-        class_f1={name: known(f1.value) for name, f1 in zip(model.classes, noisy.class_f1, strict=True)},
-        calibration_error=known(noisy.calibration_error),
+        class_f1={name: number_or_none(f1.value) for name, f1 in zip(model.classes, noisy.class_f1, strict=True)},
+        calibration_error=number_or_none(noisy.calibration_error),
         reliability=_reliability(noisy),
         intervals=bounds,
         epsilon=format_epsilon(plan.nano_epsilon),
@@ -171,6 +173,6 @@ def charged_table(engine: Engine, book: Ledger, data: object) -> str:
     if not isinstance(data, str):
         raise ParameterError("epsilon", allowed="given only with a private registered table", given="a DataFrame")
     info = engine.table(data)
-    if info is not None and exposed(engine, book, info) is None:
+    if info is not None and why_not_free(engine, book, info) is None:
         raise UsageError(f'"{info.name}" is not a registered private table.', hint="leave out epsilon: it is free")
     return data

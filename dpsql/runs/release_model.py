@@ -54,7 +54,7 @@ def release_model(
         job,
         MODELS,
         ask=make_release,
-        load=lambda row, _: store.load(engine, row["name"]),
+        load=lambda row, _: store.load_model(engine, row["name"]),
         check=check_name,
     )
 

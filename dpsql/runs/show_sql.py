@@ -63,7 +63,7 @@ class Explanation:
         }
 
 
-def explain(engine: Engine, ledger: Ledger, request: TrainRequest, *, leaf: int) -> Explanation:
+def show_sql(engine: Engine, ledger: Ledger, request: TrainRequest, *, leaf: int) -> Explanation:
     """Return the SQL that a request to train would run, for one leaf and for all. Touches no row."""
     planned = plan_run(engine, ledger, request)
     dataset, plan = planned.dataset, planned.plan

@@ -17,12 +17,12 @@ from dpsql import methods
 from dpsql.engines.base import Engine
 from dpsql.errors import BudgetExceeded, ParameterError
 from dpsql.kernel.border import AllowanceExceeded
-from dpsql.kernel.dataset import Dataset, find, scope
+from dpsql.kernel.dataset import Dataset, find_dataset, scope
 from dpsql.kernel.noise import approximate as approximate_promise
 from dpsql.kernel.plan import UNLABELLED, Plan
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.run import Job
-from dpsql.kernel.unlabelled_rows import apart, partner, rows_to_read, settled
+from dpsql.kernel.unlabelled_rows import are_disjoint, partner, rows_to_read, with_sides_settled
 from dpsql.ledger import Ledger, format_epsilon, parse_delta, parse_epsilon
 from dpsql.models.usable_model import Model
 from dpsql.runs.release_model import ModelLabel, release_model
@@ -132,7 +132,7 @@ def plan(engine: Engine, ledger: Ledger, request: TrainRequest) -> Plan:
 
 def plan_run(engine: Engine, ledger: Ledger, request: TrainRequest) -> PlannedRun:
     """Return a request with its plan, after the checks that a run makes before it is charged."""
-    dataset = find(engine, ledger, request.table)
+    dataset = find_dataset(engine, ledger, request.table)
     scope(dataset, request.batch)  # refuses a batch that the schema knows nothing of
     planned = _make_plan(engine, ledger, request, dataset)
     rows_to_read(engine, dataset, planned.other, planned.plan)
@@ -153,7 +153,7 @@ def train(
     (epsilon, delta)-private, and pays rho from a budget of kind "approximate". `planning` is held while the plan is
     made: a server ends a search for one that takes too long.
     """
-    dataset = find(engine, ledger, request.table)
+    dataset = find_dataset(engine, ledger, request.table)
     if request.delta is None and "unlabelled" not in request.parameters and not _is_known(ledger, request.request_id):
         check_affordable(ledger, dataset, request.nano_epsilon, scope(dataset, request.batch))
     with planning or nullcontext():
@@ -183,10 +183,10 @@ def _make_plan(engine: Engine, ledger: Ledger, request: TrainRequest, dataset: D
     method = methods.get_fitting(request.method, schema)
     unlabelled = parameters.get("unlabelled") if "unlabelled" in method.parameters else None
     other = partner(engine, ledger, dataset, unlabelled) if isinstance(unlabelled, str) else None
-    plan, separate = method.plan(schema, nano_epsilon, parameters, promise), apart(dataset, other)
+    plan, separate = method.plan(schema, nano_epsilon, parameters, promise), are_disjoint(dataset, other)
     if not separate and plan.cost_of(UNLABELLED):
         plan = method.plan(schema, nano_epsilon // 2, parameters, promise)
-    plan = settled(plan, apart=separate)
+    plan = with_sides_settled(plan, apart=separate)
     if plan.nano_epsilon > nano_epsilon:
         raise AllowanceExceeded(
             f'method "{request.method}" planned epsilon {format_epsilon(plan.nano_epsilon)}, '

@@ -14,7 +14,7 @@ from typing import Any
 
 from dpsql.engines.base import Engine
 from dpsql.errors import ParameterError, SchemaError, UsageError
-from dpsql.kernel.dataset import Dataset, find
+from dpsql.kernel.dataset import Dataset, find_dataset
 from dpsql.kernel.plan import Plan
 from dpsql.kernel.run import Job
 from dpsql.kernel.session import Session
@@ -38,7 +38,7 @@ def update(
     request_id: str | None = None,
 ) -> Model:
     """Count a batch that the model has not seen and return a new model that knows it too; the old one stays."""
-    dataset = find(engine, ledger, model.table)
+    dataset = find_dataset(engine, ledger, model.table)
     _check(model, dataset, batch)
     _check_batches(ledger, model, dataset)
     last = model.certificate.get("updates") or [_first_update(model.certificate)]
@@ -78,7 +78,9 @@ def _check(model: Model, dataset: Dataset, batch: str) -> None:
             f'model "{model.name}" cannot be updated: only a model of noisy counts trained on a batch can.',
             hint="dpsql train --method rdt --batch VALUE",
         )
-    if dataset.id != model.certificate.get("dataset") or _meaning(dataset.schema) != _meaning(model.schema):
+    if dataset.id != model.certificate.get("dataset") or _counts_meaning(dataset.schema) != _counts_meaning(
+        model.schema
+    ):
         raise UsageError(f'table "{dataset.table}" is not as it was when model "{model.name}" was trained.')
     if batch in model.certificate["batches"]:
         raise ParameterError("batch", allowed="one that the model has not counted yet", given=batch)
@@ -95,7 +97,7 @@ def _check_batches(ledger: Ledger, model: Model, dataset: Dataset) -> None:
         )
 
 
-def _meaning(schema: Schema) -> Schema:
+def _counts_meaning(schema: Schema) -> Schema:
     """Return what counts and batches mean: label, classes, features, unit, batch column; the size may change."""
     return replace(schema, rows=None, partition=None)
 

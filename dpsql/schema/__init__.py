@@ -6,8 +6,8 @@ a file, `schema_file.py` reads YAML and JSON.
 
 from dpsql.schema.features import (
     CELLS,
+    DEFAULT_STEPS,
     MAX_VALUES,
-    STEPS,
     Boolean,
     Categorical,
     Feature,
@@ -15,8 +15,8 @@ from dpsql.schema.features import (
     Target,
     category_text,
     check_name,
-    finite,
-    whole,
+    finite_number,
+    whole_number,
 )
 from dpsql.schema.schema import Schema
 from dpsql.schema.unit import Unit
@@ -24,7 +24,7 @@ from dpsql.schema.unit import Unit
 __all__ = [
     "CELLS",
     "MAX_VALUES",
-    "STEPS",
+    "DEFAULT_STEPS",
     "Boolean",
     "Categorical",
     "Feature",
@@ -34,6 +34,6 @@ __all__ = [
     "Unit",
     "category_text",
     "check_name",
-    "finite",
-    "whole",
+    "finite_number",
+    "whole_number",
 ]

@@ -18,7 +18,7 @@ CELLS = 64
 MAX_VALUES = 20_000
 #: Steps of a numeric target unless declared. Rounding to one costs at most 0.05 % of the range, far below any noise;
 #: finer steps would not lower the noise, which is a multiple of the range whatever the steps.
-STEPS = 1000
+DEFAULT_STEPS = 1000
 MAX_STEPS = 2**20
 
 
@@ -41,7 +41,7 @@ class Numeric:
         check_name(self.name)
         for bound in ("lower", "upper", "null"):
             if bound != "null" or self.null is not None:
-                number = finite(getattr(self, bound), f'feature "{self.name}": {bound}')
+                number = finite_number(getattr(self, bound), f'feature "{self.name}": {bound}')
                 object.__setattr__(self, bound, number)  # whole numbers become floats: one arithmetic for all
         if not self.lower < self.upper:
             raise SchemaError(f'feature "{self.name}": lower ({self.lower}) must be below upper ({self.upper}).')
@@ -49,7 +49,7 @@ class Numeric:
             raise SchemaError(f'feature "{self.name}": cells must be a whole number from 2 to {CELLS}.')
         if not (math.isfinite(self.upper - self.lower) and math.isfinite(self.cells / (self.upper - self.lower))):
             raise SchemaError(f'feature "{self.name}": the range from lower to upper is too wide or too narrow.')
-        if 1 / self.scale < 8 * self._grain and len(set(self.edges)) != len(self.edges):
+        if 1 / self.scale < 8 * self._float_spacing and len(set(self.edges)) != len(self.edges):
             raise SchemaError(f'feature "{self.name}": the range is too narrow for {self.cells} cells.')
 
     @property
@@ -63,7 +63,7 @@ class Numeric:
         return tuple(self._edge(cell) for cell in range(1, self.cells))
 
     @cached_property
-    def _grain(self) -> float:
+    def _float_spacing(self) -> float:
         """The distance between neighbouring floats where the range is widest."""
         return math.ulp(max(abs(self.lower), abs(self.upper)))
 
@@ -85,7 +85,7 @@ class Numeric:
     def _edge(self, cell: int) -> float:
         # Halving over the order of the floats: stepping from one to the next would not end around zero.
         guess = self.lower + cell / self.scale
-        low, high = guess - 4 * self._grain, guess + 4 * self._grain
+        low, high = guess - 4 * self._float_spacing, guess + 4 * self._float_spacing
         below = _rank(low if self.cell(low) < cell else self.lower)
         edge = _rank(high if self.cell(high) >= cell else self.upper)
         while edge - below > 1:
@@ -169,11 +169,11 @@ class Target:
 
     lower: float
     upper: float
-    steps: int = STEPS
+    steps: int = DEFAULT_STEPS
 
     def __post_init__(self) -> None:
         for bound in ("lower", "upper"):
-            object.__setattr__(self, bound, finite(getattr(self, bound), f"target: {bound}"))
+            object.__setattr__(self, bound, finite_number(getattr(self, bound), f"target: {bound}"))
         if not self.lower < self.upper:
             raise SchemaError(f"target: lower ({self.lower}) must be below upper ({self.upper}).")
         if isinstance(self.steps, bool) or not (isinstance(self.steps, int) and 2 <= self.steps <= MAX_STEPS):
@@ -235,7 +235,7 @@ def _storable(text: str) -> bool:
     return not any(character == "\x00" or "\ud800" <= character <= "\udfff" for character in text)
 
 
-def finite(value: object, where: str) -> float:
+def finite_number(value: object, where: str) -> float:
     """Return a finite number as a float, or refuse it."""
     if not isinstance(value, bool) and isinstance(value, int | float):
         try:
@@ -257,7 +257,7 @@ def _unrank(rank: int) -> float:
     return math.copysign(struct.unpack("<d", struct.pack("<q", abs(rank)))[0], rank)
 
 
-def whole(value: object, where: str) -> int | None:
+def whole_number(value: object, where: str) -> int | None:
     """Return a whole number or None; refuse anything else."""
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from dpsql.errors import SchemaError
 from dpsql.schema.features import (
     CELLS,
-    STEPS,
+    DEFAULT_STEPS,
     Boolean,
     Categorical,
     Feature,
     Numeric,
     Target,
     category_text,
-    finite,
-    whole,
+    finite_number,
+    whole_number,
 )
 from dpsql.schema.unit import Unit
 
@@ -57,7 +57,7 @@ def declared_fields(declared: Mapping[str, Any]) -> dict[str, Any]:
         raise SchemaError("a schema must be a mapping with label, classes and features.")
     _refuse_unknown("the schema", declared, _SCHEMA_KEYS)
     target = _target(declared.get("target"))
-    for key in _needed(declared, target):
+    for key in _required_keys(declared, target):
         if key not in declared:
             raise SchemaError(f'the schema has no "{key}".', hint="dpsql schema draft --table TABLE")
     return {
@@ -65,7 +65,7 @@ def declared_fields(declared: Mapping[str, Any]) -> dict[str, Any]:
         "classes": _texts(declared.get("classes", ()), "classes"),
         "features": _features(declared["features"]),
         "unit": _unit(declared),
-        "rows": whole(declared.get("rows"), "rows"),
+        "rows": whole_number(declared.get("rows"), "rows"),
         "partition": _column_or_none(declared, "partition"),
         "batch": _column_or_none(declared, "batch"),
         "target": target,
@@ -84,7 +84,7 @@ def _conditions(declared: object) -> tuple[tuple[str, str], ...]:
     return tuple(declared.items())
 
 
-def _needed(declared: Mapping[str, Any], target: Target | None) -> tuple[str, ...]:
+def _required_keys(declared: Mapping[str, Any], target: Target | None) -> tuple[str, ...]:
     """Return the keys that must be there; a table without labels says `label: null`, so that none is forgotten."""
     if target is not None:
         return ("label", "features")
@@ -96,7 +96,7 @@ def plain_values(schema: Schema) -> dict[str, Any]:
     declared: dict[str, Any] = {"label": schema.label or None}
     if schema.target is not None:
         declared["target"] = _target_dict(schema.target)
-    elif schema.labelled:
+    elif schema.has_label:
         declared["classes"] = list(schema.classes)
     declared["privacy_unit"] = "row"
     if schema.unit.column is not None:
@@ -120,12 +120,12 @@ def _target(declared: object) -> Target | None:
     if not isinstance(declared, Mapping) or not {"lower", "upper"} <= set(declared):
         raise SchemaError("target: a numeric label needs public bounds: {lower: NUMBER, upper: NUMBER}.")
     _refuse_unknown("target", declared, _TARGET_KEYS)
-    return Target(declared["lower"], declared["upper"], declared.get("steps", STEPS))
+    return Target(declared["lower"], declared["upper"], declared.get("steps", DEFAULT_STEPS))
 
 
 def _target_dict(target: Target) -> dict[str, Any]:
     shown: dict[str, Any] = {"lower": target.lower, "upper": target.upper}
-    return shown if target.steps == STEPS else {**shown, "steps": target.steps}
+    return shown if target.steps == DEFAULT_STEPS else {**shown, "steps": target.steps}
 
 
 def _features(declared: object) -> tuple[Feature, ...]:
@@ -154,8 +154,8 @@ def _numeric(name: str, details: Mapping[str, Any], where: str) -> Numeric:
     lower, upper = details.get("lower"), details.get("upper")
     if lower is None or upper is None:
         raise SchemaError(f"{where}: a numeric feature needs public bounds, lower and upper.")
-    bounds = (finite(lower, f"{where}: lower"), finite(upper, f"{where}: upper"))
-    missing = None if details.get("null") is None else finite(details["null"], f"{where}: null")
+    bounds = (finite_number(lower, f"{where}: lower"), finite_number(upper, f"{where}: upper"))
+    missing = None if details.get("null") is None else finite_number(details["null"], f"{where}: null")
     return Numeric(name, *bounds, cells=details.get("cells", CELLS), null=missing)
 
 

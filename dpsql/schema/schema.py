@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dpsql.errors import SchemaError
-from dpsql.schema.features import Categorical, Feature, Numeric, Target, check_name, check_texts, whole
+from dpsql.schema.features import Categorical, Feature, Numeric, Target, check_name, check_texts, whole_number
 from dpsql.schema.plain_values import declared_fields, plain_values
 from dpsql.schema.unit import Unit
 
@@ -74,7 +74,7 @@ class Schema:
             check_name(self.batch)
             if "=" in self.batch or self.batch.lower() == self.label.lower():
                 raise SchemaError("batch: the column must not be the label, and its name must not hold a =.")
-        if whole(self.rows, "rows") is not None and not 0 < (self.rows or 0) < 2**53:
+        if whole_number(self.rows, "rows") is not None and not 0 < (self.rows or 0) < 2**53:
             raise SchemaError("rows: the approximate public size must be a positive whole number.")
 
     def _check_classes(self) -> None:
@@ -114,7 +114,7 @@ class Schema:
                 raise SchemaError(f'the {role} "{column}" is also the label or a feature.')
 
     @property
-    def labelled(self) -> bool:
+    def has_label(self) -> bool:
         """Whether the table has a label."""
         return bool(self.label)
 
@@ -138,10 +138,10 @@ class Schema:
         """The discrete features, booleans included."""
         return tuple(feature for feature in self.features if isinstance(feature, Categorical))
 
-    def narrowed(self, bounds: Mapping[str, tuple[float, float]]) -> Schema:
+    def with_bounds(self, bounds: Mapping[str, tuple[float, float]]) -> Schema:
         """Return the schema with narrower bounds of some numbers; none may reach past what is declared.
 
-        >>> Schema("y", ("a", "b"), (Numeric("x", 0, 64),)).narrowed({"x": (8, 16)}).features[0].upper
+        >>> Schema("y", ("a", "b"), (Numeric("x", 0, 64),)).with_bounds({"x": (8, 16)}).features[0].upper
         16.0
         """
         features: list[Feature] = []

@@ -32,12 +32,12 @@ class Placeholder:
     """A part of a draft that its owner has not filled in yet."""
 
 
-def load(source: Schema | Mapping[str, Any] | str | Path, *, entry: str | None = None) -> Schema:
+def load_schema(source: Schema | Mapping[str, Any] | str | Path, *, entry: str | None = None) -> Schema:
     """Return the schema in a file, or in plain values; `entry` picks one of several in a file.
 
     Raises SchemaError when the file cannot be read, is not a schema, or is a draft that is not filled in.
 
-    >>> load({"label": "y", "classes": ["no", "yes"], "features": {"x": {"type": "boolean"}}}).classes
+    >>> load_schema({"label": "y", "classes": ["no", "yes"], "features": {"x": {"type": "boolean"}}}).classes
     ('no', 'yes')
     """
     if isinstance(source, Schema):
@@ -56,13 +56,13 @@ def loads(text: str, *, name: str = "the schema", entry: str | None = None, kind
         raise SchemaError(f"{name} is empty.", hint=DRAFT)
     if not isinstance(declared, dict):
         raise SchemaError(f"{name} must hold a mapping with label, classes (or a target) and features.", hint=DRAFT)
-    chosen = _pick(declared, entry, name)
-    _refuse_placeholders(chosen, ())
-    return Schema.from_dict(chosen)
+    entry_values = _pick(declared, entry, name)
+    _refuse_placeholders(entry_values, ())
+    return Schema.from_dict(entry_values)
 
 
 def dump(schema: Schema, *, comments: Mapping[str, str] | None = None) -> str:
-    """Return a schema as YAML that `load` reads back the same.
+    """Return a schema as YAML that `load_schema` reads back the same.
 
     `comments` maps a feature's name to a remark above it; the empty name is the head of the file.
     """
@@ -82,7 +82,7 @@ def pair(key: str, value: object, *, indent: int = 0) -> list[str]:
     space, name = " " * indent, inline(key)
     head = [f"{space}{name}:"] if len(name) <= 1000 else [f"{space}? {name}", f"{space}:"]  # keys end at 1024
     if isinstance(value, Mapping):
-        return head + [line for one, inner in value.items() for line in pair(one, inner, indent=indent + 2)]
+        return head + [line for inner_key, inner in value.items() for line in pair(inner_key, inner, indent=indent + 2)]
     return [*head[:-1], f"{head[-1]} {inline(value)}"]
 
 
@@ -95,10 +95,10 @@ def inline(value: object) -> str:
     if isinstance(value, Placeholder):
         return PLACEHOLDER
     if isinstance(value, int | float):
-        whole = not isinstance(value, float) or (value.is_integer() and abs(value) < 1e15)
-        return str(int(value)) if whole else repr(value)
+        is_whole = not isinstance(value, float) or (value.is_integer() and abs(value) < 1e15)
+        return str(int(value)) if is_whole else repr(value)
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(inline(one) for one in value) + "]"
+        return "[" + ", ".join(inline(item) for item in value) + "]"
     text = str(value)
     plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]{0,200}", text) and text.lower() not in _WORDS
     return text if plain else quote(text)
@@ -110,16 +110,16 @@ def quote(text: str) -> str:
     >>> print(quote('it "is"' + chr(10) + 'ok'))
     "it \"is\"\x0aok"
     """
-    return '"' + "".join(f"\\{one}" if one in '"\\' else _printed(one) for one in text) + '"'
+    return '"' + "".join(f"\\{character}" if character in '"\\' else _escape(character) for character in text) + '"'
 
 
 def remark(text: str, *, indent: int = 0) -> list[str]:
     """Return a comment, one `#` line for each line of the text."""
     lines = text.split("\n") if text else []
-    return [f"{' ' * indent}# {''.join(map(_printed, line))}".rstrip() for line in lines]
+    return [f"{' ' * indent}# {''.join(map(_escape, line))}".rstrip() for line in lines]
 
 
-def _printed(character: str) -> str:
+def _escape(character: str) -> str:
     code = ord(character)
     if character.isprintable():
         return character
@@ -150,7 +150,7 @@ def _read(path: Path) -> str:
 def _pick(declared: dict[str, Any], entry: str | None, name: str) -> dict[str, Any]:
     """Return the one schema of a file, or the named one of several."""
     single = "label" in declared or "features" in declared
-    entries = [] if single else [key for key, one in declared.items() if isinstance(one, Mapping)]
+    entries = [] if single else [key for key, inner in declared.items() if isinstance(inner, Mapping)]
     if entry is not None and entry not in entries:
         raise UnknownName("schema entry", entry, map(str, entries), hint=f"look into {name}")
     if entry is not None:
@@ -170,17 +170,17 @@ def _refuse_placeholders(value: object, path: tuple[str, ...]) -> None:
             hint="write the public value you know; never look it up in the rows",
         )
     parts = value.items() if isinstance(value, dict) else enumerate(value, 1) if isinstance(value, list) else ()
-    for key, one in parts:
-        _refuse_placeholders(one, (*path, str(key)))
+    for key, inner in parts:
+        _refuse_placeholders(inner, (*path, str(key)))
 
 
 def _parse_json(text: str, name: str) -> Any:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         for key, value in pairs:
-            _once(key, found)
-            found[key] = value
-        return found
+            _once(key, mapping)
+            mapping[key] = value
+        return mapping
 
     try:
         return json.loads(text, object_pairs_hook=unique) if text.strip() else None
@@ -223,13 +223,13 @@ class _Loader(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Read a mapping; its keys are text as written, each at most once."""
-        found: dict[Any, Any] = {}
+        mapping: dict[Any, Any] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 self._refuse("a key must be text", key)
-            _once(key.value, found)
-            found[key.value] = self.construct_object(value, deep=deep)
-        return found
+            _once(key.value, mapping)
+            mapping[key.value] = self.construct_object(value, deep=deep)
+        return mapping
 
     def construct_decimal(self, node: yaml.ScalarNode) -> int | float:
         """Read a decimal number."""
@@ -240,8 +240,8 @@ class _Loader(yaml.SafeLoader):
         raise yaml.constructor.ConstructorError(None, None, problem, place.start_mark)
 
 
-def _once(key: str, found: Mapping[str, Any]) -> None:
-    if key in found:
+def _once(key: str, mapping: Mapping[str, Any]) -> None:
+    if key in mapping:
         raise SchemaError(f'the key "{key[:80]}" stands twice in one mapping.', hint="remove one of them")
 
 

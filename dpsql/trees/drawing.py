@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.schema import CELLS, Categorical, Numeric, Schema
-from dpsql.trees.estimate.means import predictions
+from dpsql.trees.estimate.means import predicted_numbers
 from dpsql.trees.forest import PASS, Forest
 from dpsql.trees.grid import BITS
 from dpsql.trees.voting import VotingForest
@@ -19,11 +19,11 @@ _FEW_BRANCHES = 8
 #: The most branches of one split that are drawn where a depth is given.
 _MOST_BRANCHES = 24
 
-_Says = Callable[[int], str]
+_LeafText = Callable[[int], str]
 _Cells = NDArray[np.bool_]
 
 
-def draw(schema: Schema, released: VotingForest, tree: int, *, depth: int | None = None) -> str:
+def draw_tree(schema: Schema, released: VotingForest, tree: int, *, depth: int | None = None) -> str:
     """Return one tree as indented text, one line for each split's branch.
 
     With `depth`, deeper levels and branches past a split's first 24 are left out, and counted. Where scores are
@@ -42,7 +42,7 @@ def draw(schema: Schema, released: VotingForest, tree: int, *, depth: int | None
 
 
 def _lines(
-    schema: Schema, forest: Forest, says: _Says, level: int, node: int, indent: str, most: int | None
+    schema: Schema, forest: Forest, says: _LeafText, level: int, node: int, indent: str, most: int | None
 ) -> Iterator[str]:
     while level < forest.depth and forest.levels[level].axis[node] == PASS:
         node = int(forest.levels[level].child[node])
@@ -55,36 +55,38 @@ def _lines(
         return
     here = forest.levels[level]
     slots = here.slots(np.full(CELLS, node), np.arange(CELLS))
-    found: list[tuple[_Cells, list[str]]] = []
+    branches: list[tuple[_Cells, list[str]]] = []
     for slot in range(int(here.arity[node])):
         child = int(here.child[node]) + slot
-        found.append((slots == slot, list(_lines(schema, forest, says, level + 1, child, indent + "│  ", most))))
+        branches.append((slots == slot, list(_lines(schema, forest, says, level + 1, child, indent + "│  ", most))))
     axis = int(here.axis[node])
-    if len(found) > _FEW_BRANCHES:
-        found = _joined(found, ordered=forest.axes[axis].ordered)
-    shown = len(found) if most is None else _MOST_BRANCHES
-    for taken, below in found[:shown]:
+    if len(branches) > _FEW_BRANCHES:
+        branches = _join_same_branches(branches, ordered=forest.axes[axis].ordered)
+    shown = len(branches) if most is None else _MOST_BRANCHES
+    for taken, below in branches[:shown]:
         text = branch_text(schema, forest, axis, taken)
         if len(below) == 1 and "→" in below[0]:
             yield f"{indent}├─ {text} {below[0].lstrip('│ ')}"
         else:
             yield f"{indent}├─ {text}"
             yield from below
-    if len(found) > shown:
-        yield f"{indent}├─ … {len(found) - shown} more branches"
+    if len(branches) > shown:
+        yield f"{indent}├─ … {len(branches) - shown} more branches"
 
 
-def _joined(branches: Sequence[tuple[_Cells, list[str]]], *, ordered: bool) -> list[tuple[_Cells, list[str]]]:
+def _join_same_branches(
+    branches: Sequence[tuple[_Cells, list[str]]], *, ordered: bool
+) -> list[tuple[_Cells, list[str]]]:
     """Return the branches with those that lead to the same as one; of a number only neighbours are joined."""
-    found: list[tuple[_Cells, list[str]]] = []
+    joined: list[tuple[_Cells, list[str]]] = []
     for taken, below in branches:
-        candidates = range(len(found))[-1:] if ordered else range(len(found))
-        same = next((place for place in candidates if found[place][1] == below), None)
-        if same is None or (ordered and not _touch(found[same][0], taken)):
-            found.append((taken, below))
+        candidates = range(len(joined))[-1:] if ordered else range(len(joined))
+        same = next((place for place in candidates if joined[place][1] == below), None)
+        if same is None or (ordered and not _touch(joined[same][0], taken)):
+            joined.append((taken, below))
         else:
-            found[same] = (found[same][0] | taken, below)
-    return found
+            joined[same] = (joined[same][0] | taken, below)
+    return joined
 
 
 def _touch(lower: _Cells, upper: _Cells) -> bool:
@@ -96,7 +98,7 @@ def _touch(lower: _Cells, upper: _Cells) -> bool:
 def leaf_text(schema: Schema, weights: NDArray[np.int64]) -> str:
     """Return what a leaf says: its class, or its weights where it has several, or the number it votes for."""
     if schema.target is not None:
-        return f"{predictions(schema.target, weights[None, :])[0]:.5g}"
+        return f"{predicted_numbers(schema.target, weights[None, :])[0]:.5g}"
     if np.count_nonzero(weights) <= 1:
         return schema.classes[int(np.argmax(weights))]
     return ", ".join(f"{name} {weight}" for name, weight in zip(schema.classes, weights.tolist(), strict=True))
@@ -109,8 +111,8 @@ def _share_text(schema: Schema, shares: NDArray[np.float64]) -> str:
 
 def branch_text(schema: Schema, forest: Forest, axis: int, taken: NDArray[np.bool_]) -> str:
     """Return one branch of a split in words, such as `age < 39.8` or `sex in {Male}`."""
-    one = forest.axes[axis]
-    feature = schema.features[one.feature]
+    split_axis = forest.axes[axis]
+    feature = schema.features[split_axis.feature]
     if isinstance(feature, Numeric):
         cells = np.flatnonzero(taken[: feature.cells])
         if len(cells) == 0:
@@ -119,7 +121,7 @@ def branch_text(schema: Schema, forest: Forest, axis: int, taken: NDArray[np.boo
         above = f"{feature.edges[low - 1]:g} ≤ " if low else ""
         below = f" < {feature.edges[high]:g}" if high < feature.cells - 1 else ""
         return f"{above}{feature.name}{below}"
-    return f"{feature.name} in {{{', '.join(_values(feature, one.digit, taken))}}}"
+    return f"{feature.name} in {{{', '.join(_values(feature, split_axis.digit, taken))}}}"
 
 
 def _values(feature: Categorical, digit: int, taken: NDArray[np.bool_]) -> list[str]:

@@ -83,7 +83,7 @@ class Forest:
         return np.searchsorted(self.leaf_tree, np.arange(self.trees + 1))
 
     @cached_property
-    def early(self) -> tuple[int, int]:
+    def trees_ending_early(self) -> tuple[int, int]:
         """How many leading trees end early, and at which level: those that save most; none where no later tree goes on.
 
         Nodes of leading trees that pass everything on keep their numbers, so these trees need not be walked further.
@@ -126,19 +126,19 @@ class Forest:
         count = last - first
         levels = []
         for level in self.levels:
-            kept = slice(first, last)
-            levels.append(Level(level.axis[kept], level.arity[kept], level.planes[:, kept]))
+            span = slice(first, last)
+            levels.append(Level(level.axis[span], level.arity[span], level.planes[:, span]))
             ends = np.concatenate(([0], np.cumsum(level.arity, dtype=np.int64)))
             first, last = int(ends[first]), int(ends[last])
         return Forest(self.axes, count, tuple(levels))
 
 
-def by_level(forest: Forest, of_leaves: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+def sums_by_level(forest: Forest, of_leaves: NDArray[np.float64]) -> list[NDArray[np.float64]]:
     """Return the sums over the leaves below each node, one array per level, roots first, leaves last."""
-    found = [of_leaves]
+    sums = [of_leaves]
     for level in reversed(forest.levels):
-        found.append(np.add.reduceat(found[-1], level.child, axis=0))
-    return found[::-1]
+        sums.append(np.add.reduceat(sums[-1], level.child, axis=0))
+    return sums[::-1]
 
 
 def bits(member: NDArray[np.bool_]) -> NDArray[np.uint64]:

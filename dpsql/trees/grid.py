@@ -72,10 +72,10 @@ def words(count: int) -> int:
     return -(-count // AXES_PER_WORD)
 
 
-def cells(schema: Schema, columns: Mapping[str, Any]) -> Cells:
+def grid_cells(schema: Schema, columns: Mapping[str, Any]) -> Cells:
     """Return the cells of whole columns as an array of rows × axes; SQL gives the same cells for the same values."""
-    found = [feature_cells(feature, columns[feature.name]) for feature in schema.features]
-    spread = [found[axis.feature] >> (BITS * axis.digit) & (CELLS - 1) for axis in axes(schema)]
+    of_features = [feature_cells(feature, columns[feature.name]) for feature in schema.features]
+    spread = [of_features[axis.feature] >> (BITS * axis.digit) & (CELLS - 1) for axis in axes(schema)]
     return np.stack(spread, axis=1).astype(np.uint8)
 
 
@@ -99,10 +99,10 @@ def _numeric_cells(feature: Numeric, column: Any) -> NDArray[np.int64]:
     numbers = _numbers(column)
     with np.errstate(over="ignore", invalid="ignore"):
         scaled = (numbers - feature.lower) * feature.scale
-        found = np.floor(np.minimum(np.maximum(scaled, 0.0), feature.cells - 1.0))
+        numeric_cells = np.floor(np.minimum(np.maximum(scaled, 0.0), feature.cells - 1.0))
     missing = np.isnan(numbers)
-    found[missing] = feature.null_cell
-    return found.astype(np.int64)
+    numeric_cells[missing] = feature.null_cell
+    return numeric_cells.astype(np.int64)
 
 
 def _numbers(column: Any) -> NDArray[np.float64]:

@@ -11,33 +11,35 @@ from dpsql.trees.grid import Axis, axes
 from dpsql.trees.voting import VotingForest
 
 
-def side_by_side(schema: Schema, first: VotingForest, second: VotingForest) -> VotingForest:
+def join_over_different_features(schema: Schema, first: VotingForest, second: VotingForest) -> VotingForest:
     """Return one forest with the trees of both; `schema` has the features of the first, then those of the second."""
-    return _joined(axes(schema), first, second, offset=len(first.forest.axes))
+    return _join_voting(axes(schema), first, second, offset=len(first.forest.axes))
 
 
-def together(first: VotingForest, second: VotingForest) -> VotingForest:
+def join_over_same_features(first: VotingForest, second: VotingForest) -> VotingForest:
     """Return one forest with the trees of both, over the features that both have."""
-    return _joined(first.forest.axes, first, second, offset=0)
+    return _join_voting(first.forest.axes, first, second, offset=0)
 
 
-def beside(first: Forest, second: Forest) -> Forest:
+def join_trees(first: Forest, second: Forest) -> Forest:
     """Return the trees of both, over the features that both have."""
-    return _joined_trees(first.axes, first, second, offset=0)
+    return _join_forests(first.axes, first, second, offset=0)
 
 
-def _joined(grid: tuple[Axis, ...], first: VotingForest, second: VotingForest, *, offset: int) -> VotingForest:
-    forest = _joined_trees(grid, first.forest, second.forest, offset=offset)
+def _join_voting(grid: tuple[Axis, ...], first: VotingForest, second: VotingForest, *, offset: int) -> VotingForest:
+    forest = _join_forests(grid, first.forest, second.forest, offset=offset)
     return VotingForest(forest, np.concatenate([first.weights, second.weights]), first.same_nat(second))
 
 
-def _joined_trees(grid: tuple[Axis, ...], first: Forest, second: Forest, *, offset: int) -> Forest:
+def _join_forests(grid: tuple[Axis, ...], first: Forest, second: Forest, *, offset: int) -> Forest:
     depth = max(first.depth, second.depth)
-    pairs = zip(_padded(first, depth, 0), _padded(second, depth, offset), strict=True)
-    return Forest(grid, first.trees + second.trees, tuple(_beside(one, other) for one, other in pairs))
+    pairs = zip(_pad_levels(first, depth, 0), _pad_levels(second, depth, offset), strict=True)
+    return Forest(
+        grid, first.trees + second.trees, tuple(_join_levels(level, other_level) for level, other_level in pairs)
+    )
 
 
-def _padded(forest: Forest, depth: int, offset: int) -> list[Level]:
+def _pad_levels(forest: Forest, depth: int, offset: int) -> list[Level]:
     """Return the levels with axes moved by `offset`, and levels that pass everything on down to `depth`."""
     moved = [
         Level(np.where(level.axis == PASS, PASS, level.axis + offset).astype(np.int16), level.arity, level.planes)
@@ -51,10 +53,10 @@ def _padded(forest: Forest, depth: int, offset: int) -> list[Level]:
     return moved + [passing] * (depth - forest.depth)
 
 
-def _beside(one: Level, other: Level) -> Level:
-    count = max(len(one.planes), len(other.planes))
-    planes = np.concatenate([_planes(one, count), _planes(other, count)], axis=1)
-    return Level(np.concatenate([one.axis, other.axis]), np.concatenate([one.arity, other.arity]), planes)
+def _join_levels(first: Level, second: Level) -> Level:
+    count = max(len(first.planes), len(second.planes))
+    planes = np.concatenate([_planes(first, count), _planes(second, count)], axis=1)
+    return Level(np.concatenate([first.axis, second.axis]), np.concatenate([first.arity, second.arity]), planes)
 
 
 def _planes(level: Level, count: int) -> NDArray[np.uint64]:

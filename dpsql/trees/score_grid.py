@@ -25,7 +25,7 @@ LOWER = (0.001, 0.005, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0
 UPPER = tuple(round(1 - point, 3) for point in reversed(LOWER))
 POINTS = LOWER + UPPER
 #: Points of a row's log loss, where the true class's probability counts as 0.001 at least.
-LEAST = 0.001
+LEAST_PROBABILITY = 0.001
 LOG_LOSSES = tuple(step / 2 for step in range(15))
 #: Points of a row's Brier score, which is from 0 to 2 where there are more than two classes.
 BRIER_SCORES = tuple(step / 5 for step in range(11))

@@ -58,9 +58,13 @@ def from_columns(schema: Schema, trees: int, nodes: Columns, leaves: Columns, *,
     for number in range(depth):
         rows = np.flatnonzero(nodes["level"] == number)
         planes = np.stack([nodes[f"plane_{plane}"][rows] for plane in range(PLANES)]).astype(np.uint64)
-        levels.append(Level(nodes["axis"][rows].astype(np.int16), nodes["arity"][rows].astype(np.uint8), _used(planes)))
+        levels.append(
+            Level(
+                nodes["axis"][rows].astype(np.int16), nodes["arity"][rows].astype(np.uint8), _drop_empty_planes(planes)
+            )
+        )
     forest = Forest(axes(schema), trees, tuple(levels))
-    return _released(forest, schema.leaf_values, leaves, nat)
+    return _voting_forest(forest, schema.leaf_values, leaves, nat)
 
 
 def to_json(released: VotingForest) -> dict[str, Any]:
@@ -83,7 +87,7 @@ def from_json(schema: Schema, stored: Mapping[str, Any]) -> VotingForest:
     try:
         trees, nat = int(stored["trees"]), stored.get("nat", 0)
         levels = tuple(_json_level(level) for level in stored["levels"])
-        leaves = {name: _flat(stored["leaves"][name]) for name in ("leaf", "class", "weight")}
+        leaves = {name: _whole_numbers(stored["leaves"][name]) for name in ("leaf", "class", "weight")}
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         raise SchemaError("the model file is damaged: its forest cannot be read.") from None
     if not 1 <= trees <= 10**6 or len({len(column) for column in leaves.values()}) != 1:
@@ -91,33 +95,33 @@ def from_json(schema: Schema, stored: Mapping[str, Any]) -> VotingForest:
     forest = Forest(axes(schema), trees, levels)
     if forest.leaves * schema.leaf_values > LARGEST_GRID:
         raise SchemaError("the model file is damaged: its forest is larger than any that dpsql releases.")
-    return _released(forest, schema.leaf_values, leaves, nat)
+    return _voting_forest(forest, schema.leaf_values, leaves, nat)
 
 
-def check(forest: Forest) -> None:
+def check_forest(forest: Forest) -> None:
     """Raise SchemaError unless every level follows from the one above and every cell has a way to go."""
     width = forest.trees
     for level in forest.levels:
         if not (len(level.axis) == len(level.arity) == level.planes.shape[1] == width):
             raise SchemaError("the model is damaged: a level does not fit the one above it.")
-        if level.axis.min() < PASS or level.axis.max() >= len(forest.axes) or not _small(level.arity):
+        if level.axis.min() < PASS or level.axis.max() >= len(forest.axes) or not _arity_in_range(level.arity):
             raise SchemaError("the model is damaged: a split reads a feature that is not in its schema.")
-        if not _total(level):
+        if not _sends_every_cell_on(level):
             raise SchemaError("the model is damaged: a split sends a value nowhere.")
         width = level.width
 
 
-def _released(forest: Forest, classes: int, leaves: Columns, nat: int) -> VotingForest:
+def _voting_forest(forest: Forest, classes: int, leaves: Columns, nat: int) -> VotingForest:
     """Return a checked forest with the weights that its leaves' columns hold."""
-    check(forest)
-    _within("leaf", leaves["leaf"], forest.leaves)
-    _within("class", leaves["class"], classes)
+    check_forest(forest)
+    _check_range("leaf", leaves["leaf"], forest.leaves)
+    _check_range("class", leaves["class"], classes)
     weights = np.zeros((forest.leaves, classes), np.int64)
     weights[leaves["leaf"], leaves["class"]] = leaves["weight"]
     return VotingForest(forest, weights, nat)
 
 
-def _total(level: Level) -> bool:
+def _sends_every_cell_on(level: Level) -> bool:
     """Whether no cell of any node is sent past the node's last child.
 
     Planes 0 to p give offsets below 2^(p+1), so that a node with as many children need not be looked at cell by cell.
@@ -147,36 +151,41 @@ def _level_columns(number: int, level: Level) -> Columns:
         "child": level.child.astype(np.int32),
     }
     for plane in range(PLANES):
-        held = level.planes[plane] if plane < len(level.planes) else np.zeros(count, np.uint64)
-        columns[f"plane_{plane}"] = held
+        masks = level.planes[plane] if plane < len(level.planes) else np.zeros(count, np.uint64)
+        columns[f"plane_{plane}"] = masks
     return columns
 
 
 def _json_level(stored: Mapping[str, Any]) -> Level:
     planes = np.array([[int(mask, 16) for mask in plane] for plane in stored["planes"]], np.uint64)
-    axis, arity = _flat(stored["axis"]), _flat(stored["arity"])
-    if planes.ndim != 2 or not 1 <= len(planes) <= PLANES or np.abs(axis).max() > 2**15 - 1 or not _small(arity):
+    axis, arity = _whole_numbers(stored["axis"]), _whole_numbers(stored["arity"])
+    if (
+        planes.ndim != 2
+        or not 1 <= len(planes) <= PLANES
+        or np.abs(axis).max() > 2**15 - 1
+        or not _arity_in_range(arity)
+    ):
         raise ValueError("out of range")
     return Level(axis.astype(np.int16), arity.astype(np.uint8), planes)
 
 
-def _flat(values: object) -> np.ndarray[Any, Any]:
+def _whole_numbers(values: object) -> np.ndarray[Any, Any]:
     """Return a list of whole numbers as an array; anything else raises."""
     if not isinstance(values, list) or not all(type(value) is int for value in values):
         raise TypeError("not a list of whole numbers")
     return np.array(values, np.int64)
 
 
-def _small(arity: np.ndarray[Any, Any]) -> bool:
+def _arity_in_range(arity: np.ndarray[Any, Any]) -> bool:
     return bool(arity.min() >= 1 and arity.max() <= 64)
 
 
-def _used(planes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _drop_empty_planes(planes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return the planes up to the last that has a bit set, at least one."""
     used = np.flatnonzero(planes.any(axis=1))
     return planes[: int(used.max(initial=0)) + 1]
 
 
-def _within(name: str, numbers: np.ndarray[Any, Any], count: int) -> None:
+def _check_range(name: str, numbers: np.ndarray[Any, Any], count: int) -> None:
     if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < count:
         raise SchemaError(f"the model is damaged: a {name} number is out of range.")

@@ -152,7 +152,7 @@ def accuracy(
         click.echo(json.dumps({**told, **_plain(figures, others)}, indent=2))
         return
     for shown in _shown(figures, others, [_words(asked[0].declared), *param]):
-        show.table(shown)
+        show.text_table(shown)
 
 
 @click.command()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 
-from dpsql.bench.show import number
+from dpsql.bench.show import number_text
 from examples.benchmarks.figures import Figure, Mean
 
 
@@ -21,13 +21,13 @@ def cells(title: str, figures: Sequence[Figure]) -> Table:
         shown.add_row(
             one.set,
             str(one.splits),
-            *(number(value, places=1) for value in (one.mean, one.sd, one.standard_error, one.reference)),
-            number(one.difference, places=1, sign=True),
+            *(number_text(value, places=1) for value in (one.mean, one.sd, one.standard_error, one.reference)),
+            number_text(one.difference, places=1, sign=True),
             *((word or "").removeprefix("within ") for word in (one.reached, one.in_band)),
-            number(one.majority, places=1),
-            number(one.balanced_accuracy, places=1),
-            *(number(value, places=3) for value in (one.auc, one.log_loss, one.brier)),
-            number(one.seconds, places=2),
+            number_text(one.majority, places=1),
+            number_text(one.balanced_accuracy, places=1),
+            *(number_text(value, places=3) for value in (one.auc, one.log_loss, one.brier)),
+            number_text(one.seconds, places=2),
         )
     return shown
 
@@ -66,7 +66,9 @@ def best(values: Sequence[float | None]) -> list[str]:
     ['70.0', '', '[bold]71.3[/bold]']
     """
     largest = max((value for value in values if value is not None), default=None)
-    return [f"[bold]{number(one, places=1)}[/bold]" if one == largest else number(one, places=1) for one in values]
+    return [
+        f"[bold]{number_text(one, places=1)}[/bold]" if one == largest else number_text(one, places=1) for one in values
+    ]
 
 
 def overview(found: Sequence[Mean]) -> Table:
@@ -80,9 +82,9 @@ def overview(found: Sequence[Mean]) -> Table:
             one.method,
             one.epsilon,
             str(one.sets),
-            number(one.mean, places=2),
-            number(one.reference, places=2),
-            number(one.difference, places=2, sign=True),
+            number_text(one.mean, places=2),
+            number_text(one.reference, places=2),
+            number_text(one.difference, places=2, sign=True),
             "" if one.reached is None else f"{one.reached} of {one.sets}",
         )
     return shown

@@ -20,15 +20,15 @@ import numpy as np
 
 from dpsql.api.database import connect
 from dpsql.mechanisms.laplace import discrete_laplace
-from dpsql.methods.base import resolved
+from dpsql.methods.base import resolve_parameters
 from dpsql.methods.mrf.ensembles import ensembles
 from dpsql.methods.mrf.mrf import Mrf
-from dpsql.schema.schema_file import load
-from dpsql.trees.grid import cells
+from dpsql.schema.schema_file import load_schema
+from dpsql.trees.grid import grid_cells
 from dpsql.trees.strategies.least_squares import least_squares
 from dpsql.trees.strategies.optimize import KINDS, best_strategy
 from dpsql.trees.strategies.strategy import Strategy
-from dpsql.trees.strategies.workload import Leaves, Sums, votes
+from dpsql.trees.strategies.workload import Leaves, Sums, vote_workload
 from examples.benchmarks.accuracy import Question
 from examples.benchmarks.splits import Table, create, declared, halves
 
@@ -116,12 +116,15 @@ def queries(table: Table, sizes: Sequence[int], *, splits: int) -> list[dict[str
 
 def errors(table: Table, *, draws: int, effort: int) -> list[dict[str, Any]]:
     """Return for the leaves and for the votes of a tenth what each kind of strategy costs, and a check by drawing."""
-    parameters = resolved(Mrf(), SETTINGS[table.name])
+    parameters = resolve_parameters(Mrf(), SETTINGS[table.name])
     _, test = halves(table, 0)
-    schema = load(declared(table.schema))
-    rows = cells(schema, {feature.name: test[feature.name] for feature in schema.features})
+    schema = load_schema(declared(table.schema))
+    rows = grid_cells(schema, {feature.name: test[feature.name] for feature in schema.features})
     one = ensembles(schema, parameters)[0]
-    asked: dict[str, Leaves | Sums] = {"leaves": one.workload, "votes": votes(one.workload, one.domain.numbers(rows))}
+    asked: dict[str, Leaves | Sums] = {
+        "leaves": one.workload,
+        "votes": vote_workload(one.workload, one.domain.cell_numbers(rows)),
+    }
     return [_error(table.name, what, workload, draws, effort) for what, workload in asked.items()]
 
 

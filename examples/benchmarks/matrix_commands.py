@@ -80,7 +80,7 @@ def matrix(
         lines = _figures(data, known, splits, Results(file, measuring.COLUMNS), jobs)
         if plot is not None:
             draw(plot, lines)
-        click.echo(json.dumps({"figures": lines}, indent=2)) if as_json else show.table(_table("Figures", lines))
+        click.echo(json.dumps({"figures": lines}, indent=2)) if as_json else show.text_table(_table("Figures", lines))
 
 
 def _figures(data: Path, known: Sequence[Any], splits: int, results: Results, jobs: int) -> list[dict[str, Any]]:
@@ -149,10 +149,13 @@ def _errors(rows: Sequence[Mapping[str, Any]]) -> Table:
     shown = Table(title="Error of each strategy over that of asking for every cell")
     for name in ("set", "for", "cells", "best", "error", "drawn / proved", "CPU s", *KINDS):
         shown.add_column(name, justify="left" if name in ("set", "for", "best") else "right")
-    for one in rows:
-        shown.add_row(one["set"], one["workload"], str(one["cells"]), one["best"], show.number(one["ratio"], places=3),
-                      show.number(one["measured_to_proved"], places=3), show.number(one["cpu_seconds"], places=1),
-                      *(show.number(one["ratios"][kind], places=3) for kind in KINDS))  # fmt: skip
+    for row in rows:
+        ratio, measured_ratio = (show.number_text(row[name], places=3) for name in ("ratio", "measured_to_proved"))
+        ratios = (show.number_text(row["ratios"][kind], places=3) for kind in KINDS)
+        seconds = show.number_text(row["cpu_seconds"], places=1)
+        shown.add_row(
+            row["set"], row["workload"], str(row["cells"]), row["best"], ratio, measured_ratio, seconds, *ratios
+        )
     return shown
 
 
@@ -161,5 +164,5 @@ def _table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     for name in rows[0]:
         shown.add_column(name.replace("_", " "))
     for one in rows:
-        shown.add_row(*(show.number(value) if isinstance(value, float) else str(value) for value in one.values()))
+        shown.add_row(*(show.number_text(value) if isinstance(value, float) else str(value) for value in one.values()))
     return shown

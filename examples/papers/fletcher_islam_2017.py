@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from dpsql import Schema, methods
 from dpsql.bench.clock import cpu_seconds, least
-from dpsql.trees.grid import cells as grid_cells
+from dpsql.trees.grid import grid_cells
 from examples.benchmarks.splits import Table, halves
 from examples.papers import product, sets
 from examples.papers.experiment import Asked, Cell, Claim, Experiment, Given, Picture, Summary, Verdict, points

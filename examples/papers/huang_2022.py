@@ -21,7 +21,7 @@ import pandas as pd
 from dpsql import Schema, UsageError
 from dpsql.methods.spe import depth_for
 from dpsql.trees.forest import PASS, Forest
-from dpsql.trees.grid import cells as grid_cells
+from dpsql.trees.grid import grid_cells
 from examples.benchmarks.splits import SYNTHETIC, Table, halves, run_split
 from examples.papers import product, sets
 from examples.papers.experiment import Asked, Cell, Claim, Experiment, Given, Picture, Summary, Verdict, points

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dpsql.advice.advise import SIZES, advise
+from dpsql.advice.advise import SIZES, advise_schema
 from dpsql.advice.outlook import AMPLE, DOUBTFUL, HELPS, WASTE
 from dpsql.advice.reference_problem import VISIBLE
 from dpsql.api.database import Database, connect
@@ -76,48 +76,48 @@ def _numbers(schema: Schema) -> dict[str, str]:
 
 def test_a_size_that_is_not_declared_costs_its_share() -> None:
     """Training would buy it first, so the other steps get what is left; together they are epsilon."""
-    known, guessed = advise(declared(5000)).now, advise(WIDE, rows=5000).now
+    known, guessed = advise_schema(declared(5000)).now, advise_schema(WIDE, rows=5000).now
     assert known is not None
     assert guessed is not None
     assert known.plan.nano_epsilon == 10**9
     assert guessed.plan.nano_epsilon == 970_000_000
-    assert "size 0.03, " in str(advise(WIDE, rows=5000))
-    assert "size 0.03" not in str(advise(declared(5000)))
+    assert "size 0.03, " in str(advise_schema(WIDE, rows=5000))
+    assert "size 0.03" not in str(advise_schema(declared(5000)))
 
 
 def test_a_tiny_table_is_not_worth_the_budget() -> None:
     """It says so, with the epsilon and the rows that it would take; these make it likely."""
-    found = advise(declared(100), epsilon=0.1)
+    found = advise_schema(declared(100), epsilon=0.1)
     assert found.verdict == WASTE
     now = found.now
     assert now is not None
     assert now.break_even is not None
     assert now.rows_needed is not None
     assert "Not worth the budget: at epsilon 0.1" in str(found)
-    assert advise(declared(100), epsilon=1.01 * now.break_even).verdict == HELPS
-    assert advise(declared(math.ceil(1.01 * now.rows_needed)), epsilon=0.1).verdict == HELPS
-    assert advise(declared(100), epsilon=0.98 * now.break_even, majority=found.problem.majority).verdict == WASTE
+    assert advise_schema(declared(100), epsilon=1.01 * now.break_even).verdict == HELPS
+    assert advise_schema(declared(math.ceil(1.01 * now.rows_needed)), epsilon=0.1).verdict == HELPS
+    assert advise_schema(declared(100), epsilon=0.98 * now.break_even, majority=found.problem.majority).verdict == WASTE
 
 
 def test_in_between_it_is_doubtful() -> None:
     """Where it would help if classes were equally frequent, and nobody told whether they are, it says just that."""
-    even = dict(advise(declared(100)).by_majority)[0.5]
+    even = dict(advise_schema(declared(100)).by_majority)[0.5]
     assert even is not None
-    assert advise(declared(100), epsilon=0.98 * even).verdict == WASTE
-    found = advise(declared(100), epsilon=1.02 * even)
+    assert advise_schema(declared(100), epsilon=0.98 * even).verdict == WASTE
+    found = advise_schema(declared(100), epsilon=1.02 * even)
     assert found.verdict == DOUBTFUL
     assert "only if classes are about equally frequent" in str(found)
-    assert advise(declared(100), epsilon=1.02 * even, majority=0.5).verdict == HELPS
-    assert advise(declared(100), epsilon=1.02 * even, majority=0.6).verdict == WASTE
+    assert advise_schema(declared(100), epsilon=1.02 * even, majority=0.5).verdict == HELPS
+    assert advise_schema(declared(100), epsilon=1.02 * even, majority=0.6).verdict == WASTE
 
 
 def test_a_large_table_is_worth_it_and_a_huge_epsilon_is_not_needed() -> None:
     """A middling epsilon helps; far beyond, a smaller one is told, which does as well."""
-    found = advise(declared(30_000), epsilon=0.2)
+    found = advise_schema(declared(30_000), epsilon=0.2)
     assert found.verdict == HELPS
     assert "Not worth" not in str(found)
     assert "Worth it" in str(found)
-    much = advise(declared(30_000), epsilon=20)
+    much = advise_schema(declared(30_000), epsilon=20)
     assert much.verdict == AMPLE
     assert much.now is not None
     assert much.smaller_epsilon is not None
@@ -132,32 +132,32 @@ def test_a_large_table_is_worth_it_and_a_huge_epsilon_is_not_needed() -> None:
 def test_more_rows_or_epsilon_never_make_it_worse(schema: Schema) -> None:
     """The signal kept and the gain only grow, the smallest epsilon only falls, and what is worth it stays so."""
     sizes, epsilons = (50, 400, 3000, 20_000, 150_000), ("0.01", "0.1", "1", "10")
-    found = {(rows, e): advise(schema, rows=rows, epsilon=e).now for rows in sizes for e in epsilons}
+    found = {(rows, e): advise_schema(schema, rows=rows, epsilon=e).now for rows in sizes for e in epsilons}
     for (rows, epsilon), now in found.items():
         more = [found.get((sizes[min(4, sizes.index(rows) + 1)], epsilon))]
         more += [found.get((rows, epsilons[min(3, epsilons.index(epsilon) + 1)]))]
         for then in more:
             assert now is not None
             assert then is not None
-            assert (then.kept, then.gain) >= (now.kept, now.gain)
+            assert (then.signal_kept, then.gain) >= (now.signal_kept, now.gain)
             assert (then.break_even or math.inf) <= (now.break_even or math.inf)
             assert min(2, _LEVELS.index(then.verdict)) >= min(2, _LEVELS.index(now.verdict))
 
 
 def test_twice_the_rows_brings_a_little_more_than_twice_the_epsilon() -> None:
     """Both double what outweighs noise; rows halve sampling error too."""
-    found = advise(declared(200), epsilon=1)
+    found = advise_schema(declared(200), epsilon=1)
     assert found.now is not None
     assert found.twice_rows is not None
     assert found.twice_epsilon is not None
     assert (found.twice_rows.rows, found.twice_epsilon.epsilon) == (400, 2)
-    assert found.now.kept < found.twice_epsilon.kept < found.twice_rows.kept
+    assert found.now.signal_kept < found.twice_epsilon.signal_kept < found.twice_rows.signal_kept
     assert found.twice_epsilon.plan.nano_epsilon == 2 * found.now.plan.nano_epsilon
 
 
 def test_rows_of_a_unit_cost_noise() -> None:
     """With max_rows c the noise is c times that of rows; half of them is what if."""
-    rows, units = advise(WIDE, rows=10**6), advise(replace(WIDE, unit=Unit("person", 4)), rows=10**6)
+    rows, units = advise_schema(WIDE, rows=10**6), advise_schema(replace(WIDE, unit=Unit("person", 4)), rows=10**6)
     assert rows.fewer_rows is None
     assert rows.now is not None
     assert units.now is not None
@@ -170,7 +170,7 @@ def test_rows_of_a_unit_cost_noise() -> None:
 
 def test_a_number_gets_another_method_and_another_yardstick() -> None:
     """For a numeric target the method predicts numbers, noise is in ranges of the target, the rival is the mean."""
-    found = advise(declared(50_000, TARGET), epsilon=1)
+    found = advise_schema(declared(50_000, TARGET), epsilon=1)
     now = found.now
     assert now is not None
     assert (found.method, now.plan.method) == ("rdt", "rdt")
@@ -192,21 +192,21 @@ def test_without_a_size_it_is_a_list_over_sizes(db: Database) -> None:
 
 def test_a_guess_goes_before_the_declared_size() -> None:
     """What if the table had more rows: the guess counts, and is marked as one."""
-    found = advise(declared(100), rows=70_000)
+    found = advise_schema(declared(100), rows=70_000)
     assert found.now is not None
     assert (found.now.rows, found.source) == (70_000, "guessed")
     assert "(your own guess)" in str(found)
-    assert "(declared)" in str(advise(declared(100)))
+    assert "(declared)" in str(advise_schema(declared(100)))
 
 
 def test_a_guess_of_the_largest_class_moves_the_smallest_epsilon() -> None:
     """A larger class is harder to beat; the list by shares has the same figures."""
-    found = advise(declared(2000), majority=0.6).now
-    harder = advise(declared(2000), majority=0.8).now
+    found = advise_schema(declared(2000), majority=0.6).now
+    harder = advise_schema(declared(2000), majority=0.8).now
     assert found is not None
     assert harder is not None
     assert (found.break_even or 0) < (harder.break_even or math.inf)
-    assert dict(advise(declared(2000)).by_majority)[0.8] == harder.break_even
+    assert dict(advise_schema(declared(2000)).by_majority)[0.8] == harder.break_even
 
 
 def test_it_is_plain_values_of_one_shape(db: Database) -> None:
@@ -378,4 +378,4 @@ def test_tables_that_cannot_be_advised_on_are_refused(db: Database) -> None:
 def test_the_largest_class_of_a_number_is_refused() -> None:
     """A numeric target has no classes."""
     with pytest.raises(ParameterError, match="majority"):
-        advise(TARGET, rows=100, majority=0.6)
+        advise_schema(TARGET, rows=100, majority=0.6)

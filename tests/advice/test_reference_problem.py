@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from dpsql.advice.reference_problem import VISIBLE, Problem, gain, usual_majority
+from dpsql.advice.reference_problem import VISIBLE, Problem, best_rule_gain, usual_majority
 from dpsql.schema import Boolean, Schema
 
 PROBLEMS = some.builds(
@@ -29,7 +29,7 @@ EPSILONS = some.floats(1e-6, 1e3)
 def test_more_is_never_worse(problem: Problem, rows: float, epsilon: float, times: float) -> None:
     """More rows or more epsilon never keep less of the signal and never gain less."""
     for more in ((rows * times, epsilon), (rows, epsilon * times)):
-        assert problem.kept(*more) >= problem.kept(rows, epsilon)
+        assert problem.signal_kept(*more) >= problem.signal_kept(rows, epsilon)
         assert problem.gain(*more) >= problem.gain(rows, epsilon) - 1e-12
 
 
@@ -53,16 +53,16 @@ def test_the_gain_is_that_of_the_best_rule() -> None:
     numbers = generator.normal(size=first.size) + np.where(first, separation / 2, -separation / 2)
     log_odds = separation * numbers + math.log(majority / (1 - majority))
     measured = ((log_odds > 0) == first).mean() - majority
-    assert gain(separation, majority) == pytest.approx(measured, abs=0.003)
-    assert gain(1.3 * separation, majority) != pytest.approx(measured, abs=0.003)
+    assert best_rule_gain(separation, majority) == pytest.approx(measured, abs=0.003)
+    assert best_rule_gain(1.3 * separation, majority) != pytest.approx(measured, abs=0.003)
 
 
 def test_noise_and_sampling_go_in_as_documented() -> None:
     """At a strength of `noise` half of the signal is kept; max_rows divides strength; sampling counts rows alone."""
     problem = Problem(12, 2, 1, 0.6)
-    assert problem.kept(1e9, problem.noise / 1e9) == pytest.approx(0.5)
-    assert problem.kept(problem.sampling, 1e9) == pytest.approx(0.5)
-    assert Problem(12, 2, 4, 0.6).kept(1e6, 0.004) == pytest.approx(problem.kept(1e6, 0.001))
+    assert problem.signal_kept(1e9, problem.noise / 1e9) == pytest.approx(0.5)
+    assert problem.signal_kept(problem.sampling_rows, 1e9) == pytest.approx(0.5)
+    assert Problem(12, 2, 4, 0.6).signal_kept(1e6, 0.004) == pytest.approx(problem.signal_kept(1e6, 0.001))
 
 
 def test_a_larger_class_is_harder_to_beat() -> None:

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from dpsql.advice.tune import METHODS, Setting, Tuned, tune
+from dpsql.advice.tune import METHODS, Setting, Tuning, tune
 from dpsql.errors import ParameterError, UsageError
 from dpsql.methods.mrf.ensembles import ensembles
 from dpsql.methods.mrf.mrf import Mrf
@@ -54,17 +54,17 @@ def test_the_matrix_forest_is_never_noisier_than_asking_for_every_cell() -> None
 def test_the_deepest_clear_setting_is_picked() -> None:
     """Depth counts among those that stand out; where none does, the clearest."""
     shallow, deep, drowned = setting(1, 9.0), setting(2, 1.5), setting(3, 0.4)
-    assert Tuned("mrf", (shallow, deep, drowned)).picked == deep
-    assert Tuned("mrf", (drowned, setting(4, 0.2))).picked == drowned
+    assert Tuning("mrf", (shallow, deep, drowned)).best_setting == deep
+    assert Tuning("mrf", (drowned, setting(4, 0.2))).best_setting == drowned
 
 
 def test_what_is_picked_can_be_trained() -> None:
     """The picked parameters make a plan, and plain values say what they are."""
     for method in METHODS:
         found = tune(KNOWN, method, epsilon=1, rows=5000)
-        assert found.to_dict()["picked"] == found.picked.parameters
+        assert found.to_dict()["picked"] == found.best_setting.parameters
     with memory(some_rows(), schema=SCHEMA, cap=1) as database:
-        plan = database.plan("people", method="mrf", **database.tune("people", "mrf", rows=300).picked.parameters)
+        plan = database.plan("people", method="mrf", **database.tune("people", "mrf", rows=300).best_setting.parameters)
         assert plan.nano_epsilon == 10**9
         assert database.budget("people").spent == 0
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.api.database import connect
-from dpsql.cli.main import run
+from dpsql.cli.main import run_command_line
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def shown(folder: Path) -> tuple[str, str]:
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         patch.chdir(folder)
         patch.setattr(socket, "socket", refuse)
-        assert run(["demo", "--rows", "20000"]) == 0
+        assert run_command_line(["demo", "--rows", "20000"]) == 0
     return out.getvalue(), err.getvalue()
 
 
@@ -49,13 +49,13 @@ def test_the_next_commands_work(shown: tuple[str, str], folder: Path, monkeypatc
     monkeypatch.chdir(folder)
     commands = re.findall(r"^  dpsql (.+)$", shown[1], re.MULTILINE)
     assert len(commands) == 3
-    assert [run(command.split()) for command in commands] == [0, 0, 0]
+    assert [run_command_line(command.split()) for command in commands] == [0, 0, 0]
 
 
 @pytest.mark.usefixtures("shown")
 def test_the_demos_ledger_is_sound(folder: Path) -> None:
     """The file passes `ledger verify`, and 1 of 3 is spent."""
-    assert run(["ledger", "verify", "--db", str(folder / "demo.duckdb")]) == 0
+    assert run_command_line(["ledger", "verify", "--db", str(folder / "demo.duckdb")]) == 0
     with connect(folder / "demo.duckdb") as opened:
         assert (opened.budget("census").spent_text, opened.budget("census").cap_text) == ("1", "3")
 
@@ -74,7 +74,7 @@ def test_the_demo_refuses_a_file_that_exists(
     """An existing file stays as it is."""
     monkeypatch.chdir(tmp_path)
     Path("demo.duckdb").write_text("mine")
-    assert run(["demo"]) == 2
+    assert run_command_line(["demo"]) == 2
     assert "a new file; this one exists" in capsys.readouterr().err
     assert Path("demo.duckdb").read_text() == "mine"
 
@@ -89,13 +89,13 @@ def test_the_demo_refuses_what_it_cannot_do(
 ) -> None:
     """Too few rows and a missing folder have their exit code, and no file is made."""
     monkeypatch.chdir(tmp_path)
-    assert run(["demo", "--db", str(tmp_path / "none" / "demo.duckdb"), *words]) == code
+    assert run_command_line(["demo", "--db", str(tmp_path / "none" / "demo.duckdb"), *words]) == code
     assert "Error: " in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_demo_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`--json` gives file, model, figures and budget as one value."""
-    assert run(["demo", "--db", str(tmp_path / "small.duckdb"), "--rows", "1000", "--json"]) == 0
+    assert run_command_line(["demo", "--db", str(tmp_path / "small.duckdb"), "--rows", "1000", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["model"], found["spent"], found["left"]) == ("census_forest", "1", "2")

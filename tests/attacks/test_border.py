@@ -14,7 +14,7 @@ from dpsql.api.database import Database
 from dpsql.engines.base import Engine
 from dpsql.errors import DpsqlError, ParameterError, QueryFailed, RunFailed
 from dpsql.kernel.candidates import Candidates
-from dpsql.kernel.dataset import find
+from dpsql.kernel.dataset import find_dataset
 from dpsql.kernel.operations import Choose, Later, LeafSums, Linear, Pick, ScoreCounts, Size
 from dpsql.kernel.plan import Parallel, Plan, Sequential, Step
 from dpsql.kernel.promise import Promise
@@ -150,7 +150,7 @@ def test_a_charge_below_its_plan_is_refused(tmp_path: Path) -> None:
     with on_disk(tmp_path / "data.duckdb", some_rows(), cap=5) as database:
         step = Step("n", Size(), 10**6)
         plan = Plan("test", step, Promise(Unit()))
-        dataset = find(database.engine, database.book, "people")
+        dataset = find_dataset(database.engine, database.book, "people")
         job = Job.of(dataset, plan, who="ann", request_id="r")
         object.__setattr__(step, "nano_epsilon", EPSILON)
         with pytest.raises(AllowanceExceeded):
@@ -160,7 +160,7 @@ def test_a_charge_below_its_plan_is_refused(tmp_path: Path) -> None:
 
 def perform(database: Database, plan: Plan, ask: Callable[[Session], Any]) -> Any:
     """Run a plan on "people", and return what its method handed back."""
-    dataset = find(database.engine, database.book, "people")
+    dataset = find_dataset(database.engine, database.book, "people")
     job = Job.of(dataset, plan, who="ann", request_id=None)
     return run(database.engine, database.book, job, releasing(ask)).value
 
@@ -382,7 +382,7 @@ def test_a_refusal_after_rows_were_read_puts_no_step_back(monkeypatch: pytest.Mo
     with pytest.raises(RunFailed):
         opened.size("n")
     monkeypatch.undo()
-    assert (opened.failed, repr(opened)) == (True, "<Session: 0 of 1 steps left>")
+    assert (opened.has_failed, repr(opened)) == (True, "<Session: 0 of 1 steps left>")
     for ask in (opened.hold, lambda: opened.size("n")):
         with pytest.raises(AllowanceExceeded):
             ask()
@@ -421,7 +421,7 @@ def test_what_is_charged_is_what_the_kernel_worked_out(tmp_path: Path) -> None:
     """A charge that was handed over is compared with the plan's, and then left alone."""
     with on_disk(tmp_path / "data.duckdb", some_rows(), cap=5) as database:
         plan = Plan("test", Step("n", Size(), 2 * EPSILON), Promise(Unit()))
-        dataset = find(database.engine, database.book, "people")
+        dataset = find_dataset(database.engine, database.book, "people")
         known = vars(charge_for(dataset, plan, who="ann", request_id="r"))
         job = Job(dataset, plan, Discount(**known | {"nano_epsilon": 10**6}))
         run(database.engine, database.book, job, releasing(lambda here: here.size("n")))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpsql.kernel.dataset import find
+from dpsql.kernel.dataset import find_dataset
 from dpsql.runs.buy_size import best_size
 from tests.tables import memory, some_rows
 
@@ -28,4 +28,4 @@ def test_of_equally_noisy_sizes_the_latest_counts() -> None:
     with memory(some_rows()) as db:
         db.advise("people", buy=1)
         later = db.advise("people", buy=1).bought
-        assert best_size(db.engine, db.book, find(db.engine, db.book, "people")) == later
+        assert best_size(db.engine, db.book, find_dataset(db.engine, db.book, "people")) == later

@@ -13,7 +13,7 @@ import pytest
 
 import dpsql
 from dpsql.api.database import Database, connect
-from dpsql.cli.main import run as run_cli
+from dpsql.cli.main import run_command_line as run_cli
 from dpsql.engines.base import Engine
 from dpsql.errors import UsageError
 from tests.conformance.tables import put

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 import dpsql
 from dpsql.api.database import Database
-from dpsql.compile.vocabulary import case, whole
+from dpsql.compile.vocabulary import case, int_literal
 from dpsql.engines.base import Engine
 from dpsql.engines.postgres.vocabulary import PostgresVocabulary
 from dpsql.errors import BudgetExceeded, DatabaseError, DpsqlError, SchemaError, TableChanged
@@ -139,7 +139,7 @@ def sizes(db: Database, batches: tuple[str, ...]) -> list[int]:
     rows = source_in(db.engine, Schema.from_dict(schema(batch="odd")), "people")
     query = exp.Select().from_(rows.table)
     for number, batch in enumerate(batches):
-        reached = case([(rows.only("odd", batch).where, whole(1))], whole(0))  # type: ignore[list-item]
+        reached = case([(rows.with_value("odd", batch).where, int_literal(1))], int_literal(0))  # type: ignore[list-item]
         query = query.select(exp.alias_(exp.Sum(this=reached), f"batch_{number}"))
     counted = db.engine.frame(query)
     return [int(counted[f"batch_{number}"][0]) for number in range(len(batches))]

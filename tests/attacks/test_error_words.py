@@ -11,7 +11,7 @@ import pytest
 
 from dpsql.engines.duckdb.cursor import COUNTING, replace_errors
 from dpsql.errors import DpsqlError, QueryFailed
-from dpsql.kernel.dataset import find
+from dpsql.kernel.dataset import find_dataset
 from dpsql.kernel.operations import Size
 from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.promise import Promise
@@ -55,7 +55,7 @@ FAILURES = {
 def words_of(path: Path, ask: Callable[[Session], Any]) -> str:
     """Return all that a failed run tells: the class, the message, the hint and the attributes of its error."""
     with on_disk(path, some_rows(), cap=5) as database:
-        dataset = find(database.engine, database.book, "people")
+        dataset = find_dataset(database.engine, database.book, "people")
         job = Job.of(dataset, PLAN, who="ann", request_id="r")
         with pytest.raises(DpsqlError) as caught:
             run(database.engine, database.book, job, releasing(ask))

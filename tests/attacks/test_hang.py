@@ -22,7 +22,7 @@ import sqlglot
 from sqlglot import exp
 
 import dpsql
-from dpsql.models.export_sql import statements
+from dpsql.models.export_sql import export_statements
 from dpsql.models.score import public_table, scoring_query
 from dpsql.models.usable_model import Model
 from dpsql.schema import Categorical, Numeric, Schema, Target
@@ -51,7 +51,7 @@ def log_scores(forest: Forest, classes: int) -> VotingForest:
 def short_and_deep() -> Forest:
     """Return a forest whose first trees end before the others."""
     forests = (any_forest(AXES, trees=6, depth=3, seed=seed, wide=60) for seed in count())
-    return next(forest for forest in forests if forest.early[0] > 1)
+    return next(forest for forest in forests if forest.trees_ending_early[0] > 1)
 
 
 RELEASED: dict[str, tuple[Schema, VotingForest]] = {
@@ -212,7 +212,9 @@ def test_the_exported_view_stops_early(stage: Stage, kind: str) -> None:
 
 def exported(model: Model, *, table: str = "fresh", probabilities: bool) -> list[str]:
     """Return the statements of a model's script for DuckDB, with a view."""
-    return statements(model, dialect="duckdb", table=table, form="view", name="moved", probabilities=probabilities)
+    return export_statements(
+        model, dialect="duckdb", table=table, form="view", name="moved", probabilities=probabilities
+    )
 
 
 def kept_parts(text: str) -> list[str]:

@@ -15,7 +15,7 @@ from dpsql.api.database import Database, connect
 from dpsql.compile.rows import Part
 from dpsql.engines.base import Engine
 from dpsql.errors import NotPrivate
-from dpsql.kernel.dataset import find, source
+from dpsql.kernel.dataset import find_dataset, source
 from dpsql.kernel.operations import PublicSize
 from dpsql.kernel.plan import FEATURES, LABELLED, UNLABELLED, Plan, Sequential, Sides, Step
 from dpsql.kernel.promise import Promise
@@ -69,7 +69,7 @@ def table(schema: Schema, label: Any) -> Table:
 
 def session_of(database: Database, name: str, way: str) -> Session:
     """Return a session for a way to run a method, as the kernel opens it after a charge."""
-    dataset = find(database.engine, database.book, name)
+    dataset = find_dataset(database.engine, database.book, name)
     plan = sums_plan(dataset.schema)
     if dataset.schema.classes:
         plan = database.plan(name, epsilon=1, **{**fitted(way, dataset.schema).asked, "depth": None})
@@ -153,7 +153,7 @@ def test_a_size_that_a_method_of_its_own_asks_for_follows_nulls_alone() -> None:
     plan = Plan("mine", Step("size", PublicSize(), 0), Promise(CLASSES.unit, labels_only=True))
     for label in ("yes", "??"):
         with memory(rows(CLASSES, label), schema=CLASSES, kind="label") as database:
-            dataset = find(database.engine, database.book, "people")
+            dataset = find_dataset(database.engine, database.book, "people")
             where = source(database.engine, dataset)
             assert Session(database.engine, where, plan).public_size("size") == 1 + COUNT * 4 // 5
 

@@ -13,7 +13,7 @@ from dpsql.api.database import Database
 from dpsql.engines.postgres import vocabulary
 from dpsql.engines.postgres.vocabulary import PostgresVocabulary
 from dpsql.errors import SchemaError
-from dpsql.kernel.dataset import find, source
+from dpsql.kernel.dataset import find_dataset, source
 from tests.attacks.test_equality import schema
 from tests.conformance.tables import run_in
 from tests.servers import OPEN_EMPTY, postgres
@@ -59,7 +59,7 @@ def test_another_letter_case_of_a_long_text_is_not_asked_for() -> None:
         run_in(db.engine, "INSERT INTO public.people VALUES (0.1, 'no', 'A'), (0.2, 'yes', 'b'), (0.3, 'yes', NULL)")
         declared = schema(features={"c": {"type": "categorical", "values": ["a", "b"]}})
         db.register("lowered", declared, cap=1)
-        read = source(db.engine, find(db.engine, db.book, "lowered")).column("c")
+        read = source(db.engine, find_dataset(db.engine, db.book, "lowered")).column("c")
         assert read.sql("postgres").startswith("CASE WHEN OCTET_LENGTH(")
         with db.engine.workspace() as here:
             asked = exp.select(exp.alias_(read, "c"), exp.alias_(exp.Count(this=exp.Star()), "n")).from_(

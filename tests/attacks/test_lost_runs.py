@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from dpsql.api.database import Database, connect
-from dpsql.cli.main import run as run_command
+from dpsql.cli.main import run_command_line as run_command
 from dpsql.engines.base import Engine
 from dpsql.engines.duckdb.engine import open_file
 from dpsql.errors import ChargeTooSmall, DpsqlError, NotRegistered, ParameterError, QueryFailed, RunsUnfinished
-from dpsql.kernel.dataset import find
+from dpsql.kernel.dataset import find_dataset
 from dpsql.kernel.run import Job, run
 from dpsql.kernel.session import Session
 from dpsql.ledger import Charge, Ledger
@@ -54,7 +54,7 @@ def charge(request_id: str, nano: int = NANO, **changes: Any) -> Charge:
 def lose(ledger: Ledger, count: int) -> None:
     """Charge some runs that fail."""
     for number in range(count):
-        ledger.lost(ledger.reserve(charge(f"lost{number}")), "failed")
+        ledger.mark_lost(ledger.reserve(charge(f"lost{number}")), "failed")
 
 
 def fail(db: Database) -> None:
@@ -63,7 +63,7 @@ def fail(db: Database) -> None:
     def ask(session: Session) -> int:
         raise ZeroDivisionError
 
-    dataset = find(db.engine, db.book, "people")
+    dataset = find_dataset(db.engine, db.book, "people")
     plan = db.plan("people", method="rosnam", **SMALL)
     job = Job.of(dataset, plan, who="eve", request_id=None)
     with pytest.raises(QueryFailed):
@@ -110,7 +110,7 @@ def test_runs_that_end_well_do_not_count(ledger: Ledger) -> None:
     for number in range(8):
         entry = ledger.reserve(charge(f"r{number}"))
         ledger.write(lambda into, entry=entry: ledger.release(entry, "0" * 64, into))  # type: ignore[misc]
-    assert ledger.budget("adult").standing.unfinished == 0
+    assert ledger.budget("adult").standing.unfinished_runs == 0
 
 
 def test_the_owners_acceptance_is_an_entry_and_starts_the_count_anew(ledger: Ledger) -> None:
@@ -130,8 +130,8 @@ def test_a_run_that_ends_after_the_acceptance_is_taken_as_it_is(ledger: Ledger) 
     """A run under way when the owner accepts is forgiven, whether it is released or lost later."""
     entry = ledger.reserve(charge("early"))
     ledger.accept_runs("adult", "ann")
-    ledger.lost(entry, "failed")
-    assert ledger.budget("adult").standing.unfinished == 0
+    ledger.mark_lost(entry, "failed")
+    assert ledger.budget("adult").standing.unfinished_runs == 0
     assert ledger.verify() == []
 
 
@@ -265,10 +265,10 @@ def test_registering_anew_keeps_limits_and_count() -> None:
     with memory(some_rows(), lost_runs=2, least_epsilon="0.5") as db:
         fail(db)
         fail(db)
-        dataset = find(db.engine, db.book, "people")
+        dataset = find_dataset(db.engine, db.book, "people")
         db.register("people", dataset.schema, cap=2000, replace=True)
         standing = db.budget("people").standing
-        assert (standing.unfinished, standing.limits.lost_runs, standing.limits.least_text) == (2, 2, "0.5")
+        assert (standing.unfinished_runs, standing.limits.lost_runs, standing.limits.least_text) == (2, 2, "0.5")
         db.register("people", dataset.schema, cap=2000, replace=True, lost_runs=3)
         assert db.budget("people").standing.limits.lost_runs == 3
         assert rows_of(db.engine, "SELECT count(*) AS n FROM dpsql.entry WHERE event = 'register'") == [{"n": 3}]

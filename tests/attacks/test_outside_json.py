@@ -10,7 +10,7 @@ import pytest
 
 from dpsql import jsontext
 from dpsql.api.database import Database
-from dpsql.cli.main import run
+from dpsql.cli.main import run_command_line
 from dpsql.errors import DpsqlError, LedgerBroken
 from dpsql.models.usable_model import Model
 from dpsql.runs.label_rows import LabelRequest
@@ -62,7 +62,7 @@ def test_a_model_that_says_little_is_shown(tmp_path: Path, capsys: pytest.Captur
     path = tmp_path / "data.duckdb"
     with on_disk(path, some_rows()) as db:
         imported(db)
-    assert run(["show", "--db", str(path), "--model", "model"]) == 0
+    assert run_command_line(["show", "--db", str(path), "--model", "model"]) == 0
     told = capsys.readouterr().out
     assert "Private:     not said" in told
     assert "Neighbours:  not said" in told
@@ -94,7 +94,7 @@ def test_updates_that_make_no_sense_are_a_clear_error(
     path = tmp_path / "data.duckdb"
     with on_disk(path, some_rows()) as db:
         imported(db, updates=updates)
-    assert run(["show", "--db", str(path), "--model", "model"]) == 2
+    assert run_command_line(["show", "--db", str(path), "--model", "model"]) == 2
     assert "damaged" in capsys.readouterr().err
 
 

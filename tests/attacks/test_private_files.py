@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.api.database import connect
-from dpsql.cli.main import run
+from dpsql.cli.main import run_command_line
 from dpsql.engines.files.read_rows import read_rows
 from dpsql.errors import BudgetError, DpsqlError
 from dpsql.models.score import public_table
@@ -198,7 +198,7 @@ def test_the_command_refuses_a_private_file_too(
 ) -> None:
     """`dpsql predict --file` ends with the code of a refused budget."""
     words = ["predict", "--db", str(tmp_path / "data"), "--model", "people_1", "--file", str(private)]
-    assert run(words) == 3
+    assert run_command_line(words) == 3
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "cannot be read for free" in shown.err

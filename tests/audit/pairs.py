@@ -10,9 +10,9 @@ from typing import Any
 
 from dpsql.api.database import Database
 from dpsql.audit.claims import Outcome, model_outcome
-from dpsql.audit.neighbours import ERAS, LABEL, PERSON, Row, Table
+from dpsql.audit.neighbours import ERAS, LABEL, PERSON, MadeUpTable, Row
 from dpsql.audit.replay import Replay
-from dpsql.audit.ways import Case, random_case
+from dpsql.audit.ways import AuditCase, random_case
 from dpsql.schema import Categorical, Numeric, Schema, Unit
 
 #: Three rows of each person are used.
@@ -50,15 +50,17 @@ def trained(
 
     `groups` limits what one statement counts.
     """
-    first = Table("people", TYPES, people, schema)
+    first = MadeUpTable("people", TYPES, people, schema)
     return between(first, replace(first, rows=people + added), kind=kind, groups=groups, **asked)
 
 
-def between(first: Table, second: Table, *, kind: str = "pure", groups: int | None = None, **asked: Any) -> Replay:
+def between(
+    first: MadeUpTable, second: MadeUpTable, *, kind: str = "pure", groups: int | None = None, **asked: Any
+) -> Replay:
     """Return the replay of one training between two tables of people."""
     given = {"request_id": "r", **asked}
     act = lambda database: [model_outcome(database.train("people", **given))]  # noqa: E731
-    return Case("", (first,), (second,), act, kind, groups=groups).replay()
+    return AuditCase("", (first,), (second,), act, kind, groups=groups).replay()
 
 
 def updated() -> Replay:
@@ -66,29 +68,29 @@ def updated() -> Replay:
     people, added = (
         tuple((*row, ERAS[number % 2]) for number, row in enumerate(rows)) for rows in (PEOPLE, NEWCOMER[:6])
     )
-    table = Table("people", TYPES | {"era": "VARCHAR"}, people, replace(SCHEMA, batch="era"))
+    table = MadeUpTable("people", TYPES | {"era": "VARCHAR"}, people, replace(SCHEMA, batch="era"))
 
     def act(database: Database) -> list[Outcome]:
         model = database.train("people", method="rdt", depth=1, batch=ERAS[0], request_id="r")
         return [model_outcome(model), model_outcome(database.update(model, ERAS[1], request_id="u"), sessions=range(2))]
 
-    return Case("", (table,), (replace(table, rows=people + added),), act).replay()
+    return AuditCase("", (table,), (replace(table, rows=people + added),), act).replay()
 
 
 def on_both_sides() -> Replay:
     """Return the replay of a training on two tables, with a newcomer who is in both, and whom many speak against."""
-    people = Table("people", TYPES, AGAINST, SCHEMA)
-    others = Table("others", TYPES, AGAINST, Schema("", (), SCHEMA.features, SCHEMA.unit))
+    people = MadeUpTable("people", TYPES, AGAINST, SCHEMA)
+    others = MadeUpTable("others", TYPES, AGAINST, Schema("", (), SCHEMA.features, SCHEMA.unit))
     added = AGAINST + ((77, 10.0, "a", "yes"),) * 3
 
     def act(database: Database) -> list[Outcome]:
         asked = {"method": "sspe", "unlabelled": "others", "trees": 1, "depth": 1}
         return [model_outcome(database.train("people", request_id="r", **asked))]
 
-    return Case("", (people, others), (replace(people, rows=added), replace(others, rows=added)), act).replay()
+    return AuditCase("", (people, others), (replace(people, rows=added), replace(others, rows=added)), act).replay()
 
 
-def case_with_a_loss(way: str) -> Case:
+def case_with_a_loss(way: str) -> AuditCase:
     """Return the first random case whose tables differ in at least one row that counts."""
     for seed in count():
         case = random_case(way, seed)

@@ -9,7 +9,7 @@ from typing import Any
 
 from dpsql.audit.claims import BUDGET, CHARGES, NANO, Claim, Outcome, claims_of, model_outcome
 from dpsql.audit.ways import DELTA, database_in_memory
-from tests.audit.pairs import PEOPLE, SCHEMA, TYPES, Table, updated
+from tests.audit.pairs import PEOPLE, SCHEMA, TYPES, MadeUpTable, updated
 
 
 def charge(epsilon: int, dataset: str = "people-1") -> Any:
@@ -42,7 +42,7 @@ def test_nothing_promised_is_nothing_to_lose() -> None:
 
 def test_a_model_with_a_delta_states_its_rho() -> None:
     """Losses with a delta are added up in rho, so that is what a certificate is asked for."""
-    table = Table("people", TYPES, PEOPLE, SCHEMA)
+    table = MadeUpTable("people", TYPES, PEOPLE, SCHEMA)
     with database_in_memory([table]) as database:
         database.register("people", SCHEMA, cap=10)
         database.set_cap("people", 10, kind="approximate", delta=DELTA)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from dpsql.api.database import Database
-from dpsql.audit.database_text import database_text, places
+from dpsql.audit.database_text import database_text, table_places
 from dpsql.audit.ways import database_in_memory
-from tests.audit.pairs import PEOPLE, SCHEMA, TYPES, Table
+from tests.audit.pairs import PEOPLE, SCHEMA, TYPES, MadeUpTable
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def database() -> Iterator[Database]:
 
 def opened() -> Database:
     """Return a database in memory with a registered table."""
-    made = database_in_memory([Table("people", TYPES, PEOPLE, SCHEMA)])
+    made = database_in_memory([MadeUpTable("people", TYPES, PEOPLE, SCHEMA)])
     made.register("people", SCHEMA, cap=10)
     return made
 
@@ -54,7 +54,7 @@ def test_rows_of_private_tables_are_left_out(database: Database) -> None:
     """What was there before is known by its columns alone; a table that was made since is told with its rows."""
     with database.engine.transaction() as transaction:
         transaction.run("CREATE TABLE fresh AS SELECT 41 + 1 AS held")
-        assert {("main", "people"), ("main", "fresh"), ("dpsql", "entry")} <= places(transaction)
+        assert {("main", "people"), ("main", "fresh"), ("dpsql", "entry")} <= table_places(transaction)
     found = text_of(database)
     assert found["main.fresh"] == '{"held": 42}'
     assert "main.people" not in found

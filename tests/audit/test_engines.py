@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from dpsql.api.database import Database, connect
-from dpsql.audit.neighbours import Table
-from dpsql.audit.ways import Case
+from dpsql.audit.neighbours import MadeUpTable
+from dpsql.audit.ways import AuditCase
 from tests.audit.pairs import case_with_a_loss
 from tests.conformance.tables import put
 from tests.rows import Table as Columns
@@ -23,10 +23,10 @@ MORE = ("rdt", "sspe", "spe", "rosnam with a delta", "rdt of numbers", "evaluati
 CASES = [
     (engine, way) for engine in sorted(OPEN_EMPTY) if engine != "duckdb" for way in (FEW if engine == "spark" else MORE)
 ]
-Opened = Callable[[Sequence[Table]], Database]
+Opened = Callable[[Sequence[MadeUpTable]], Database]
 
 
-def put_all(database: Database, tables: Sequence[Table]) -> Database:
+def put_all(database: Database, tables: Sequence[MadeUpTable]) -> Database:
     """Return the database with the tables in it, without the rows that are gone: rows there have no address."""
     for table in tables:
         columns = {name: [row[place] for row in table.present] for place, name in enumerate(table.types)}
@@ -34,7 +34,7 @@ def put_all(database: Database, tables: Sequence[Table]) -> Database:
     return database
 
 
-def copies_of_one(case: Case) -> Opened:
+def copies_of_one(case: AuditCase) -> Opened:
     """Return how to open PostgreSQL with a case's tables, so that the rows of both have the same addresses.
 
     An address there names the table by its number in the catalog, so both databases are copies of one that holds all
@@ -44,7 +44,7 @@ def copies_of_one(case: Case) -> Opened:
     with connect(origin, who="audit") as database:
         put_all(database, [replace(table, gone=frozenset()) for table in case.first])
 
-    def opened(tables: Sequence[Table]) -> Database:
+    def opened(tables: Sequence[MadeUpTable]) -> Database:
         copy = fresh_database()
         server, name = copy.rsplit("/", 1)
         with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:

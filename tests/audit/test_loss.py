@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsql.audit.loss import SLACK, Loss, flip_chances, release_loss, same_noise
-from dpsql.audit.record import EXPONENTIAL, FLIP, GAUSSIAN, LAPLACE, Release
+from dpsql.audit.record import EXPONENTIAL, FLIP, GAUSSIAN, LAPLACE, RecordedRelease
 from tests.mechanisms.oracles import (
     exponential_probabilities,
     gaussian_probabilities,
@@ -24,10 +24,10 @@ UTILITIES = st.lists(st.integers(-12, 12), min_size=2, max_size=5)
 RATE = Fraction(3, 7)
 
 
-def release(mechanism: str, parameter: Fraction, exact: Any, released: Any, weights: Any = None) -> Release:
+def release(mechanism: str, parameter: Fraction, exact: Any, released: Any, weights: Any = None) -> RecordedRelease:
     """Return a release of plain numbers."""
     measure = None if weights is None else np.array(weights)
-    return Release(0, mechanism, parameter, np.array(exact), np.array(released), measure)
+    return RecordedRelease(0, mechanism, parameter, np.array(exact), np.array(released), measure)
 
 
 def loss(mechanism: str, parameter: Fraction, one: Any, other: Any, released: Any, **more: Any) -> Loss:

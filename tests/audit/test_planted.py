@@ -12,11 +12,11 @@ from sqlglot import exp
 
 from dpsql.audit.claims import BUDGET
 from dpsql.audit.database_text import COLUMNS
-from dpsql.audit.neighbours import Table
+from dpsql.audit.neighbours import MadeUpTable
 from dpsql.audit.replay import DIGEST, FAILURE, NOISE, PUBLIC, SHAPE, STORED, Replay
 from dpsql.audit.ways import DELTA
 from dpsql.compile import rows as private_rows
-from dpsql.compile.rows import WHOLE
+from dpsql.compile.rows import EVERY_UNIT
 from dpsql.engines.base import Transaction
 from dpsql.errors import QueryFailed
 from dpsql.kernel import exact, noise, operations, run, unlabelled_rows
@@ -78,7 +78,7 @@ def test_a_forgotten_second_count_of_a_label_shows_twice_the_promise(monkeypatch
     """Another label moves two counts; noise for one of them loses exactly twice what was charged."""
     monkeypatch.setattr(Promise, "change", property(lambda promise: promise.unit.max_rows))
     public = replace(ROWS, public_features=True)
-    labels = [Table("people", TYPES, (*PEOPLE, (77, 9.0, "a", label)), public) for label in ("no", "yes")]
+    labels = [MadeUpTable("people", TYPES, (*PEOPLE, (77, 9.0, "a", label)), public) for label in ("no", "yes")]
     found = between(*labels, kind="label", method="sspe", privacy="labels", trees=2, depth=1)
     assert found.loss == 2 * found.promise
     assert not found.holds
@@ -120,7 +120,7 @@ def test_choices_that_are_three_tenths_too_sharp_are_seen(method: str, place: fl
 
 def test_unbounded_units_are_seen(monkeypatch: Patch) -> None:
     """Where no more than three rows of a unit should count and all nine do, the loss is three times the promise."""
-    monkeypatch.setattr(private_rows, "_at_most", lambda query, *_: query)
+    monkeypatch.setattr(private_rows, "_cap_units", lambda query, *_: query)
     found = trained(method="rdt", depth=1)
     assert found.loss == 3 * found.promise
     assert not found.holds
@@ -166,7 +166,7 @@ def test_more_trees_than_declared_are_refused(monkeypatch: Patch) -> None:
 
 def test_tickets_by_the_order_of_the_table_are_seen(monkeypatch: Patch) -> None:
     """Trees dealt out by a row's number in the table: one row deleted from the middle moves all rows behind it."""
-    full = Table("people", TYPES, PEOPLE, ROWS)
+    full = MadeUpTable("people", TYPES, PEOPLE, ROWS)
     pair, asked = (full, replace(full, gone=frozenset({3}))), {"method": "spe", "trees": 3, "depth": 2}
     assert between(*pair, **asked).holds
     number = exp.cast(exp.Window(this=exp.RowNumber()), exp.DataType.Type.BIGINT)
@@ -300,7 +300,7 @@ def leaking(found: Callable[[Session], int]) -> Callable[[Rdt, Session], Trained
 
 def test_an_exact_number_in_a_model_is_seen(monkeypatch: Patch) -> None:
     """A model whose notes hold the true number of rows differs though all releases are the same."""
-    monkeypatch.setattr(Rdt, "train", leaking(lambda session: session._rows.size(WHOLE)))
+    monkeypatch.setattr(Rdt, "train", leaking(lambda session: session._rows.size(EVERY_UNIT)))
     found = trained(method="rdt", depth=1)
     assert kinds(found) == {DIGEST, STORED}
     assert not found.same_digest
@@ -314,7 +314,7 @@ def test_an_exact_parity_in_the_leaves_is_seen(monkeypatch: Patch) -> None:
     def train(method: Rdt, session: Session) -> Trained:
         released = real(method, session).forest
         weights = released.weights.copy()
-        weights[0, 0] += session._rows.size(WHOLE) % 2
+        weights[0, 0] += session._rows.size(EVERY_UNIT) % 2
         return Trained(replace(released, weights=weights))
 
     monkeypatch.setattr(Rdt, "train", train)

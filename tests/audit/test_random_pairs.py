@@ -7,7 +7,7 @@ from typing import cast
 
 import numpy as np
 
-from dpsql.audit.neighbours import Pair, Table, random_pair, random_schema
+from dpsql.audit.neighbours import MadeUpTable, Pair, random_pair, random_schema
 from dpsql.audit.ways import WAYS, database_in_memory, random_case
 from dpsql.ledger import Entry
 from tests.audit.pairs import PEOPLE, ROWS, TYPES
@@ -23,7 +23,7 @@ def pair_of(seed: int, *, unit: bool = True, labels: bool = False) -> Pair:
 
 def test_rows_that_are_gone_leave_the_addresses_of_others() -> None:
     """Rows are deleted from the middle, and those behind them are still where they were."""
-    table = Table("people", TYPES, PEOPLE, ROWS, gone=frozenset({0, 3}))
+    table = MadeUpTable("people", TYPES, PEOPLE, ROWS, gone=frozenset({0, 3}))
     with database_in_memory([table]) as database, database.engine.transaction() as transaction:
         rows = transaction.rows("SELECT rowid AS place, x FROM people ORDER BY rowid")
     assert [row["place"] for row in rows] == [1, 2, *range(4, len(PEOPLE))]

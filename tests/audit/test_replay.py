@@ -11,7 +11,7 @@ from fractions import Fraction
 import pytest
 
 from dpsql import methods
-from dpsql.audit.ways import WAYS, random_case, report
+from dpsql.audit.ways import WAYS, random_case, replay_report
 from dpsql.kernel.operations import OPERATIONS
 from tests.audit.pairs import INTRICATE, SCHEMA, case_with_a_loss, replays, trained
 
@@ -22,16 +22,16 @@ LABELS = [way for way in WAYS if "of labels" in way]
 def test_no_run_loses_more_than_it_was_charged(way: str) -> None:
     """Rows come and go: the loss is at most the promise, and shapes, statements, models and ledgers are the same."""
     found = list(replays(way))
-    assert all(one.holds for one in found), report(found)
-    assert not any(one.failed for one in found), report(found)
+    assert all(one.holds for one in found), replay_report(found)
+    assert not any(one.failed for one in found), replay_report(found)
 
 
 @pytest.mark.parametrize("way", LABELS)
 def test_no_label_loses_more_than_it_was_charged(way: str) -> None:
     """Labels change, to declared and undeclared ones: what is read without noise is the same to the last bit."""
     found = list(replays(way))
-    assert all(one.holds for one in found), report(found)
-    assert not any(one.failed for one in found), report(found)
+    assert all(one.holds for one in found), replay_report(found)
+    assert not any(one.failed for one in found), replay_report(found)
 
 
 def test_the_intricate_ways_are_ways() -> None:
@@ -87,7 +87,7 @@ def test_the_report_names_the_largest_ratio() -> None:
     """It says how many were replayed, how near the promise the nearest came, and which do not hold."""
     found = trained(method="rdt", depth=1)
     short = tuple(replace(claim, promise=Fraction(1, 2)) for claim in found.claims)
-    words = report([found, replace(found, claims=short)])
+    words = replay_report([found, replace(found, claims=short)])
     assert "2 replays, 1 do not hold" in words
     assert "largest loss over promise: 2.000000" in words
     assert "DOES NOT HOLD: loss 1 of epsilon 0.5" in words

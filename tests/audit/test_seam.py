@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpsql.audit.record import LAPLACE, Diverged, Recorder
-from dpsql.audit.seam import listening
+from dpsql.audit.seam import listen
 from dpsql.errors import RunFailed
 from dpsql.kernel import exact, noise, session, statement_size
 from dpsql.kernel.operations import OPERATIONS, LeafCounts, Size
@@ -37,9 +37,9 @@ def places() -> list[Any]:
 def test_listeners_are_gone_after_a_run() -> None:
     """After the block, and after one that failed, every function is the real one again."""
     before = places()
-    with listening(Recorder()):
+    with listen(Recorder()):
         assert not any(one is other for one, other in zip(before, places(), strict=True))
-    with pytest.raises(KeyError), listening(Recorder()):
+    with pytest.raises(KeyError), listen(Recorder()):
         raise KeyError
     assert all(one is other for one, other in zip(before, places(), strict=True))
 
@@ -48,7 +48,7 @@ def test_a_limit_on_groups_is_gone_after_a_run() -> None:
     """Within the block forests are counted in statements of a few groups; after it the limit is the kernel's own."""
     before = statement_size.GROUPS_PER_STATEMENT
     assert statement_size.batches(FOREST, 3) == [(0, FOREST.trees)]
-    with listening(Recorder(), groups=1):
+    with listen(Recorder(), groups=1):
         assert len(statement_size.batches(FOREST, 3)) == FOREST.trees > 1
     assert before == statement_size.GROUPS_PER_STATEMENT == exact.GROUPS_PER_STATEMENT
 
@@ -63,7 +63,7 @@ def test_a_run_of_another_thread_is_left_alone() -> None:
         opened = open_session(held(some_rows()), COUNTS)
         released.append((opened._rows._tickets.keys, opened.leaf_counts("leaves", FOREST)))
 
-    with listening(recorder):
+    with listen(recorder):
         thread = threading.Thread(target=other)
         thread.start()
         thread.join()
@@ -76,7 +76,7 @@ def test_a_run_of_another_thread_is_left_alone() -> None:
 def recorded() -> Any:
     """Return the tape of a session that counts leaves."""
     recorder = Recorder()
-    with listening(recorder):
+    with listen(recorder):
         open_session(held(some_rows()), COUNTS).leaf_counts("leaves", FOREST)
     return recorder.tape
 
@@ -85,7 +85,7 @@ def test_a_replay_gives_out_the_same_values_for_other_rows() -> None:
     """On another table the keys and the released counts are those of the tape; the exact counts are its own."""
     tape = recorded()
     recorder = Recorder(tape)
-    with listening(recorder):
+    with listen(recorder):
         opened = open_session(held(some_rows(10)), COUNTS)
         found = opened.leaf_counts("leaves", FOREST)
     assert np.array_equal(found, tape.releases[0].released)
@@ -104,21 +104,21 @@ def test_a_tape_says_the_noise_and_what_the_step_may_cost() -> None:
 def test_a_replay_stops_where_the_run_goes_another_way() -> None:
     """Another question than the recorded one cannot be answered from the tape; the kernel seals what stopped it."""
     recorder = Recorder(recorded())
-    with listening(recorder), pytest.raises(RunFailed):
+    with listen(recorder), pytest.raises(RunFailed):
         open_session(held(some_rows()), STEP).size("n")
     assert recorder.diverged == "counts had another shape"
 
 
 def test_noise_outside_of_an_operation_stops_the_audit() -> None:
     """Exact values that meet noise without a session's knowledge are no release that was planned."""
-    with listening(Recorder()), pytest.raises(Diverged):
+    with listen(Recorder()), pytest.raises(Diverged):
         noise.add_noise(np.array([3]), STEP, Promise(Unit()))
 
 
 def test_a_refused_step_is_on_no_tape() -> None:
     """What the session refuses was not answered: nothing is written down."""
     recorder = Recorder()
-    with listening(recorder), pytest.raises(session.AllowanceExceeded):
+    with listen(recorder), pytest.raises(session.AllowanceExceeded):
         open_session(held(some_rows()), STEP).size("another")
     assert not recorder.tape.operations
     assert not recorder.diverged

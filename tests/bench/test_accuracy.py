@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 
 from dpsql import methods
 from dpsql.bench import accuracy, sample_tables
-from dpsql.bench.__main__ import main
-from dpsql.bench.sample_tables import BOUNDS, LABEL, MADE_UP, SampleTable, load
+from dpsql.bench.__main__ import run_bench
+from dpsql.bench.sample_tables import BOUNDS, LABEL, MADE_UP, SampleTable, load_sample
 from dpsql.schema import Schema
 
 QUICK = ("--method", "rdt", "--param", "trees=3", "--epsilon", "1", "--splits", "1")
@@ -21,7 +21,7 @@ QUICK = ("--method", "rdt", "--param", "trees=3", "--epsilon", "1", "--splits", 
 
 def run(*words: str) -> Result:
     """Run the command in this process."""
-    return CliRunner().invoke(main, ["accuracy", *words], catch_exceptions=False)
+    return CliRunner().invoke(run_bench, ["accuracy", *words], catch_exceptions=False)
 
 
 def figures(*words: str) -> list[dict[str, Any]]:
@@ -42,16 +42,16 @@ def without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", MADE_UP)
 def test_made_up_tables_hold_what_their_schemas_declare(name: str) -> None:
     """Every number lies within its bounds, every class is declared, and the rows are the same every time."""
-    table = load(name)
+    table = load_sample(name)
     check_bounds(table, within=1.0)
-    assert table.frame.equals(load(name).frame)
+    assert table.frame.equals(load_sample(name).frame)
 
 
 @pytest.mark.parametrize("name", BOUNDS)
 def test_bundled_tables_hold_what_their_schemas_declare(name: str) -> None:
     """Nearly every number lies within the declared bounds."""
     pytest.importorskip("sklearn")
-    table = load(name)
+    table = load_sample(name)
     check_bounds(table, within=0.99)
 
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from dpsql.bench import counts, growth, noise
-from dpsql.bench.__main__ import main
+from dpsql.bench import counts, growth, noise_speed
+from dpsql.bench.__main__ import run_bench
 from dpsql.bench.clock import least
 
 
 def output(*words: str) -> str:
     """Run the command in this process and return what it prints."""
-    result = CliRunner().invoke(main, list(words), catch_exceptions=False)
+    result = CliRunner().invoke(run_bench, list(words), catch_exceptions=False)
     assert result.exit_code == 0
     return result.stdout
 
@@ -101,7 +101,7 @@ def test_noise_figures_are_finite_and_positive(drawn: dict[str, Any]) -> None:
 
 def test_every_scale_is_reported(drawn: dict[str, Any]) -> None:
     """One line per scale, the awkward one included."""
-    assert [one["scale"] for one in drawn["discrete_laplace"]] == [str(scale) for scale in noise.SCALES]
+    assert [one["scale"] for one in drawn["discrete_laplace"]] == [str(scale) for scale in noise_speed.SCALES]
 
 
 def test_noise_compares_with_opendp(drawn: dict[str, Any]) -> None:

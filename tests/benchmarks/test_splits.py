@@ -46,13 +46,13 @@ def test_an_outcome_has_all_its_figures() -> None:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int | None, int, int]]:
     """Return the declared size, the trees and the seed of each forest that rdt grows in the test."""
     found: list[tuple[int | None, int, int]] = []
-    original = rdt.grown
+    original = rdt.random_trees
 
     def grown(schema: Schema, chosen: Mapping[str, Any], depth: int) -> Forest:
         found.append((schema.rows, chosen["trees"], chosen["seed"]))
         return original(schema, chosen, depth)
 
-    monkeypatch.setattr(rdt, "grown", grown)
+    monkeypatch.setattr(rdt, "random_trees", grown)
     return found
 
 
@@ -75,8 +75,8 @@ def test_the_split_shapes_the_trees(asked: list[Any]) -> None:
 def test_ranges_can_be_declared_wider(monkeypatch: pytest.MonkeyPatch) -> None:
     """With `widen` 5 a range from 16 to 96 is declared from -144 to 256; categories stay."""
     found: list[Schema] = []
-    original = rdt.grown
-    monkeypatch.setattr(rdt, "grown", lambda schema, *rest: found.append(schema) or original(schema, *rest))
+    original = rdt.random_trees
+    monkeypatch.setattr(rdt, "random_trees", lambda schema, *rest: found.append(schema) or original(schema, *rest))
     for widen in (1, 5):
         run_split(PEOPLE, 0, method="rdt", epsilon="1", parameters=QUICK, widen=widen)
     plain, wide = (

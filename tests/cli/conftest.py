@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from dpsql.api.database import Database, connect
-from dpsql.cli.main import run
+from dpsql.cli.main import run_command_line
 from dpsql.ledger import anchor_path
 from tests import tables
 
@@ -71,7 +71,7 @@ def cli(path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monk
 
     def ran(*words: str, db: Path | str | None = path) -> Ran:
         capsys.readouterr()
-        code = run([*words, *(["--db", str(db)] if db is not None else [])])
+        code = run_command_line([*words, *(["--db", str(db)] if db is not None else [])])
         captured = capsys.readouterr()
         return Ran(code, captured.out, captured.err)
 

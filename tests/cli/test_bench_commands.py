@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
-from dpsql.bench.__main__ import main
-from dpsql.cli.main import app, run
+from dpsql.bench.__main__ import run_bench
+from dpsql.cli.main import app, run_command_line
 
 
 def test_both_ways_run_the_same_commands() -> None:
     """`dpsql bench` and `python -m dpsql.bench` have the very same commands."""
-    assert app.commands["bench"].commands == main.commands  # type: ignore[attr-defined]
-    assert set(main.commands) == {"accuracy", "counts", "engines", "growth", "noise"}
+    assert app.commands["bench"].commands == run_bench.commands  # type: ignore[attr-defined]
+    assert set(run_bench.commands) == {"accuracy", "counts", "engines", "growth", "noise"}
 
 
 @pytest.mark.parametrize("words", [["--help"], ["train", "--help"], ["--version"]])
@@ -32,13 +32,13 @@ def test_other_commands_do_not_load_the_bench(words: list[str]) -> None:
 
 def test_a_bench_runs_under_the_program(capsys: pytest.CaptureFixture[str]) -> None:
     """Its figures go to stdout."""
-    assert run(["bench", "noise", "--draws", "100", "--repeat", "1", "--json"]) == 0
+    assert run_command_line(["bench", "noise", "--draws", "100", "--repeat", "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["draws"] == 100
 
 
 def test_errors_are_told_as_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
     """A message on stderr, the exit code of wrong usage, nothing on stdout."""
-    assert run(["bench", "accuracy", "--sets", "corner"]) == 2
+    assert run_command_line(["bench", "accuracy", "--sets", "corner"]) == 2
     said = capsys.readouterr()
     assert said.out == ""
     assert 'Error: there is no table "corner". Did you mean "corners"' in said.err

@@ -13,7 +13,7 @@ import click
 import pytest
 
 from dpsql.api.database import Database
-from dpsql.cli.main import app, run
+from dpsql.cli.main import app, run_command_line
 from dpsql.errors import DatabaseError
 
 from .conftest import Cli
@@ -253,7 +253,7 @@ def test_stopping_is_said_in_a_word(cli: Cli, monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_version_is_a_result(capsys: pytest.CaptureFixture[str]) -> None:
     """`dpsql --version` prints one line."""
-    assert run(["--version"]) == 0
+    assert run_command_line(["--version"]) == 0
     assert re.fullmatch(r"dpsql, version \d+\.\d+\.\d+\n", capsys.readouterr().out)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.api.database import connect
-from dpsql.kernel.dataset import registered
+from dpsql.kernel.dataset import registered_datasets
 from dpsql.schema import schema_file
 from tests import tables
 
@@ -40,7 +40,7 @@ def test_register_from_flags_equals_register_from_python(cli: Cli, path: Path, t
         },
     }
     with connect(path) as opened:
-        stored = registered(opened.book)["fresh"].schema
+        stored = registered_datasets(opened.book)["fresh"].schema
         twin = opened.register("fresh", declared, cap=2, replace=True)
     assert stored == twin.schema
 

@@ -15,7 +15,7 @@ import numpy as np
 import yaml
 
 from dpsql.compile.count.leaf_predicate import leaf_query
-from dpsql.compile.count.leaves import WHOLE, Slice, Statement, leaf_counts, leaf_sums
+from dpsql.compile.count.leaves import EVERY_UNIT, Slice, Statement, leaf_counts, leaf_sums
 from dpsql.compile.count.levels import Tables
 from dpsql.compile.count.mixture_counts import right_rows
 from dpsql.compile.vocabulary import Vocabulary
@@ -65,7 +65,7 @@ def _shown(statement: Statement, dialect: str) -> str:
 def _right_rows(schema: Schema, forest: Forest, votes: Ints, factors: Ints, words: Vocabulary) -> Statement:
     released, part = VotingForest(forest, votes), np.zeros(forest.trees, np.int64)
     mixtures = Mixtures(released, part, factors, np.ones(len(factors), np.int64))
-    return right_rows(source_of(schema), mixtures, words, KEYS, WHOLE)
+    return right_rows(source_of(schema), mixtures, words, KEYS, EVERY_UNIT)
 
 
 def drawn(schema: Schema, tree: Any) -> Forest:

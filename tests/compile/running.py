@@ -6,11 +6,11 @@ from collections import Counter
 
 from sqlglot import exp
 
-from dpsql.compile.check import check
+from dpsql.compile.check import check_statement
 from dpsql.compile.count import leaf_predicate
 from dpsql.compile.count import leaves as counts
-from dpsql.compile.count.leaves import WHOLE, Part, Slice, Statement
-from dpsql.compile.rows import Source, Tickets, packed
+from dpsql.compile.count.leaves import EVERY_UNIT, Part, Slice, Statement
+from dpsql.compile.rows import Source, Tickets, pack_rows
 from dpsql.engines.base import Engine
 from dpsql.trees.forest import Forest
 from tests.engines.aggregate import aggregate
@@ -20,14 +20,14 @@ KEYS = Tickets((0x1234567890ABCDEF, 0x0FEDCBA987654321, 0x5555AAAA5555AAAA))
 
 def run(engine: Engine, statement: Statement, *keys: str) -> Counter[tuple[int, ...]]:
     """Check and run a statement; return the number of rows of each key."""
-    check(statement.query, engine.vocabulary)
+    check_statement(statement.query, engine.vocabulary)
     found = aggregate(engine, statement.query, statement.tables)
     groups = list(zip(*(found[key].tolist() for key in keys), strict=True)) if keys else [()]
     assert len(set(groups)) == len(groups)
     return Counter(dict(zip(groups, found["rows"].tolist(), strict=True)))
 
 
-def shared_counts(engine: Engine, source: Source, forest: Forest, part: Part = WHOLE) -> Counter[tuple[int, ...]]:
+def shared_counts(engine: Engine, source: Source, forest: Forest, part: Part = EVERY_UNIT) -> Counter[tuple[int, ...]]:
     """Count (leaf, class) with every row in every tree."""
     trees = Slice(True, 0, forest.trees)
     statement = counts.leaf_counts(source, forest, engine.vocabulary, KEYS, trees, part)
@@ -42,7 +42,7 @@ def disjoint_counts(
     keys: Tickets = KEYS,
     first: int = 0,
     total: int | None = None,
-    part: Part = WHOLE,
+    part: Part = EVERY_UNIT,
 ) -> Counter[tuple[int, ...]]:
     """Count (leaf, class) with each row in the tree of its ticket."""
     trees = Slice(False, first, total or forest.trees)
@@ -65,5 +65,5 @@ def one_by_one(engine: Engine, source: Source, forest: Forest) -> Counter[tuple[
 def row_tickets(engine: Engine, source: Source, keys: Tickets = KEYS) -> list[tuple[int, int]]:
     """Return the ticket and the class of each row that counts, in the order of the table (duckdb keeps it)."""
     with engine.transaction() as transaction:
-        rows = transaction.rows(packed(source, engine.vocabulary, keys))
+        rows = transaction.rows(pack_rows(source, engine.vocabulary, keys))
     return [(row["ticket"], row["class"]) for row in rows]

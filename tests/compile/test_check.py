@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
 
-from dpsql.compile.check import COMMON_FUNCTIONS, NotAggregate, check, check_kept
+from dpsql.compile.check import COMMON_FUNCTIONS, NotAggregate, check_kept, check_statement
 from dpsql.compile.count import histograms as splits
 from dpsql.compile.count import leaves as counts
 from dpsql.compile.count.leaves import Part, Slice
@@ -117,14 +117,14 @@ REFUSED = {
 def test_an_aggregate_passes(name: str) -> None:
     """A count over a public grid is let through."""
     query = sqlglot.parse_one(ALLOWED[name], dialect="duckdb")
-    assert check(query, WORDS) is None
+    assert check_statement(query, WORDS) is None
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
 def test_anything_else_is_refused(name: str) -> None:
     """A query that could show more than counts on a public grid is refused."""
     with pytest.raises(NotAggregate):
-        check(sqlglot.parse_one(REFUSED[name], dialect="duckdb"), WORDS)
+        check_statement(sqlglot.parse_one(REFUSED[name], dialect="duckdb"), WORDS)
 
 
 MAP = "SELECT COUNT(*) FROM main.people WHERE try_element_at(map({}), a) < 1"
@@ -133,10 +133,10 @@ MAP = "SELECT COUNT(*) FROM main.people WHERE try_element_at(map({}), a) < 1"
 def test_a_map_of_constants_passes_where_there_are_maps() -> None:
     """A map of a row's own values could have a key twice, and fail; no other database of ours has maps at all."""
     constants, values = (sqlglot.parse_one(MAP.format(pairs), dialect="duckdb") for pairs in ("'a', 1", "a, b"))
-    assert check(constants, SparkVocabulary()) is None
+    assert check_statement(constants, SparkVocabulary()) is None
     for query, vocabulary in ((values, SparkVocabulary()), (constants, WORDS), (values, WORDS)):
         with pytest.raises(NotAggregate, match="function"):
-            check(query, vocabulary)
+            check_statement(query, vocabulary)
 
 
 @pytest.mark.parametrize("vocabulary", VOCABULARIES, ids=lambda words: words.dialect)
@@ -146,10 +146,10 @@ def test_functions_of_another_database_are_refused(vocabulary: Vocabulary) -> No
         call = exp.Anonymous(this=function.upper(), expressions=[exp.column("a")])
         query = exp.select("COUNT(*)").from_("main.people").where(exp.LT(this=call, expression=exp.Literal.number(1)))
         if function in vocabulary.functions:
-            assert check(query, vocabulary) is None
+            assert check_statement(query, vocabulary) is None
             continue
         with pytest.raises(NotAggregate, match=f"function {function} is not on the list"):
-            check(query, vocabulary)
+            check_statement(query, vocabulary)
 
 
 def test_no_vocabulary_allows_an_aggregate_or_a_random_number() -> None:
@@ -175,8 +175,8 @@ def test_every_built_statement_passes(
     """Whatever the database, the schema, the forest and the part: what the compiler builds is an aggregate."""
     forest = any_forest(axes(schema), trees=3, depth=2, seed=seed)
     source, trees = source_of(schema), Slice(shared, 1, 7)
-    at_nodes = counts.at_nodes(source, forest, vocabulary, KEYS, trees, part)
-    waiting = counts.further("kept_0", forest, 1, vocabulary)
+    at_nodes = counts.rows_at_nodes(source, forest, vocabulary, KEYS, trees, part)
+    waiting = counts.walk_on("kept_0", forest, 1, vocabulary)
     asks = splits.Asks.of(np.zeros((forest.leaves, 1), np.int64))
     built = [
         counts.leaf_counts(source, forest, vocabulary, KEYS, trees, part),
@@ -184,10 +184,13 @@ def test_every_built_statement_passes(
         splits.histograms(*at_nodes, len(forest.axes), asks, by_class=True),
         splits.histograms(*at_nodes, len(forest.axes), asks, by_class=False),
         splits.histograms(*waiting, len(forest.axes), asks, by_class=True),
-        counts.counted(*waiting),
+        counts.count_by_leaf(*waiting),
     ]
-    assert [check(statement.query, vocabulary) for statement in built] == [None] * 6
-    assert check_kept(counts.kept_rows(source, forest, vocabulary, KEYS, trees, part).query, vocabulary) is None
+    assert [check_statement(statement.query, vocabulary) for statement in built] == [None] * 6
+    assert (
+        check_kept(counts.rows_at_nodes_statement(source, forest, vocabulary, KEYS, trees, part).query, vocabulary)
+        is None
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsql.compile.rows import packed
+from dpsql.compile.rows import pack_rows
 from dpsql.compile.vocabulary import double
 from dpsql.engines.base import Engine
 from dpsql.schema import Numeric, Schema
@@ -23,7 +23,7 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 def sql_cells(engine: Engine, schema: Schema, made: Table) -> list[list[int]]:
     """Return the cell of each row on each axis as SQL packs them, in the order of the table."""
     with engine.transaction() as transaction:
-        rows = transaction.rows(packed(source_of(schema, made=made), engine.vocabulary, KEYS))
+        rows = transaction.rows(pack_rows(source_of(schema, made=made), engine.vocabulary, KEYS))
     places = [divmod(axis, 10) for axis in range(len(axes(schema)))]
     return [[row[f"word_{word}"] >> (6 * place) & 63 for word, place in places] for row in rows]
 

@@ -11,7 +11,7 @@ import sqlglot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsql.compile.check import NotAggregate, check
+from dpsql.compile.check import NotAggregate, check_statement
 from dpsql.compile.count import leaves as counts
 from dpsql.compile.count.leaf_predicate import leaf_query
 from dpsql.compile.count.leaves import Slice
@@ -88,7 +88,7 @@ def test_the_statement_adds_up_what_plain_python_does(engine: Engine, schema: An
     forest = any_forest(axes(schema), trees=3, depth=3, seed=seed)
     fill(engine, "people", [row for row in some_targets() if row[0] is not None], types_of(schema))
     statement = counts.leaf_sums(source_of(schema), forest, WORDS, KEYS, Slice(True, 0, 3))
-    check(statement.query, engine.vocabulary)
+    check_statement(statement.query, engine.vocabulary)
     found = aggregate(engine, statement.query, statement.tables)
     expected: dict[int, list[int]] = {}
     for row in rows_of(engine, "FROM people"):
@@ -120,7 +120,7 @@ SUM = "SELECT node AS leaf, CAST(SUM({}) AS BIGINT) AS steps FROM t GROUP BY nod
 @pytest.mark.parametrize("bounded", ["LEAST(GREATEST(class, 0), 100)", "LEAST(GREATEST(class, 0), 1048576)"])
 def test_a_clamped_sum_passes(bounded: str) -> None:
     """A sum whose terms are clamped to literal bounds is an aggregate like a count."""
-    assert check(sqlglot.parse_one(SUM.format(bounded), dialect="duckdb"), WORDS) is None
+    assert check_statement(sqlglot.parse_one(SUM.format(bounded), dialect="duckdb"), WORDS) is None
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_a_clamped_sum_passes(bounded: str) -> None:
 def test_a_loose_sum_is_refused(loose: str) -> None:
     """A sum whose terms have no literal bounds is refused."""
     with pytest.raises(NotAggregate):
-        check(sqlglot.parse_one(SUM.format(loose), dialect="duckdb"), WORDS)
+        check_statement(sqlglot.parse_one(SUM.format(loose), dialect="duckdb"), WORDS)
 
 
 def test_a_row_without_a_target_is_not_counted(engine: Engine) -> None:

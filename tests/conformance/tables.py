@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlglot
 
-from dpsql.compile.rows import Source, table
+from dpsql.compile.rows import Source, table_reference
 from dpsql.engines.base import Engine
 from dpsql.schema import Schema
 from tests.rows import Table
@@ -138,7 +138,7 @@ def source_in(engine: Engine, schema: Schema, name: str) -> Source:
     """Return the table as the kernel reads it."""
     info = engine.table(name)
     assert info is not None
-    return Source(schema, table(info.table, info.schema), {}, whole=info.integers, decimals=info.decimals)
+    return Source(schema, table_reference(info.table, info.schema), {}, integers=info.integers, decimals=info.decimals)
 
 
 def _enum(engine: Engine, kind: str) -> str | None:

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from dpsql.compile.count.histograms import Asks
-from dpsql.compile.rows import WHOLE
+from dpsql.compile.rows import EVERY_UNIT
 from dpsql.engines.base import Engine
 from dpsql.kernel.exact import Rows
 from dpsql.schema import CELLS, Schema
@@ -56,11 +56,11 @@ def test_every_row_reaches_the_leaf_it_should(
     expected = leaf_counts(schema, made, forest)
     rows = Rows(engine, source_in(engine, schema, "t"), {})
     try:
-        assert (rows.leaf_counts(forest, WHOLE, shared=True) == expected).all()
-        assert rows.leaf_counts(forest, WHOLE, shared=False).sum() == expected.sum() // forest.trees
-        assert rows.size(WHOLE) == expected.sum() // forest.trees
+        assert (rows.leaf_counts(forest, EVERY_UNIT, shared=True) == expected).all()
+        assert rows.leaf_counts(forest, EVERY_UNIT, shared=False).sum() == expected.sum() // forest.trees
+        assert rows.size(EVERY_UNIT) == expected.sum() // forest.trees
         rows.hold()
-        assert (rows.leaf_counts(forest, WHOLE, shared=True) == expected).all()
+        assert (rows.leaf_counts(forest, EVERY_UNIT, shared=True) == expected).all()
     finally:
         rows.close()
 
@@ -88,7 +88,7 @@ def test_histograms_are_exact(engine: Engine, schema: Schema, seed: int, depth: 
                 expected[leaf, place, cell, label] += 1
     rows = Rows(engine, source_in(engine, schema, "t"), {})
     try:
-        seen = rows.histograms(forest, asks, WHOLE, shared=False, by_class=True)
+        seen = rows.histograms(forest, asks, EVERY_UNIT, shared=False, by_class=True)
         assert (seen.reshape(expected.shape) == expected).all()
     finally:
         rows.close()

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from sqlglot import exp
 
-from dpsql.compile.rows import WHOLE, Source, table
+from dpsql.compile.rows import EVERY_UNIT, Source, table_reference
 from dpsql.compile.vocabulary import column
 from dpsql.engines.base import Engine
 from dpsql.errors import SchemaError
@@ -97,8 +97,8 @@ def count(engine: Engine, rows: Source) -> np.ndarray[Any, Any]:
     counted = Rows(engine, rows, {})
     try:
         if rows.schema.target is not None:
-            return counted.leaf_sums(forest, WHOLE, shared=False)
-        return counted.leaf_counts(forest, WHOLE, shared=False)
+            return counted.leaf_sums(forest, EVERY_UNIT, shared=False)
+        return counted.leaf_counts(forest, EVERY_UNIT, shared=False)
     finally:
         counted.close()
 
@@ -127,7 +127,7 @@ def test_no_cell_makes_a_run_fail(extremes: Engine, role: str) -> None:
         rows = declared(extremes, **_role(role, name))
         if rows is None:
             continue
-        used = rows.only(name, "a") if role == "batch" else rows
+        used = rows.with_value(name, "a") if role == "batch" else rows
         assert count(extremes, used).sum() >= 0, f"{role} {names(extremes)[name]}"
         counted += 1
     assert counted >= 2
@@ -164,7 +164,7 @@ def _torn(engine: Engine, name: str) -> int:
         for kind, alias in ((exp.Min, "low"), (exp.Max, "high"))
     ]
     drawn = exp.select(exp.alias_(ticket, "ticket"), exp.alias_(column(name), "unit")).from_(
-        table(info.table, info.schema)
+        table_reference(info.table, info.schema)
     )
     ranged = exp.select(*windows).from_(drawn.subquery("drawn"))
     torn = exp.select(exp.alias_(exp.Count(this=exp.Star()), "torn")).from_(ranged.subquery("ranged"))

@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 
 from dpsql.api.database import Database
-from dpsql.compile.rows import WHOLE
+from dpsql.compile.rows import EVERY_UNIT
 from dpsql.engines.base import Engine
 from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.exact import Rows
@@ -180,10 +180,10 @@ def test_leaf_counts_are_equal(engine: Engine, case: tuple[Schema, Table], branc
     rows = Rows(engine, source_in(engine, schema, "t"), {})
     try:
         wanted = expected_counts(schema, table, forest)
-        assert (rows.leaf_counts(forest, WHOLE, shared=True) == wanted).all()
+        assert (rows.leaf_counts(forest, EVERY_UNIT, shared=True) == wanted).all()
         rows.hold()
-        assert (rows.leaf_counts(forest, WHOLE, shared=True) == wanted).all()
-        assert rows.size(WHOLE) * forest.trees == wanted.sum()
+        assert (rows.leaf_counts(forest, EVERY_UNIT, shared=True) == wanted).all()
+        assert rows.size(EVERY_UNIT) * forest.trees == wanted.sum()
     finally:
         rows.close()
 
@@ -205,9 +205,9 @@ def test_scores_of_mixtures_and_of_rows_are_equal(engine: Engine, case: tuple[Sc
             scores = mixture_weights(mixtures, number)[leaves].sum(axis=0)
             right[number] += int(scores.argmax()) == class_of(schema, row)
     try:
-        assert rows.right(mixtures, WHOLE).tolist() == right.tolist()
+        assert rows.right(mixtures, EVERY_UNIT).tolist() == right.tolist()
         grid = ScoreGrid(len(schema.classes))
-        counted = rows.score_counts(released, schema.features, grid, WHOLE)
+        counted = rows.score_counts(released, schema.features, grid, EVERY_UNIT)
         starts = [*grid.starts.values(), grid.cells]
         sizes = [counted[a:b].sum() for a, b in pairwise(starts)]
         assert set(sizes) == {len(known)}
@@ -228,7 +228,7 @@ def test_rows_labelled_by_a_model_are_counted_alike(engine: Engine, case: tuple[
         wanted[walk(schema, pupil, row), guess] += 1
     rows = Rows(engine, replace(source_in(engine, schema, "t"), labelled=False), {})
     try:
-        assert (rows.pseudo_counts(VotingForest(teacher, weights), pupil, WHOLE) == wanted).all()
+        assert (rows.pseudo_counts(VotingForest(teacher, weights), pupil, EVERY_UNIT) == wanted).all()
     finally:
         rows.close()
 
@@ -253,7 +253,7 @@ def test_choices_are_scored_alike(engine: Engine, case: tuple[Schema, Table], du
         rows = Rows(one, source_in(one, schema, "t"), {})
         try:
             candidates = every_split(tree)
-            found.append(rows.scores(tree, candidates, [WHOLE], Choose("majority"), shared=False))
+            found.append(rows.scores(tree, candidates, [EVERY_UNIT], Choose("majority"), shared=False))
         finally:
             rows.close()
     assert (found[0] == found[1]).all()
@@ -274,7 +274,7 @@ def test_sums_of_a_target_are_equal(engine: Engine) -> None:
                 wanted[leaf] += (100 - above, above)
     rows = Rows(engine, source_in(engine, schema, "t"), {})
     try:
-        assert (rows.leaf_sums(forest, WHOLE, shared=True) == wanted).all()
+        assert (rows.leaf_sums(forest, EVERY_UNIT, shared=True) == wanted).all()
     finally:
         rows.close()
 
@@ -298,7 +298,7 @@ def test_no_unit_counts_more_than_it_may(engine: Engine, kind: str) -> None:
     put(engine, "t", table)
     rows = Rows(engine, source_in(engine, schema, "t"), {})
     try:
-        assert rows.size(WHOLE) == 2 * (len(pools[kind]) - 1)
+        assert rows.size(EVERY_UNIT) == 2 * (len(pools[kind]) - 1)
     finally:
         rows.close()
 

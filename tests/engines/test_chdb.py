@@ -19,7 +19,7 @@ from dpsql.api import census
 from dpsql.api.database import Database
 from dpsql.compile.count import leaves
 from dpsql.compile.count.leaves import Slice
-from dpsql.compile.rows import WHOLE, Source, Tickets, table
+from dpsql.compile.rows import EVERY_UNIT, Source, Tickets, table_reference
 from dpsql.engines.open_engine import open_engine
 from dpsql.errors import DatabaseError, ParameterError, QueryFailed, SchemaError, UsageError
 from dpsql.kernel.exact import Rows
@@ -205,7 +205,7 @@ def test_a_cast_that_may_fail_is_null(session: Any, engine: Any) -> None:
     session.query("CREATE TABLE t (a String) ENGINE = Memory")
     session.query("INSERT INTO t VALUES ('1'), ('one'), ('')")
     cast = exp.TryCast(this=exp.column("a"), to=exp.DataType.build("INT"))
-    found = engine.frame(exp.select(exp.alias_(exp.Count(this=cast), "n")).from_(table("t", "shop")))
+    found = engine.frame(exp.select(exp.alias_(exp.Count(this=cast), "n")).from_(table_reference("t", "shop")))
     assert found["n"].tolist() == [1]
 
 
@@ -228,7 +228,7 @@ def test_texts_and_wide_numbers_come_back_whole(session: Any, engine: Any) -> No
     """Types that Arrow has no word for are shown as text."""
     session.query("CREATE TABLE t (a Enum8('x' = 1), b Int128, c Nullable(Int64), d Decimal(9, 2)) ENGINE = Memory")
     session.query("INSERT INTO t VALUES ('x', 170141183460469231731687303715884105727, NULL, 1.5)")
-    found = engine.frame(exp.select("*").from_(table("t", "shop")))
+    found = engine.frame(exp.select("*").from_(table_reference("t", "shop")))
     assert found.iloc[0, :3].tolist() == ["x", "170141183460469231731687303715884105727", None]
 
 
@@ -247,7 +247,7 @@ def dealt(engine: Any, name: str) -> dict[tuple[int, int], int]:
     """Return the counts of trees that share no rows, under fixed keys."""
     info = engine.table(name)
     forest = random_forest(axes(SCHEMA), trees=5, depth=2, seed=3, branches=2)
-    source = Source(SCHEMA, table(info.table, info.schema), {})
+    source = Source(SCHEMA, table_reference(info.table, info.schema), {})
     made = leaves.leaf_counts(source, forest, engine.vocabulary, Tickets((1, 2, 3)), Slice(False, 0, 5))
     found = aggregate(engine, made.query, made.tables)
     return {(leaf, label): n for leaf, label, n in zip(found["leaf"], found["class"], found["rows"], strict=True)}
@@ -274,7 +274,7 @@ def test_keys_decide_and_trees_share_rows_evenly(session: Any, engine: Any) -> N
 
     def tickets(keys: tuple[int, ...]) -> np.ndarray:
         drawn = engine.vocabulary.keyed_hash([exp.column("x")], keys)
-        return engine.frame(exp.select(exp.alias_(drawn, "n")).from_(table("t", "shop")))["n"].to_numpy()
+        return engine.frame(exp.select(exp.alias_(drawn, "n")).from_(table_reference("t", "shop")))["n"].to_numpy()
 
     first = tickets((1, 2, 3))
     assert len(set(first.tolist())) == 10000
@@ -290,13 +290,13 @@ def test_both_zeros_are_one_unit(session: Any, engine: Any) -> None:
     session.query("CREATE TABLE t (who Float64, x Float64, y String) ENGINE = Memory")
     session.query("INSERT INTO t SELECT arrayJoin([0., -0., nan, -nan, 0., -0.]), 0.5, 'a'")
     schema = Schema("y", ("a", "b"), (Numeric("x", 0, 1),), Unit("who", 1))
-    rows = Rows(engine, Source(schema, table("t", "shop"), {}), {})
+    rows = Rows(engine, Source(schema, table_reference("t", "shop"), {}), {})
     try:
-        assert rows.size(WHOLE) == 2
+        assert rows.size(EVERY_UNIT) == 2
     finally:
         rows.close()
     drawn = exp.alias_(engine.vocabulary.keyed_hash([exp.column("who")], (1, 2)), "n")
-    assert engine.frame(exp.select(drawn).from_(table("t", "shop")))["n"].nunique() == 2
+    assert engine.frame(exp.select(drawn).from_(table_reference("t", "shop")))["n"].nunique() == 2
 
 
 # Runs.
@@ -315,7 +315,7 @@ def test_the_whole_path(session: Any, tmp_path: Path, method: str) -> None:
         assert db.budget("adult").spent_text == "1"
         with pytest.raises(dpsql.BudgetError, match="left"):
             db.train("adult", method=method)
-        frame = db.engine.frame(exp.select("*").from_(table("fresh", "shop")))
+        frame = db.engine.frame(exp.select("*").from_(table_reference("fresh", "shop")))
         labels = model.predict("fresh")["prediction"].tolist()
         assert sorted(labels) == sorted(model.predict(frame))
         assert db.evaluate(model, "fresh").rows == 200
@@ -346,7 +346,7 @@ def test_the_ledger_may_be_in_postgresql(session: Any) -> None:
     with dpsql.connect(session, ledger=fresh_database()) as db:
         db.register("people", SCHEMA, cap=1)
         model = db.train("people", method="rdt", trees=2, depth=3)
-        frame = db.engine.frame(exp.select("*").from_(table("fresh", "shop")))
+        frame = db.engine.frame(exp.select("*").from_(table_reference("fresh", "shop")))
         assert model.predict("fresh")["prediction"].tolist() == list(model.predict(frame))
 
 

@@ -20,8 +20,8 @@ import dpsql
 from dpsql.api import census
 from dpsql.compile.count import leaves
 from dpsql.compile.count.leaves import Slice
-from dpsql.compile.count.levels import TOP, level_name
-from dpsql.compile.rows import Source, Tickets, table
+from dpsql.compile.count.levels import SHARED_LEVELS, level_name
+from dpsql.compile.rows import Source, Tickets, table_reference
 from dpsql.engines.open_engine import open_engine
 from dpsql.engines.spark.vocabulary import SparkVocabulary
 from dpsql.errors import DatabaseError, ParameterError, QueryFailed, SchemaError, UsageError
@@ -123,7 +123,7 @@ def test_a_database_may_be_called_parquet(session: Any, engine: Any) -> None:
         session.sql("CREATE TABLE parquet.people AS SELECT 1.5D AS x, 'a' AS c, 'no' AS y")
         info = engine.table("parquet.people")
         assert info.column("x").family == "real"
-        source = Source(SCHEMA, table(info.table, info.schema), {})
+        source = Source(SCHEMA, table_reference(info.table, info.schema), {})
         made = leaves.row_count(source, engine.vocabulary, Tickets((1, 2, 3)))
         assert aggregate(engine, made.query, made.tables)["rows"].tolist() == [1]
     finally:
@@ -254,7 +254,7 @@ def dealt(engine: Any, name: str) -> dict[tuple[int, int], int]:
     """Return the counts of trees that share no rows, under fixed keys."""
     info = engine.table(name)
     forest = random_forest(axes(SCHEMA), trees=5, depth=2, seed=3, branches=2)
-    source = Source(SCHEMA, table(info.table, info.schema), {})
+    source = Source(SCHEMA, table_reference(info.table, info.schema), {})
     made = leaves.leaf_counts(source, forest, engine.vocabulary, Tickets((1, 2, 3)), Slice(False, 0, 5))
     found = aggregate(engine, made.query, made.tables)
     return {(leaf, label): n for leaf, label, n in zip(found["leaf"], found["class"], found["rows"], strict=True)}
@@ -299,11 +299,11 @@ def test_large_forests_are_counted_as_in_duckdb(session: Any, engine: Any, branc
     other = open_engine(own)
     found = []
     for one, schema in ((engine, "(session)"), (other, "main")):
-        source = Source(SCHEMA, table("people", schema), {})
+        source = Source(SCHEMA, table_reference("people", schema), {})
         made = leaves.leaf_counts(source, forest, one.vocabulary, Tickets((1, 2, 3)), Slice(True, 0, 150))
         groups = aggregate(one, made.query, made.tables)
         found.append(sorted(zip(*(groups[name].tolist() for name in ("leaf", "class", "rows")), strict=True)))
-        assert (TOP in made.tables) == (one is engine)
+        assert (SHARED_LEVELS in made.tables) == (one is engine)
         assert level_name(5) in made.tables
     other.close()
     own.close()

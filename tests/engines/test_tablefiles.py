@@ -31,7 +31,7 @@ def test_each_file_is_a_table_and_a_sub_folder_is_one(tmp_path: Path) -> None:
         csv(tmp_path / ignored)
     assert names(tmp_path) == ["adult", "flat", "people", "sales", "short", "tabs"]
     tables = {one.name: one for one in find_tables(tmp_path)}
-    assert (tables["sales"].partitioned, tables["flat"].partitioned) == (True, False)
+    assert (tables["sales"].is_partitioned, tables["flat"].is_partitioned) == (True, False)
     assert [path.name for path in tables["sales"].paths] == ["a.parquet", "b.parquet"]
 
 

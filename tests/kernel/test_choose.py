@@ -14,7 +14,7 @@ from dpsql.errors import UnknownName
 from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.operations import Choose
 from dpsql.kernel.plan import Step
-from dpsql.kernel.utility import GRAIN, UTILITIES, utilities, width
+from dpsql.kernel.utility import UTILITIES, UTILITY_UNITS, utilities, width
 from dpsql.schema import CELLS
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import Axis, axes
@@ -64,7 +64,7 @@ def plain_utility(name: str, rows: list[tuple[int, int]], slots: list[int], most
 def test_utilities_equal_plain_python(name: str, splits: Splits, rows: list[tuple[int, int]], axis: int) -> None:
     """Each split's utility is what counting row by row gives, up to the rounding that the grain allows."""
     found = utilities(name, table_of(rows), splits, axis, most=SMALL)
-    grain = GRAIN if name in ("gini", "entropy") else 1
+    grain = UTILITY_UNITS if name in ("gini", "entropy") else 1
     for number in np.flatnonzero(splits.arity[axis]):
         slots = splits.slots(axis)[number].tolist()
         children = max(slots) + 1
@@ -98,7 +98,7 @@ def _interval(name: str, most: int) -> tuple[int, int]:
     """Return the interval that `kernel/utility.py` proves."""
     if name == "entropy":
         return 3 - width(name, most), 3
-    return {"median": (-1, 1), "majority": (0, 1), "gini": (-GRAIN, GRAIN)}[name]
+    return {"median": (-1, 1), "majority": (0, 1), "gini": (-UTILITY_UNITS, UTILITY_UNITS)}[name]
 
 
 @pytest.mark.parametrize(("name", "rows", "new"), [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpsql.compile.count.leaves import WHOLE, Part
+from dpsql.compile.count.leaves import EVERY_UNIT, Part
 from dpsql.errors import QueryFailed
 from dpsql.kernel.exact import HELD, Rows
 from dpsql.schema import Schema
@@ -35,7 +35,7 @@ def scorer(schema: Schema) -> VotingForest:
 
 
 @LEVELS
-@pytest.mark.parametrize("part", [WHOLE, Part(1, 3)], ids=["all", "a part"])
+@pytest.mark.parametrize("part", [EVERY_UNIT, Part(1, 3)], ids=["all", "a part"])
 def test_held_rows_give_the_same_counts(schema: Schema, part: Part) -> None:
     """Every question has one answer, whether the rows are read from the table or were packed before."""
     rows = opened(held(some_rows(80), schema=schema))
@@ -68,8 +68,8 @@ def test_held_rows_give_the_same_counts(schema: Schema, part: Part) -> None:
 def test_trees_of_one_split_are_counted_as_all_trees_are(schema: Schema) -> None:
     """The short way of one-feature trees gives what a walk through the same trees gives, one leaf for all included."""
     rows, stumps = opened(held(some_rows(60), schema=schema)), one_feature_trees(axes(schema), 16)
-    walked = [rows.leaf_counts(stumps.tree(tree), WHOLE, shared=False) for tree in range(stumps.trees)]
-    assert rows.leaf_counts(stumps, WHOLE, shared=True).tolist() == np.concatenate(walked).tolist()
+    walked = [rows.leaf_counts(stumps.tree(tree), EVERY_UNIT, shared=False) for tree in range(stumps.trees)]
+    assert rows.leaf_counts(stumps, EVERY_UNIT, shared=True).tolist() == np.concatenate(walked).tolist()
     assert all(one.sum() == walked[0].sum() > 0 for one in walked)
 
 
@@ -79,15 +79,15 @@ def test_held_rows_are_packed_anew_after_their_ranges_changed() -> None:
     root = Forest(axes(SCHEMA), 1, ())
     stumps = one_feature_trees(axes(SCHEMA), 64)
     rows.hold()
-    before = rows.leaf_counts(stumps, WHOLE, shared=True)
+    before = rows.leaf_counts(stumps, EVERY_UNIT, shared=True)
     feature = SCHEMA.numeric[0]
     rows.narrow({feature.name: (feature.lower, feature.lower + (feature.upper - feature.lower) / 4)})
-    after = rows.leaf_counts(stumps, WHOLE, shared=True)
+    after = rows.leaf_counts(stumps, EVERY_UNIT, shared=True)
     assert before.sum() == after.sum()
     assert before.tolist() != after.tolist()
     rows.hold()
-    assert rows.leaf_counts(stumps, WHOLE, shared=True).tolist() == after.tolist()
-    assert rows.leaf_counts(root, WHOLE, shared=False).sum() * len(SCHEMA.features) == after.sum()
+    assert rows.leaf_counts(stumps, EVERY_UNIT, shared=True).tolist() == after.tolist()
+    assert rows.leaf_counts(root, EVERY_UNIT, shared=False).sum() * len(SCHEMA.features) == after.sum()
 
 
 def test_held_rows_are_gone_with_the_session() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dpsql.compile.rows import WHOLE
+from dpsql.compile.rows import EVERY_UNIT
 from dpsql.errors import DpsqlError
 from dpsql.kernel.operations import LeafCounts, Linear
 from dpsql.kernel.plan import Step
@@ -21,14 +21,14 @@ from dpsql.kernel.session import AllowanceExceeded, Session
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
-from dpsql.trees.grow.common_cells import Domain
+from dpsql.trees.grow.common_cells import CommonCells
 from dpsql.trees.strategies.marginals import of_weights
 from dpsql.trees.strategies.strategy import Dense, Partition, Strategy, identity
 from tests.kernel.helpers import EPSILON, Held, Watched, exact_leaf_counts, has_scale, held, refill, session
 from tests.tables import SCHEMA, TARGET, UNITS, Row, small_forest, some_rows
 
 #: Two values of c times five bins of x: a tree of ten cells.
-CELLS = Domain(axes(SCHEMA), (0, 1), (2, 5)).tree()
+CELLS = CommonCells(axes(SCHEMA), (0, 1), (2, 5)).tree()
 #: Trees that each see rows of their own.
 SEVERAL = small_forest(trees=3, depth=2)
 CLASSES = len(SCHEMA.classes)
@@ -129,7 +129,7 @@ NEW = st.tuples(
 
 def exact_answers(opened: Session, cells: Forest, strategy: Strategy) -> NDArray[np.int64]:
     """Return the answers before noise, as the kernel works them out."""
-    return np.asarray(strategy.answer(opened._rows.leaf_counts(cells, WHOLE, shared=False)), np.int64)
+    return np.asarray(strategy.answer(opened._rows.leaf_counts(cells, EVERY_UNIT, shared=False)), np.int64)
 
 
 @TREES

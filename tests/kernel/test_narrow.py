@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpsql import methods
-from dpsql.compile.count.leaves import WHOLE, Part
+from dpsql.compile.count.leaves import EVERY_UNIT, Part
 from dpsql.errors import SchemaError
 from dpsql.kernel.exact import Rows
 from dpsql.kernel.operations import LeafCounts
@@ -120,8 +120,8 @@ def test_each_side_keeps_its_own_label_and_unit() -> None:
     own = replace(UNITS, unit=replace(UNITS.unit, max_rows=2))
     rows = Rows(database.engine, database.source, {"unlabelled": source_of(own, "others")})
     rows.narrow({"x": (8, 16)})
-    assert rows._sides["unlabelled"].schema == own.narrowed({"x": (8, 16)})
-    assert (rows.size(WHOLE), rows.size(Part(side="unlabelled"))) == (30, 2)
+    assert rows._sides["unlabelled"].schema == own.with_bounds({"x": (8, 16)})
+    assert (rows.size(EVERY_UNIT), rows.size(Part(side="unlabelled"))) == (30, 2)
     rows.close()
 
 

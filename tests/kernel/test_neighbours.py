@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from dpsql import methods
 from dpsql.api.database import Database
-from dpsql.compile.count.leaves import WHOLE
+from dpsql.compile.count.leaves import EVERY_UNIT
 from dpsql.kernel import exact
 from dpsql.kernel.plan import Plan
 from dpsql.kernel.promise import Promise
@@ -276,10 +276,10 @@ def test_a_changed_label_moves_two_counts(place: int, shared: bool) -> None:
     """The exact counts of two neighbours differ by one down and one up in one leaf of each tree the row is in."""
     rows = some_rows()
     database, opened = label_session(rows, SCHEMA, shared=shared)
-    before = opened._rows.leaf_counts(FOREST, WHOLE, shared=shared)
+    before = opened._rows.leaf_counts(FOREST, EVERY_UNIT, shared=shared)
     other = SCHEMA.classes[(SCHEMA.classes.index(str(rows[place][3])) + 1) % 3]
     refill(opened, [*rows[:place], (*rows[place][:3], other), *rows[place + 1 :]], schema=database.schema)
-    moved = opened._rows.leaf_counts(FOREST, WHOLE, shared=shared) - before
+    moved = opened._rows.leaf_counts(FOREST, EVERY_UNIT, shared=shared) - before
     trees = FOREST.trees if shared else 1
     assert sorted(moved[moved != 0].tolist()) == [-1] * trees + [1] * trees
     assert sorted(np.abs(moved).sum(axis=1).tolist())[-trees - 1 :] == [0] + [2] * trees
@@ -294,9 +294,9 @@ def test_the_labels_of_a_unit_move_two_counts_for_each_row_used(shared: bool) ->
     """
     many: list[Row] = [(77, 7.0 * k, "ab"[k % 2], "yes") for k in range(9)]
     database, opened = label_session([*some_rows(), *many], UNITS, shared=shared)
-    before = opened._rows.leaf_counts(FOREST, WHOLE, shared=shared)
+    before = opened._rows.leaf_counts(FOREST, EVERY_UNIT, shared=shared)
     refill(opened, [*some_rows(), *[(*row[:3], "no") for row in many]], schema=database.schema)
-    moved = opened._rows.leaf_counts(FOREST, WHOLE, shared=shared) - before
+    moved = opened._rows.leaf_counts(FOREST, EVERY_UNIT, shared=shared) - before
     assert np.abs(moved).sum() == opened.plan.steps[0].sensitivity(opened.plan.promise)
     assert not moved.sum(axis=1).any()
 

@@ -13,7 +13,7 @@ import pytest
 from dpsql.api.database import Database
 from dpsql.engines.base import Transaction
 from dpsql.errors import BudgetExceeded, DpsqlError, NotPrivate, ParameterError, QueryFailed, TableChanged
-from dpsql.kernel.dataset import find
+from dpsql.kernel.dataset import find_dataset
 from dpsql.kernel.operations import LeafLabels, Size
 from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.promise import Promise
@@ -51,7 +51,7 @@ def perform(
     def keep(transaction: Transaction, released: Any, entry: Entry) -> None:
         transaction.run("INSERT INTO kept VALUES (?)", (released,))
 
-    dataset = find(database.engine, database.book, "people")
+    dataset = find_dataset(database.engine, database.book, "people")
     job = Job.of(dataset, plan, who="ann", request_id=request_id)
     return run(database.engine, database.book, job, releasing(ask, store or keep)).entry
 
@@ -154,7 +154,7 @@ def test_a_failed_store_leaves_nothing_but_the_charge(database: Database) -> Non
 
 def test_a_run_returns_what_it_stored(database: Database) -> None:
     """The value comes back beside its entry; a repeated request comes back without one."""
-    job = Job.of(find(database.engine, database.book, "people"), PLAN, who="ann", request_id="r1")
+    job = Job.of(find_dataset(database.engine, database.book, "people"), PLAN, who="ann", request_id="r1")
     first = run(database.engine, database.book, job, releasing(lambda session: session.size("n")))
     again = run(database.engine, database.book, job, releasing(lambda session: pytest.fail("asked again")))
     assert isinstance(first.value, int)
@@ -175,10 +175,10 @@ class Shifting(Job):
 def test_a_job_is_read_once(database: Database) -> None:
     """What is charged and what is read come from one look at the job."""
     run_sql(database.engine, "ALTER TABLE people ADD COLUMN era VARCHAR DEFAULT 'one'")
-    dataset = find(database.engine, database.book, "people")
+    dataset = find_dataset(database.engine, database.book, "people")
     schema = replace(dataset.schema, batch="era")
     database.register("people", schema, cap=5, replace=True)
-    dataset = find(database.engine, database.book, "people")
+    dataset = find_dataset(database.engine, database.book, "people")
     charge = charge_for(dataset, PLAN, who="ann", request_id="r1", batch="one")
     job = object.__new__(Shifting)
     job.__dict__.update(dataset=dataset, plan=PLAN, charge=charge, other=None)
@@ -238,7 +238,7 @@ def test_an_unproven_plan_is_refused_under_a_cap(database: Database) -> None:
 
 def test_a_table_gone_in_the_meantime_charges_nothing(database: Database) -> None:
     """When the table is dropped after the plan was made, the run is refused before the charge."""
-    dataset = find(database.engine, database.book, "people")
+    dataset = find_dataset(database.engine, database.book, "people")
     job = Job.of(dataset, PLAN, who="ann", request_id="r1")
     run_sql(database.engine, "DROP TABLE people")
     with pytest.raises(DpsqlError):
@@ -248,7 +248,7 @@ def test_a_table_gone_in_the_meantime_charges_nothing(database: Database) -> Non
 
 def test_a_charge_planned_before_a_new_registration_is_refused(database: Database) -> None:
     """Between plan and charge the owner may give batches another meaning: the charge would be booked on other rows."""
-    dataset = find(database.engine, database.book, "people")
+    dataset = find_dataset(database.engine, database.book, "people")
     job = Job.of(dataset, PLAN, who="ann", request_id="r1")
     database.register("people", dataset.schema, cap=5, replace=True)
     with pytest.raises(TableChanged):

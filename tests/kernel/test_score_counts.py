@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.compile.count.leaves import WHOLE
+from dpsql.compile.count.leaves import EVERY_UNIT
 from dpsql.compile.count.score_counts import CHANCES
 from dpsql.kernel.operations import ScoreCounts
 from dpsql.kernel.plan import Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import AllowanceExceeded, Session
 from dpsql.schema import Categorical, Numeric, Schema
-from dpsql.trees.grid import axes, cells
-from dpsql.trees.score_grid import BRIER_SCORES, LEAST, LOG_LOSSES, LOWER, POINTS, UPPER, ScoreGrid
+from dpsql.trees.grid import axes, grid_cells
+from dpsql.trees.score_grid import BRIER_SCORES, LEAST_PROBABILITY, LOG_LOSSES, LOWER, POINTS, UPPER, ScoreGrid
 from dpsql.trees.voting import VotingForest
 from tests.kernel.helpers import EPSILON, Held, counted, has_scale, held, refill, session
 from tests.tables import SCHEMA, TARGET, UNITS, Row, small_forest, some_rows
@@ -59,7 +59,7 @@ def sided(share: float, upper: bool, chance: float) -> int:
 
 def row_cells(schema: Schema, released: VotingForest, row: dict[str, Any], label: int, ticket: int) -> list[int]:
     """Return the cell of one row in each histogram, one after the other, by the definition."""
-    found = cells(schema, {feature.name: [row[feature.name]] for feature in schema.features})
+    found = grid_cells(schema, {feature.name: [row[feature.name]] for feature in schema.features})
     scores = released.scores(found)
     shares = released.shares(scores)[0].tolist()
     predicted, chance = int(np.argmax(scores[0])), ticket % CHANCES / CHANCES
@@ -69,7 +69,7 @@ def row_cells(schema: Schema, released: VotingForest, row: dict[str, Any], label
     inside = [
         label * len(schema.classes) + predicted,
         (label == predicted) * len(POINTS) + sided(shares[predicted], shares[predicted] >= 0.5, chance),
-        place(-math.log(max(shares[label], LEAST)), LOG_LOSSES, chance),
+        place(-math.log(max(shares[label], LEAST_PROBABILITY)), LOG_LOSSES, chance),
         place(loss, BRIER_SCORES, chance),
     ]
     starts = ScoreGrid(len(schema.classes)).starts.values()
@@ -114,9 +114,11 @@ def test_one_row_more_is_one_more_in_one_cell_of_each_histogram(schema: Schema, 
     rows, released = some_rows(30), scorer(schema, nat)
     for new in ((5000, 20.0, "a", "yes"), (5000, float("nan"), None, "no"), (5000, None, "b", "unknown label")):
         opened = session(held(rows, schema=schema), step(schema))
-        before = opened._rows.score_counts(released, schema.features, ScoreGrid(len(schema.classes)), WHOLE)
+        before = opened._rows.score_counts(released, schema.features, ScoreGrid(len(schema.classes)), EVERY_UNIT)
         refill(opened, [*rows, new], schema=schema)
-        change = opened._rows.score_counts(released, schema.features, ScoreGrid(len(schema.classes)), WHOLE) - before
+        change = (
+            opened._rows.score_counts(released, schema.features, ScoreGrid(len(schema.classes)), EVERY_UNIT) - before
+        )
         counts = new[3] in schema.classes
         parts = [
             ScoreGrid(len(schema.classes)).part(change, name) for name, _ in ScoreGrid(len(schema.classes)).histograms
@@ -129,7 +131,7 @@ def test_a_unit_counts_with_its_most_rows(schema: Schema) -> None:
     """Of ten rows of one person three are counted."""
     rows: list[Row] = [(7, float(number), "a", "yes") for number in range(10)]
     opened = session(held(rows, schema=schema), step(schema))
-    found = opened._rows.score_counts(scorer(schema, 3), schema.features, ScoreGrid(len(schema.classes)), WHOLE)
+    found = opened._rows.score_counts(scorer(schema, 3), schema.features, ScoreGrid(len(schema.classes)), EVERY_UNIT)
     assert found.sum() == 3 * len(ScoreGrid(len(schema.classes)).histograms)
 
 
@@ -212,7 +214,7 @@ def test_confidence_alone_is_the_histogram_of_the_whole_grid(schema: Schema, nat
     opened, released = session(held(some_rows(60), schema=schema), step(schema)), scorer(schema, nat)
     whole, alone = ScoreGrid(len(schema.classes)), ScoreGrid(len(schema.classes), confidence_alone=True)
     [(name, _)] = alone.histograms
-    found = opened._rows.score_counts(released, schema.features, alone, WHOLE)
-    every = opened._rows.score_counts(released, schema.features, whole, WHOLE)
+    found = opened._rows.score_counts(released, schema.features, alone, EVERY_UNIT)
+    every = opened._rows.score_counts(released, schema.features, whole, EVERY_UNIT)
     assert found.tolist() == whole.part(every, name).tolist()
     assert found.sum() > 0

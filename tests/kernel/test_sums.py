@@ -79,7 +79,7 @@ def test_a_unit_changes_all_sums_together_by_no_more_than_stated(
     for table in (kept, more):
         database = held(table, schema=TARGET_UNITS)
         opened = session(database, sums_step(FEW, shared=True))
-        sums.append(opened._rows.leaf_sums(FEW, counts.WHOLE, shared=True))
+        sums.append(opened._rows.leaf_sums(FEW, counts.EVERY_UNIT, shared=True))
         assert (sums[-1] == exact_leaf_sums(database, opened, FEW, shared=True)).all()
     moved = np.abs(sums[1] - sums[0]).sum()
     counting = sum(target is not None and target == target for target in added)
@@ -94,7 +94,7 @@ def test_more_rows_of_a_unit_than_are_used_change_no_more() -> None:
     totals = []
     for rows in (base, [*base, *[(99, 5.0, "a", 10.0)] * 50]):
         opened = session(held(rows, schema=TARGET_UNITS), sums_step(forest, shared=True))
-        totals.append(opened._rows.leaf_sums(forest, counts.WHOLE, shared=True))
+        totals.append(opened._rows.leaf_sums(forest, counts.EVERY_UNIT, shared=True))
     assert np.abs(totals[1] - totals[0]).sum() == 3 * 100
 
 
@@ -139,9 +139,9 @@ def test_the_loss_from_table_to_sums_is_at_most_epsilon() -> None:
 
 def test_an_unclamped_target_would_be_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same audit finds out a target that counts ten times as many steps as its schema declares."""
-    steps, summed = source.target_steps, counts.summed
+    steps, summed = source.target_steps, counts.sum_by_leaf
     monkeypatch.setattr(source, "target_steps", lambda _, value, words: steps(Target(0, 100, 1000), value, words))
-    monkeypatch.setattr(counts, "summed", lambda *where, steps: summed(*where, steps=10 * steps))
+    monkeypatch.setattr(counts, "sum_by_leaf", lambda *where, steps: summed(*where, steps=10 * steps))
     first, second = (released(rows) for rows in (BASE, [*BASE, (99, 1.0, "a", 100.0)]))
     assert least_loss(first, second) > 1.0
 

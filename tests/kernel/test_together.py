@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.compile.count.leaves import WHOLE
+from dpsql.compile.count.leaves import EVERY_UNIT
 from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.operations import Choose
 from dpsql.kernel.plan import Sequential, Step
@@ -58,7 +58,7 @@ def test_the_utilities_of_all_leaves_add_up(schema: Schema) -> None:
     """Summed over the leaves, the exact utility of a split is that of making it in every leaf."""
     database = held(some_rows(60), schema=schema)
     opened = session(database, step())
-    scores = opened._rows.scores(TREE, alike(), [WHOLE], Choose("majority"), shared=False).sum(axis=0)
+    scores = opened._rows.scores(TREE, alike(), [EVERY_UNIT], Choose("majority"), shared=False).sum(axis=0)
     assert scores[:ASKED].tolist() == plain_utilities(counted(database, opened), opened)
 
 
@@ -67,10 +67,10 @@ def test_one_row_moves_the_sum_by_one_at_most(schema: Schema) -> None:
     """Adding a row raises the summed majority of each split by 0 or 1: as in its own leaf, so in the sum."""
     rows = some_rows(30)
     opened = session(held(rows, schema=schema), step())
-    before = opened._rows.scores(TREE, alike(), [WHOLE], Choose("majority"), shared=False).sum(axis=0)
+    before = opened._rows.scores(TREE, alike(), [EVERY_UNIT], Choose("majority"), shared=False).sum(axis=0)
     for new in ((5000, 4.5, "a", "yes"), (5001, 9.0, None, "no"), (5002, float("nan"), "b", "maybe")):
         held([*rows, new], schema=schema)
-        after = opened._rows.scores(TREE, alike(), [WHOLE], Choose("majority"), shared=False).sum(axis=0)
+        after = opened._rows.scores(TREE, alike(), [EVERY_UNIT], Choose("majority"), shared=False).sum(axis=0)
         assert set((after - before).tolist()) <= {0, 1}
 
 
@@ -124,7 +124,7 @@ def drawn(schema: Schema, nano: int, times: int = 4000) -> tuple[NDArray[np.int6
     """Return the summed utilities of the thresholds, and how often each is chosen; counted once, chosen often."""
     steps = tuple(step(nano, f"split {number}") for number in range(times))
     opened = session(held(LADDER, schema=schema), Sequential(steps))
-    scores = opened._rows.scores(TREE, alike(), [WHOLE], Choose("majority"), shared=False)
+    scores = opened._rows.scores(TREE, alike(), [EVERY_UNIT], Choose("majority"), shared=False)
     opened._rows.scores = lambda *_, **__: scores  # type: ignore[method-assign]
     chosen = [int(opened.choose(one.name, TREE, alike(), together=True)[0]) for one in steps]
     return scores.sum(axis=0)[:ASKED], np.bincount(chosen, minlength=ASKED)

@@ -21,13 +21,13 @@ from dpsql.errors import (
     UnknownName,
     UsageError,
 )
-from dpsql.kernel.dataset import find, source
+from dpsql.kernel.dataset import find_dataset, source
 from dpsql.kernel.operations import OPERATIONS, LeafCounts, Size
 from dpsql.kernel.plan import FEATURES, LABELLED, UNLABELLED, Parallel, Plan, Sequential, Sides, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.run import Job, run
 from dpsql.kernel.session import Session
-from dpsql.kernel.unlabelled_rows import apart, partner, settled, sources
+from dpsql.kernel.unlabelled_rows import are_disjoint, partner, sources, with_sides_settled
 from dpsql.schema import Categorical, Numeric, Schema, Unit
 from tests.releases import releasing
 from tests.tables import SCHEMA, UNITS, fill, some_rows, stored
@@ -57,7 +57,7 @@ def registered(database: Database, people: Schema = SCHEMA, others: Schema = BAR
 
 def session_of(database: Database, plan: Plan, table: str) -> Session:
     """Return a session with both sides, as the kernel opens it after a charge."""
-    dataset = find(database.engine, database.book, table)
+    dataset = find_dataset(database.engine, database.book, table)
     rows = source(database.engine, dataset)
     return Session(database.engine, rows, plan, sources(database.engine, dataset, None, plan, rows))
 
@@ -273,21 +273,21 @@ def test_a_failed_run_loses_both_charges(database: Database, monkeypatch: pytest
 def test_the_kernel_does_not_take_a_plans_word(database: Database) -> None:
     """A plan that claims that two tables share nobody is refused by the kernel unless an owner declared it."""
     registered(database)
-    dataset, other = (find(database.engine, database.book, name) for name in ("people", "others"))
-    claimed = settled(database.plan("people", method="sspe", unlabelled="others", **SMALL), apart=True)
+    dataset, other = (find_dataset(database.engine, database.book, name) for name in ("people", "others"))
+    claimed = with_sides_settled(database.plan("people", method="sspe", unlabelled="others", **SMALL), apart=True)
     job = Job.of(dataset, claimed, who="ann", request_id="r", other=other)
     before = stored(database)
     with pytest.raises(NotPrivate, match="nobody declared"):
         run(database.engine, database.book, job, releasing(lambda s: s))
     assert stored(database) == before
-    assert not apart(dataset, other)
+    assert not are_disjoint(dataset, other)
 
 
 @pytest.mark.parametrize("unit", [Unit(), Unit("person", 1), Unit("x", 3)])
 def test_a_plan_cannot_protect_less_than_was_registered(database: Database, unit: Unit) -> None:
     """A method that plans for another unit, and so for less noise, is refused by the kernel and charges nothing."""
     database.register("people", UNITS, cap=1)
-    dataset = find(database.engine, database.book, "people")
+    dataset = find_dataset(database.engine, database.book, "people")
     plan = Plan("mine", Step("counts", LeafCounts(), 10**9, cells=3, classes=3), Promise(unit))
     job = Job.of(dataset, plan, who="ann", request_id="r")
     before = stored(database)
@@ -380,7 +380,7 @@ def test_a_table_is_not_its_own_other_side(database: Database) -> None:
     database.register("people", SCHEMA, cap=1)
     with pytest.raises(ParameterError):
         database.train("people", method="sspe", unlabelled="people", **SMALL)
-    dataset = find(database.engine, database.book, "people")
+    dataset = find_dataset(database.engine, database.book, "people")
     with pytest.raises(ParameterError):
         partner(database.engine, database.book, dataset, "People")
 
@@ -404,7 +404,7 @@ def test_label_privacy_needs_public_features(database: Database) -> None:
             database.train("people", method=method, **options)
     with pytest.raises(NotPrivate, match="features"):
         database.set_cap("people", 1, kind="label")
-    dataset = find(database.engine, database.book, "people")
+    dataset = find_dataset(database.engine, database.book, "people")
     promise = Promise(SCHEMA.unit, labels_only=True)
     plan = Plan("mine", Step("counts", LeafCounts(), 10**9, cells=3, classes=3), promise)
     job = Job.of(dataset, plan, who="ann", request_id="r")

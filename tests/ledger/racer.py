@@ -46,7 +46,7 @@ def die() -> None:
 def kill(path: Path, moment: str) -> None:
     """Charge once and die at the named moment."""
     engine = open_file(path)
-    write, calls = receipt.write, []
+    write, calls = receipt.write_receipt, []
 
     def dying_write(receipt_path: Path, written: receipt.Receipt) -> None:
         calls.append(written)
@@ -56,7 +56,7 @@ def kill(path: Path, moment: str) -> None:
         if moment == "before-commit":
             die()
 
-    with mock.patch.object(receipt, "write", dying_write):
+    with mock.patch.object(receipt, "write_receipt", dying_write):
         one(Ledger(engine), "killed")
     die()
 

@@ -54,7 +54,7 @@ def test_an_entry_is_released_once(ledger: Ledger) -> None:
     with pytest.raises(ParameterError, match="released"):
         ledger.write(lambda transaction: ledger.release(entry, "d2", transaction))
     with pytest.raises(ParameterError, match="released"):
-        ledger.lost(entry, "QueryFailed")
+        ledger.mark_lost(entry, "QueryFailed")
 
 
 def test_only_the_caller_that_charged_may_release(ledger: Ledger) -> None:
@@ -79,7 +79,7 @@ def test_a_release_needs_a_block_of_the_ledger(ledger: Ledger, engine: DuckDBEng
 def test_a_lost_run_keeps_its_charge(ledger: Ledger) -> None:
     """There is no refund."""
     entry = ledger.reserve(charge("r1", "0.5"))
-    assert ledger.lost(entry, "QueryFailed").details == {"reason": "QueryFailed"}
+    assert ledger.mark_lost(entry, "QueryFailed").details == {"reason": "QueryFailed"}
     assert ledger.entries(event="reserve")[0].state == "lost"
     assert ledger.budget("adult").spent_text == "0.5"
     assert ledger.verify() == []
@@ -89,7 +89,7 @@ def test_an_entry_of_another_ledger_cannot_be_closed(ledger: Ledger) -> None:
     """An entry is known by its hash, not by its number alone."""
     entry = ledger.reserve(charge("r1"))
     with pytest.raises(ParameterError, match="not in this ledger"):
-        ledger.lost(replace(entry, hash="0" * 64), "QueryFailed")
+        ledger.mark_lost(replace(entry, hash="0" * 64), "QueryFailed")
 
 
 def test_the_view_shows_states_and_exact_epsilon(ledger: Ledger, engine: DuckDBEngine) -> None:

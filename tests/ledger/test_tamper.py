@@ -182,7 +182,7 @@ def test_a_broken_ledger_marks_nothing_released_or_lost(closed: Path) -> None:
     with pytest.raises(LedgerBroken):
         ledger.write(lambda block: ledger.release(entry, "d", block))
     with pytest.raises(LedgerBroken):
-        ledger.lost(entry, "QueryFailed")
+        ledger.mark_lost(entry, "QueryFailed")
     engine.close()
 
 

@@ -31,8 +31,8 @@ from dpsql.methods.shared.greedy import (
 from dpsql.schema import CELLS, Categorical, Numeric, Schema, Unit
 from dpsql.trees.forest import PASS, Forest
 from dpsql.trees.grid import axes
-from dpsql.trees.grow.splits import Held, many_way
-from dpsql.trees.serialize import check
+from dpsql.trees.grow.splits import ReachableCells, many_way
+from dpsql.trees.serialize import check_forest
 from dpsql.trees.voting import VotingForest
 from tests.kernel.helpers import Watched
 from tests.tables import SCHEMA, UNITS, Row, frame_of, memory
@@ -63,7 +63,7 @@ class Told:
     def leaf_counts(self, name: str, forest: Forest) -> np.ndarray:
         """Return the answer that was given for a forest."""
         step = self.plan.step(name)
-        check(forest)
+        check_forest(forest)
         assert step.trees == forest.trees
         assert forest.leaves * len(self.schema.classes) <= step.cells
         self.asked.append(forest)
@@ -186,7 +186,7 @@ def test_a_split_needs_rows_for_each_count_to_pass_its_noise() -> None:
     scale = 300 / (2 * np.sqrt(2))
     assert rows_needed(2, scale) == pytest.approx(300)
     grid = axes(MIXED)
-    splits, held = many_way(grid, 64), Held.roots(grid, 1)
+    splits, held = many_way(grid, 64), ReachableCells.roots(grid, 1)
     assert candidate_splits(grid, splits, held, np.array([2 * 299.0]), 300, 100) is None
     found = candidate_splits(grid, splits, held, np.array([2 * 301.0]), 300, 100)
     assert found is not None
@@ -215,8 +215,8 @@ def test_every_feature_weighs_the_same() -> None:
     """63 thresholds, one split of a category, or both digits of a wide one: a feature's weights add up alike."""
     for schema in (MIXED, WIDE):
         grid = axes(schema)
-        held = Held.roots(grid, 2)
-        weights = even_weights(grid, held.open(many_way(grid, 64))).sum(axis=2)
+        held = ReachableCells.roots(grid, 2)
+        weights = even_weights(grid, held.open_splits(many_way(grid, 64))).sum(axis=2)
         feature = np.array([axis.feature for axis in grid])
         total = np.array([weights[:, feature == one].sum() for one in range(len(schema.features))])
         assert np.ptp(total) / total.max() < 1e-4
@@ -247,7 +247,7 @@ def test_whatever_the_noise_the_tree_stays_within_the_plan(schema: Schema, limit
     released, session = told(METHOD, schema, noise(len(schema.classes), seed), limit=limit, depth=12)
     assert all(forest.leaves * len(schema.classes) <= limit for forest in session.asked)
     assert all(one.weights.size <= limit for one in session.candidates)
-    check(released.forest)
+    check_forest(released.forest)
 
 
 def test_when_nodes_are_scarce_the_largest_are_split() -> None:

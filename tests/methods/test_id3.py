@@ -15,7 +15,7 @@ from dpsql.kernel.promise import Promise
 from dpsql.methods.id3 import Id3, information_gain
 from dpsql.schema import Categorical, Numeric, Schema, Unit
 from dpsql.trees.forest import PASS, Forest
-from dpsql.trees.serialize import check
+from dpsql.trees.serialize import check_forest
 from dpsql.trees.voting import VotingForest
 from tests.tables import SCHEMA, UNITS
 
@@ -45,7 +45,7 @@ class Told:
     def leaf_counts(self, name: str, forest: Forest) -> np.ndarray:
         """Return the answer that was given for a forest."""
         step = self.plan.step(name)
-        check(forest)
+        check_forest(forest)
         assert step.trees == forest.trees
         assert forest.leaves * len(self.schema.classes) <= step.cells
         self.asked.append(forest)
@@ -133,7 +133,7 @@ def test_whatever_the_noise_the_tree_stays_within_the_plan(schema: Schema, limit
     """Every release asked for is one the plan declared, and the tree is sound."""
     released, asked = told(schema, noise(len(schema.classes), seed), limit=limit)
     assert all(forest.leaves * len(schema.classes) <= limit for forest in asked)
-    check(released.forest)
+    check_forest(released.forest)
 
 
 def test_the_same_answers_give_the_same_tree() -> None:

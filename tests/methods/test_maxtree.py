@@ -11,7 +11,7 @@ from dpsql.methods.fs import Fs
 from dpsql.methods.maxtree import DEMAND, Maxtree
 from dpsql.methods.shared.greedy import rows_needed, shrunken_shares
 from dpsql.schema import Schema
-from dpsql.trees.serialize import check
+from dpsql.trees.serialize import check_forest
 from tests.methods.test_fs import MIXED, NANO, WIDE, noise, spread, told
 from tests.tables import SCHEMA, UNITS, Row, frame_of, memory
 
@@ -76,7 +76,7 @@ def test_whatever_the_noise_the_trees_stay_within_the_plan(schema: Schema, limit
     """Every release asked for is one the plan declared, and the trees are sound."""
     released, session = told(METHOD, schema, noise(2, seed), limit=limit, depth=12)
     assert all(forest.leaves * 2 <= limit for forest in session.asked)
-    check(released.forest)
+    check_forest(released.forest)
 
 
 def test_a_tree_without_rows_says_what_all_trees_say() -> None:

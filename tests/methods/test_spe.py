@@ -19,7 +19,7 @@ from dpsql.kernel.session import AllowanceExceeded, Session
 from dpsql.methods.spe import allocation, depth_for, median_forest, public_depth
 from dpsql.schema import Numeric, Schema, Unit
 from dpsql.trees.forest import Forest
-from dpsql.trees.grid import cells
+from dpsql.trees.grid import grid_cells
 from tests.kernel.helpers import held
 from tests.tables import SCHEMA, TARGET, Row, memory, some_rows, some_targets
 
@@ -129,7 +129,7 @@ def test_splits_are_medians() -> None:
     rows = [(k, float(x) * x / 64, "a", "no") for k, x in enumerate(numbers)]
     with memory(rows) as opened:
         forest = opened.train("people", method="spe", epsilon=1000, trees=3, depth=1, seed=3).released.forest
-    values = cells(SCHEMA, pd.DataFrame(rows, columns=["person", "x", "c", "y"]))
+    values = grid_cells(SCHEMA, pd.DataFrame(rows, columns=["person", "x", "c", "y"]))
     leaves = forest.route(values)
     for tree in np.flatnonzero(forest.levels[0].axis == 1):
         share = (leaves[:, tree] % 2).mean()
@@ -185,7 +185,7 @@ def normal_rows() -> tuple[Database, NDArray[np.uint8], NDArray[np.float64]]:
     with database.engine.transaction() as transaction:
         transaction.load("made", {name: frame[name].to_numpy() for name in frame.columns})
         transaction.run("CREATE TABLE normal AS SELECT * FROM made")
-    return database, cells(NORMAL, frame), values
+    return database, grid_cells(NORMAL, frame), values
 
 
 def distance(forest: Forest, found: NDArray[np.uint8], values: NDArray[np.float64]) -> float:
@@ -206,11 +206,11 @@ def distance(forest: Forest, found: NDArray[np.uint8], values: NDArray[np.float6
 
 def one_tree(kind: str, seed: int, nano: int) -> float:
     """Return the distance of one tree of depth 5 under an allocation, through the kernel."""
-    from dpsql.compile.rows import Source, table
+    from dpsql.compile.rows import Source, table_reference
 
     database, found, values = normal_rows()
     plan = SPE.plan(NORMAL, nano, {"trees": 1, "depth": 5, "allocation": kind, "seed": seed})
-    opened = Session(database.engine, Source(NORMAL, table("normal", "main"), {}), plan)
+    opened = Session(database.engine, Source(NORMAL, table_reference("normal", "main"), {}), plan)
     try:
         return distance(median_forest(opened, SPE.public_trees(NORMAL, plan), 5), found, values)
     finally:

@@ -14,7 +14,7 @@ from dpsql.api.database import Database
 from dpsql.errors import ParameterError
 from dpsql.kernel.plan import LABELLED, UNLABELLED
 from dpsql.schema import Numeric, Schema
-from dpsql.trees.grid import cells
+from dpsql.trees.grid import grid_cells
 from tests.tables import SCHEMA, Row, frame_of, memory
 
 PUBLIC = replace(SCHEMA, public_features=True)
@@ -62,7 +62,7 @@ def test_public_splits_are_true_medians_of_all_rows() -> None:
     with memory(rows, schema=only_x) as opened:
         opened.set_cap("people", 1, kind="label")
         model = opened.train("people", method="sspe", privacy="labels", epsilon="0.001", trees=1, depth=2)
-    leaves = model.released.forest.route(cells(only_x, pd.DataFrame({"x": [row[1] for row in rows]})))[:, 0]
+    leaves = model.released.forest.route(grid_cells(only_x, pd.DataFrame({"x": [row[1] for row in rows]})))[:, 0]
     assert np.bincount(leaves).tolist() == [160, 160, 160, 160]
 
 

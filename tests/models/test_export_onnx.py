@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsql.errors import ParameterError, UsageError
-from dpsql.models.export_onnx import build, missing_text
+from dpsql.models.export_onnx import missing_text, onnx_model
 from dpsql.models.usable_model import Model
 from dpsql.schema import Categorical, Numeric, Schema, Target, category_text
 from dpsql.trees.forest import Forest
@@ -49,7 +49,7 @@ def fed(schema: Schema, frame: pd.DataFrame) -> dict[str, Any]:
 
 def run(model: Model, frame: pd.DataFrame) -> list[Any]:
     """Return what onnxruntime makes of the rows."""
-    session = onnxruntime.InferenceSession(build(model).SerializeToString())
+    session = onnxruntime.InferenceSession(onnx_model(model).SerializeToString())
     return session.run(None, fed(model.schema, frame))
 
 

@@ -34,7 +34,7 @@ CASES = pytest.mark.parametrize("case", [rows(2), rows(2, ties=True), rows(3), r
 def test_figures_of_the_confusion_table(case: Rows) -> None:
     """Accuracy, balanced accuracy and F1, macro and by class."""
     truth, predicted, shares = case
-    found = figures.tally(truth, predicted, shares).confusion
+    found = figures.tally_rows(truth, predicted, shares).confusion
     assert found.tolist() == oracle.confusion_matrix(truth, predicted).tolist()
     assert figures.accuracy(found) == pytest.approx(oracle.accuracy_score(truth, predicted))
     assert figures.mean(figures.recalls(found)) == pytest.approx(oracle.balanced_accuracy_score(truth, predicted))
@@ -46,7 +46,7 @@ def test_figures_of_the_confusion_table(case: Rows) -> None:
 def test_figures_of_the_probabilities(case: Rows) -> None:
     """AUC (the second class, or each against the rest), log loss and Brier score."""
     truth, predicted, shares = case
-    found = figures.tally(truth, predicted, shares)
+    found = figures.tally_rows(truth, predicted, shares)
     scores = shares[:, 1] if shares.shape[1] == 2 else shares
     assert figures.mean_auc(found.ranks) == pytest.approx(oracle.roc_auc_score(truth, scores, multi_class="ovr"))
     assert found.log_loss / found.rows == pytest.approx(oracle.log_loss(truth, shares))
@@ -60,7 +60,7 @@ def test_bins_are_those_of_a_calibration_curve() -> None:
     calibration_curve = pytest.importorskip("sklearn.calibration").calibration_curve
 
     truth, predicted, shares = rows(2, 3000)
-    bins = figures.tally(truth, predicted, shares).bins
+    bins = figures.tally_rows(truth, predicted, shares).bins
     observed, mean = calibration_curve(truth, shares[:, 1], n_bins=figures.BINS)
     held = bins[bins[:, 0] > 0]
     assert held[:, 1] / held[:, 0] == pytest.approx(mean)
@@ -72,7 +72,7 @@ def test_bins_are_those_of_a_calibration_curve() -> None:
 def test_bins_of_many_classes_are_of_the_predicted_one() -> None:
     """With more than two classes a bin compares confidence with accuracy."""
     truth, predicted, shares = rows(4)
-    bins = figures.tally(truth, predicted, shares).bins
+    bins = figures.tally_rows(truth, predicted, shares).bins
     assert bins.sum(axis=0) == pytest.approx([len(truth), shares.max(axis=1).sum(), (truth == predicted).sum()])
 
 
@@ -90,7 +90,7 @@ def test_a_class_that_does_not_occur_is_left_out() -> None:
     """Means are over the classes that there are; a class that is only predicted has F1 0, as in scikit-learn."""
     truth, predicted, shares = rows(4)
     held = truth != 2
-    found = figures.tally(truth[held], predicted[held], shares[held])
+    found = figures.tally_rows(truth[held], predicted[held], shares[held])
     assert np.isnan(figures.recalls(found.confusion)[2])
     assert figures.f1_scores(found.confusion)[2] == 0
     with warnings.catch_warnings():
@@ -103,7 +103,7 @@ def test_a_class_that_does_not_occur_is_left_out() -> None:
 
 def test_no_rows_have_no_figures() -> None:
     """Without rows every figure is NaN, and nothing fails."""
-    found = figures.tally(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 3)))
+    found = figures.tally_rows(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 3)))
     for value in (
         figures.accuracy(found.confusion),
         figures.mean(figures.recalls(found.confusion)),
@@ -116,5 +116,5 @@ def test_no_rows_have_no_figures() -> None:
 def test_an_impossible_label_has_a_finite_loss() -> None:
     """A probability of 0 for the true class counts as the least number, as in scikit-learn."""
     truth, shares = np.array([0, 1]), np.array([[0.0, 1.0], [0.0, 1.0]])
-    found = figures.tally(truth, np.array([1, 1]), shares)
+    found = figures.tally_rows(truth, np.array([1, 1]), shares)
     assert found.log_loss / 2 == pytest.approx(oracle.log_loss(truth, shares))

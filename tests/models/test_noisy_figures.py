@@ -10,8 +10,8 @@ import pytest
 
 from dpsql.mechanisms.laplace import discrete_laplace
 from dpsql.models import figures as metrics
-from dpsql.models.noisy_figures import figures, noise_variance
-from dpsql.trees.score_grid import BRIER_SCORES, LEAST, LOG_LOSSES, LOWER, POINTS, UPPER, ScoreGrid
+from dpsql.models.noisy_figures import noise_variance, noisy_figures
+from dpsql.trees.score_grid import BRIER_SCORES, LEAST_PROBABILITY, LOG_LOSSES, LOWER, POINTS, UPPER, ScoreGrid
 
 Array = np.ndarray[Any, Any]
 TIMES = 400
@@ -50,7 +50,7 @@ def counts(truth: Array, predicted: Array, shares: Array, generator: np.random.G
         cells = [
             truth * classes + predicted,
             (truth == predicted) * len(POINTS) + sided(named, named >= 0.5, chance),
-            place(-np.log(np.maximum(held, LEAST)), LOG_LOSSES, chance),
+            place(-np.log(np.maximum(held, LEAST_PROBABILITY)), LOG_LOSSES, chance),
             place(1 - 2 * held + (shares**2).sum(axis=1), BRIER_SCORES, chance),
         ]
     sizes = [size for _, size in grid.histograms]
@@ -59,7 +59,7 @@ def counts(truth: Array, predicted: Array, shares: Array, generator: np.random.G
 
 def truth_of(truth: Array, predicted: Array, shares: Array) -> dict[str, float]:
     """Return the figures of rows, without any grid."""
-    found = metrics.tally(truth, predicted, shares)
+    found = metrics.tally_rows(truth, predicted, shares)
     figures_of = {
         "accuracy": metrics.accuracy(found.confusion),
         "balanced_accuracy": metrics.mean(metrics.recalls(found.confusion)),
@@ -81,7 +81,7 @@ def coverage(classes: int, count: int, scale: float, *, told: float) -> dict[str
     size, quit_chance = (TIMES, grid.cells), 1 - np.exp(-1 / scale)
     samples = np.concatenate([generator.multinomial(count, share, TIMES) for share in shares], axis=1)
     noise = generator.geometric(quit_chance, size) - generator.geometric(quit_chance, size)  # discrete Laplace
-    found = [figures(one, classes, told).estimates for one in samples + noise]
+    found = [noisy_figures(one, classes, told).estimates for one in samples + noise]
     return {
         name: float(np.mean([one[name].low <= value <= one[name].high for one in found]))
         for name, value in wanted.items()
@@ -113,20 +113,20 @@ def test_intervals_are_not_far_too_wide() -> None:
 def test_without_noise_figures_are_those_of_the_rows(classes: int) -> None:
     """Counted on the grid, many rows give the figures that their probabilities give."""
     rows = population(classes, 50_000, seed=1)
-    found = figures(counts(*rows, np.random.default_rng(99)), classes, 1e-3)
+    found = noisy_figures(counts(*rows, np.random.default_rng(99)), classes, 1e-3)
     for name, value in truth_of(*rows).items():
         assert found.estimates[name].value == pytest.approx(value, abs=0.003), name
-    bins = metrics.tally(*rows).bins
+    bins = metrics.tally_rows(*rows).bins
     assert found.calibration_error == pytest.approx(metrics.calibration_error(bins), abs=0.01)
     assert found.estimates["rows"].value == 50_000
-    assert found.confusion.tolist() == metrics.tally(*rows).confusion.tolist()
+    assert found.confusion.tolist() == metrics.tally_rows(*rows).confusion.tolist()
 
 
 def test_decisions_are_exact_whatever_the_points() -> None:
     """Accuracy, F1 and confusion do not suffer from the points: one half lies between the halves."""
     truth = np.array([0, 1, 1, 0])
     shares = np.array([[0.501, 0.499], [0.499, 0.501], [0.501, 0.499], [0.5, 0.5]])
-    found = figures(counts(truth, shares.argmax(axis=1), shares, np.random.default_rng(99)), 2, 1e-3)
+    found = noisy_figures(counts(truth, shares.argmax(axis=1), shares, np.random.default_rng(99)), 2, 1e-3)
     assert found.confusion.tolist() == [[2, 0], [1, 1]]
 
 
@@ -134,7 +134,7 @@ def test_decisions_are_exact_whatever_the_points() -> None:
 def test_few_rows_under_much_noise_say_nothing(classes: int) -> None:
     """Where noise drowns the rows figures have no value, and nothing fails."""
     size = ScoreGrid(classes).cells
-    found = figures(np.zeros(size, np.int64), classes, 50)
+    found = noisy_figures(np.zeros(size, np.int64), classes, 50)
     assert all(np.isnan(one.value) for name, one in found.estimates.items() if name != "rows")
     assert len(found.reliability) == 0
     assert np.isnan(found.calibration_error)
@@ -144,8 +144,8 @@ def test_a_class_without_rows_is_left_out_of_means() -> None:
     """Balanced accuracy is over the classes that clearly have rows."""
     truth, predicted, shares = population(3, 5000, seed=3)
     held = truth != 0
-    found = figures(counts(truth[held], predicted[held], shares[held], np.random.default_rng(99)), 3, 1)
-    wanted = metrics.mean(metrics.recalls(metrics.tally(truth[held], predicted[held], shares[held]).confusion))
+    found = noisy_figures(counts(truth[held], predicted[held], shares[held], np.random.default_rng(99)), 3, 1)
+    wanted = metrics.mean(metrics.recalls(metrics.tally_rows(truth[held], predicted[held], shares[held]).confusion))
     assert found.estimates["balanced_accuracy"].value == pytest.approx(wanted, abs=0.01)
 
 

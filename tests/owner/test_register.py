@@ -243,11 +243,11 @@ def view_schema() -> Schema:
 
 def test_a_row_to_row_view_is_counted_like_its_filter(database: Database) -> None:
     """Training on a view that renames and filters counts the rows that the same filter on the base table gives."""
-    from dpsql.kernel.dataset import find, source
+    from dpsql.kernel.dataset import find_dataset, source
 
     run(database.engine, VIEW)
     database.register("adults", view_schema(), cap=10)
-    dataset = find(database.engine, database.book, "adults")
+    dataset = find_dataset(database.engine, database.book, "adults")
     plan = Plan("test", Step("n", Size(), 10**12), Promise(Unit()))
     size = Session(database.engine, source(database.engine, dataset), plan).size("n")
     expected = "SELECT count(*) AS n FROM people WHERE x >= 18 AND y IN ('no', 'yes', 'maybe')"

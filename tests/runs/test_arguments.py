@@ -15,9 +15,9 @@ import dpsql
 from dpsql import methods
 from dpsql.api.database import Database
 from dpsql.api.duckdb_sql import macro_statements
-from dpsql.cli.explain_commands import explain
+from dpsql.cli.explain_commands import explain_command
 from dpsql.cli.options import _parameter_help
-from dpsql.cli.train_commands import train
+from dpsql.cli.train_commands import train_command
 from dpsql.errors import ParameterError, UnknownName
 from dpsql.runs.arguments import arguments, with_options
 from dpsql.runs.train import ARGUMENTS, TrainRequest
@@ -33,10 +33,10 @@ def option_names(command: Any) -> set[str]:
 
 def test_the_command_line_offers_every_argument_and_parameter() -> None:
     """`dpsql train` has an option for each of them, with the sentence and the default that stand in one place."""
-    options = {parameter.name: parameter for parameter in train.params}
+    options = {parameter.name: parameter for parameter in train_command.params}
     assert {*ARGUMENTS, *methods.PARAMETERS} <= set(options)
-    assert {*OF_A_PLAN, *methods.PARAMETERS} <= option_names(explain)
-    assert not {"name", "request_id"} & option_names(explain)
+    assert {*OF_A_PLAN, *methods.PARAMETERS} <= option_names(explain_command)
+    assert not {"name", "request_id"} & option_names(explain_command)
     for name, known in ARGUMENTS.items():
         option: Any = options[name]
         assert option.help == known.metadata["help"]

@@ -20,7 +20,7 @@ from dpsql.errors import (
     QueryFailed,
 )
 from dpsql.kernel.exact import Rows
-from dpsql.methods.mrf.mrf import GRAIN
+from dpsql.methods.mrf.mrf import POINTS_PER_ROW
 from dpsql.models.usable_model import Model
 from dpsql.runs.label_rows import TREES_SEE, LabelRequest
 from dpsql.schema import Numeric, Schema
@@ -341,7 +341,7 @@ def test_without_noise_votes_are_summed_counts(batch: Sequence[Row], strategy: s
     exact, weights = summed(model, ROWS, batch), model.released.weights
     votes = [weights[walk(SCHEMA, model.released.forest, row)].sum(axis=0) for row in records(batch)]
     assert exact.any()
-    assert np.abs(np.array(votes) / GRAIN - exact).max() <= 6 / 2 / GRAIN
+    assert np.abs(np.array(votes) / POINTS_PER_ROW - exact).max() <= 6 / 2 / POINTS_PER_ROW
 
 
 @pytest.mark.parametrize("parameters", [{}, {"seed": 3, "depth": 1}, {"ensembles": 2, "features": 1}], ids=str)
@@ -366,7 +366,7 @@ def test_without_noise_disjoint_trees_hold_each_row_once() -> None:
         found = opened.structure("people", trees=6, depth=2, strategy="identity")
         weights = opened.predict_private(found, "fresh", epsilon=EXACT, trees_see="parts").released.weights
     by_class = [sum(row[3] == label for row in ROWS) for label in SCHEMA.classes]
-    assert (weights.sum(axis=0) / GRAIN).tolist() == by_class
+    assert (weights.sum(axis=0) / POINTS_PER_ROW).tolist() == by_class
     assert weights.min() == 0
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dpsql.errors import SchemaError, UnknownName
 from dpsql.schema import Boolean, Categorical, Numeric, Schema, Unit
-from dpsql.schema.schema_file import dump, load, loads
+from dpsql.schema.schema_file import dump, load_schema, loads
 
 SMALL = "label: y\nclasses: [0, 1]\nfeatures:\n  x: {type: boolean}\n"
 HOSTILE = ['"', "'", "a\nb", "\r", "\t", "<=50K", ">50K", "no", "1e3", "", " ", "~", "null", "???", "#", ": ", "- a"]
@@ -147,24 +147,24 @@ def written(folder: Path, name: str, content: str | bytes) -> Path:
 def test_schema_is_returned_as_it_is() -> None:
     """A Schema is its own source."""
     schema = loads(SMALL)
-    assert load(schema) is schema
+    assert load_schema(schema) is schema
 
 
 @pytest.mark.parametrize("name", ["a.yml", "a.yaml", "a.YML"])
 def test_yaml_file_is_read(tmp_path: Path, name: str) -> None:
     """A YAML file is read by its path, as text or as a Path."""
     path = written(tmp_path, name, SMALL)
-    assert load(path) == load(str(path)) == loads(SMALL)
+    assert load_schema(path) == load_schema(str(path)) == loads(SMALL)
 
 
 def test_json_file_is_read(tmp_path: Path) -> None:
     """A JSON file is read by its path."""
-    assert load(written(tmp_path, "a.json", json.dumps(loads(SMALL).to_dict()))) == loads(SMALL)
+    assert load_schema(written(tmp_path, "a.json", json.dumps(loads(SMALL).to_dict()))) == loads(SMALL)
 
 
 def test_byte_order_mark_is_read_past(tmp_path: Path) -> None:
     """A UTF-8 file that starts with a byte order mark is read."""
-    assert load(written(tmp_path, "a.yml", b"\xef\xbb\xbf" + SMALL.encode())) == loads(SMALL)
+    assert load_schema(written(tmp_path, "a.yml", b"\xef\xbb\xbf" + SMALL.encode())) == loads(SMALL)
 
 
 @pytest.mark.parametrize(
@@ -183,27 +183,27 @@ def test_byte_order_mark_is_read_past(tmp_path: Path) -> None:
 def test_bad_file_is_refused(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
     """A file with a wrong name, encoding or size is refused with the reason."""
     with pytest.raises(SchemaError, match=reason):
-        load(written(tmp_path, name, content))
+        load_schema(written(tmp_path, name, content))
 
 
 def test_missing_file_is_told(tmp_path: Path) -> None:
     """A file that is not there is named, with the command that drafts one."""
     with pytest.raises(SchemaError, match=r"no schema file .*none.yml[\s\S]*schema draft"):
-        load(tmp_path / "none.yml")
+        load_schema(tmp_path / "none.yml")
 
 
 def test_folder_is_refused(tmp_path: Path) -> None:
     """A folder is not a schema file, whatever it is called."""
     (tmp_path / "folder.yml").mkdir()
     with pytest.raises(SchemaError, match="is a folder"):
-        load(tmp_path / "folder.yml")
+        load_schema(tmp_path / "folder.yml")
 
 
 @pytest.mark.parametrize("source", [None, 3, b"a.yml", ["a.yml"], "a\x00.yml"])
 def test_odd_source_is_refused(source: Any) -> None:
     """What is neither a schema, a mapping nor a path is refused."""
     with pytest.raises(SchemaError, match="a schema must be"):
-        load(source)
+        load_schema(source)
 
 
 SEVERAL: dict[str, Any] = {"first": loads(SMALL).to_dict(), "second": {**loads(SMALL).to_dict(), "label": "z"}}
@@ -211,25 +211,25 @@ SEVERAL: dict[str, Any] = {"first": loads(SMALL).to_dict(), "second": {**loads(S
 
 def test_entry_is_picked() -> None:
     """One of several schemas is picked by its name."""
-    assert load(SEVERAL, entry="second").label == "z"
+    assert load_schema(SEVERAL, entry="second").label == "z"
 
 
 def test_entry_is_picked_from_a_file(tmp_path: Path) -> None:
     """One of several schemas in a file is picked by its name."""
-    assert load(written(tmp_path, "a.json", json.dumps(SEVERAL)), entry="second").label == "z"
+    assert load_schema(written(tmp_path, "a.json", json.dumps(SEVERAL)), entry="second").label == "z"
 
 
 def test_several_without_entry_are_named() -> None:
     """Several schemas without a choice are named, with the way to choose."""
     with pytest.raises(SchemaError, match=r'"first", "second"\.[\s\S]*entry='):
-        load(SEVERAL)
+        load_schema(SEVERAL)
 
 
 @pytest.mark.parametrize("source", [SEVERAL, loads(SMALL).to_dict()])
 def test_unknown_entry_is_told(source: dict[str, Any]) -> None:
     """A name that is not in the file is an UnknownName."""
     with pytest.raises(UnknownName, match='no schema entry "secund"'):
-        load(source, entry="secund")
+        load_schema(source, entry="secund")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsql.schema import Boolean, Categorical, Numeric, Schema
-from dpsql.trees.drawing import draw
+from dpsql.trees.drawing import draw_tree
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
 from dpsql.trees.grow.one_feature import one_feature_trees
@@ -41,20 +41,20 @@ def test_every_leaf_of_a_tree_is_drawn_once(seed: int, depth: int, grown: bool) 
     )
     schema, released = numbered(forest)
     for tree in (0, 1):
-        ends = [line.split("→ ")[1] for line in draw(schema, released, tree).split("\n") if "→" in line]
+        ends = [line.split("→ ")[1] for line in draw_tree(schema, released, tree).split("\n") if "→" in line]
         assert ends == [f"leaf_{k}." for k in range(forest.leaves) if forest.leaf_tree[k] == tree]
 
 
 def test_splits_read_as_words() -> None:
     """A number is drawn by its bounds, a category by its values."""
-    lines = draw(SCHEMA, voting(small_forest(depth=3), 3), 0)
+    lines = draw_tree(SCHEMA, voting(small_forest(depth=3), 3), 0)
     assert "c in {" in lines
     assert " ≤ x" in lines or "x < " in lines
 
 
 def test_deeper_levels_are_left_out_on_request() -> None:
     """With `depth` the drawing says how many levels are not shown."""
-    drawn = draw(SCHEMA, voting(small_forest(depth=3), 3), 0, depth=1)
+    drawn = draw_tree(SCHEMA, voting(small_forest(depth=3), 3), 0, depth=1)
     assert "2 more levels" in drawn
     assert "→" not in drawn
 
@@ -62,13 +62,13 @@ def test_deeper_levels_are_left_out_on_request() -> None:
 def test_a_tree_without_splits_is_its_label() -> None:
     """A tree of one leaf is one line."""
     released = VotingForest.majority(Forest(axes(SCHEMA), 1, ()), np.array([2]), 3)
-    assert draw(SCHEMA, released, 0) == "→ maybe"
+    assert draw_tree(SCHEMA, released, 0) == "→ maybe"
 
 
 def test_a_leaf_of_several_votes_shows_them() -> None:
     """Weights for more than one class are drawn with their classes."""
     released = VotingForest(Forest(axes(SCHEMA), 1, ()), np.array([[3, 0, 5]]))
-    assert draw(SCHEMA, released, 0) == "→ no 3, yes 0, maybe 5"
+    assert draw_tree(SCHEMA, released, 0) == "→ no 3, yes 0, maybe 5"
 
 
 @pytest.mark.parametrize("count", [5, 8])
@@ -76,8 +76,8 @@ def test_long_lists_of_values_are_cut(count: int) -> None:
     """More than four values are counted, not listed."""
     schema = Schema("y", ("no", "yes"), (Categorical("c", tuple("abcdefgh")),))
     forest = random_forest(axes(schema), trees=1, depth=1, seed=count, branches=2)
-    assert "more}" not in draw(schema, voting(forest, 2), 0) or " more" in draw(schema, voting(forest, 2), 0)
-    assert max(line.count(",") for line in draw(schema, voting(forest, 2), 0).split("\n")) <= 4
+    assert "more}" not in draw_tree(schema, voting(forest, 2), 0) or " more" in draw_tree(schema, voting(forest, 2), 0)
+    assert max(line.count(",") for line in draw_tree(schema, voting(forest, 2), 0).split("\n")) <= 4
 
 
 def stump(feature: int, weights: list[list[int]], *, nat: int = 0) -> VotingForest:
@@ -89,7 +89,7 @@ def stump(feature: int, weights: list[list[int]], *, nat: int = 0) -> VotingFore
 def test_neighbouring_branches_that_say_the_same_are_drawn_as_one() -> None:
     """Of a number with 64 branches, runs of cells with one answer are one line each; no two runs are joined."""
     weights = [[3, 1]] * 16 + [[1, 3]] * 32 + [[3, 1]] * 16
-    drawn = draw(MIXED, stump(0, weights), 0)
+    drawn = draw_tree(MIXED, stump(0, weights), 0)
     assert drawn.split("\n") == [
         "├─ age < 16 → no 3, yes 1",
         "├─ 16 ≤ age < 48 → no 1, yes 3",
@@ -99,19 +99,19 @@ def test_neighbouring_branches_that_say_the_same_are_drawn_as_one() -> None:
 
 def test_values_that_say_the_same_are_drawn_as_one() -> None:
     """A category has no order: values with one answer are one line, wherever they stand."""
-    drawn = draw(MIXED, stump(1, [[3, 1], [1, 3]]), 0)
+    drawn = draw_tree(MIXED, stump(1, [[3, 1], [1, 3]]), 0)
     assert drawn.split("\n") == ["├─ c in {a, c, e, g, 1 more} → no 3, yes 1", "├─ c in {b, d, f, h} → no 1, yes 3"]
 
 
 def test_many_branches_are_counted_where_a_depth_is_given() -> None:
     """A split of 64 different answers is cut after 24 lines with `depth`, and drawn in full without."""
     released = stump(0, [[k, 100 - k] for k in range(64)])
-    assert len(draw(MIXED, released, 0).split("\n")) == 64
-    cut = draw(MIXED, released, 0, depth=1).split("\n")
+    assert len(draw_tree(MIXED, released, 0).split("\n")) == 64
+    cut = draw_tree(MIXED, released, 0, depth=1).split("\n")
     assert (len(cut), cut[-1]) == (25, "├─ … 40 more branches")
 
 
 def test_a_leaf_of_logarithms_shows_shares() -> None:
     """Scores that are logarithms read as the probabilities that they mean: ln 3 apart is three to one."""
     released = VotingForest(Forest(axes(MIXED), 1, ()), np.array([[round(1000 * np.log(3)), 0]]), nat=1000)
-    assert draw(MIXED, released, 0) == "→ no 75.0%, yes 25.0%"
+    assert draw_tree(MIXED, released, 0) == "→ no 75.0%, yes 25.0%"

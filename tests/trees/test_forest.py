@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from dpsql.schema import CELLS, Boolean, Categorical, Numeric, Schema
 from dpsql.trees.forest import Forest, Level, bits
-from dpsql.trees.grid import Axis, axes, cells
+from dpsql.trees.grid import Axis, axes, grid_cells
 from dpsql.trees.grow.one_feature import one_feature_trees
 from dpsql.trees.grow.random_trees import random_forest
-from dpsql.trees.join import beside
+from dpsql.trees.join import join_trees
 from tests.rows import any_forest, random_table
 
 SCHEMA = Schema(
@@ -43,7 +43,7 @@ def forest(request: pytest.FixtureRequest) -> Forest:
 
 def test_every_row_reaches_one_leaf_of_each_tree(forest: Forest) -> None:
     """Ten thousand rows with NULL, NaN, infinities and unknown values each end in a leaf of the right tree."""
-    rows = np.concatenate([cells(SCHEMA, random_table(SCHEMA, 1000, seed).columns) for seed in range(10)])
+    rows = np.concatenate([grid_cells(SCHEMA, random_table(SCHEMA, 1000, seed).columns) for seed in range(10)])
     leaves = forest.route(rows)
     assert leaves.shape == (10_000, forest.trees)
     assert (forest.leaf_tree[leaves] == np.arange(forest.trees)).all()
@@ -74,7 +74,7 @@ def test_leaves_are_numbered_tree_by_tree(forest: Forest) -> None:
 def test_a_part_routes_as_the_whole(bounds: tuple[int, int]) -> None:
     """Trees `first` to `last − 1` on their own give the same leaves, counted from their first."""
     first, last = bounds
-    rows = cells(SCHEMA, random_table(SCHEMA, 50, 1).columns)
+    rows = grid_cells(SCHEMA, random_table(SCHEMA, 50, 1).columns)
     whole = FORESTS["any"]
     part = whole.part(first, last)
     assert part.trees == last - first
@@ -120,11 +120,15 @@ def test_leading_trees_that_end_early_are_found() -> None:
     """One-feature trees before deeper ones end at level 1, where their nodes have the numbers of their leaves."""
     grid = (Axis(0, 0, 64, 64, ordered=True), Axis(1, 0, 5, 4, ordered=False))
     stumps, deep = one_feature_trees(grid, 4), random_forest(grid, trees=3, depth=4, seed=1)
-    forest = beside(stumps, deep)
-    assert forest.early == (2, 1)
-    assert (beside(deep, stumps).early, stumps.early, deep.early) == ((0, 0), (0, 0), (0, 0))
+    forest = join_trees(stumps, deep)
+    assert forest.trees_ending_early == (2, 1)
+    assert (join_trees(deep, stumps).trees_ending_early, stumps.trees_ending_early, deep.trees_ending_early) == (
+        (0, 0),
+        (0, 0),
+        (0, 0),
+    )
     bare = random_forest(grid, trees=1, depth=0, seed=3)
-    assert beside(bare, forest).early == (3, 1)
+    assert join_trees(bare, forest).trees_ending_early == (3, 1)
     cells = np.random.default_rng(2).integers(0, 5, (50, 2)).astype(np.uint8)
     short = Forest(grid, forest.trees, forest.levels[:1]).route(cells)[:, :2]
     assert short.tolist() == forest.route(cells)[:, :2].tolist()

@@ -149,7 +149,7 @@ def test_digits_give_the_cell_back(values: int) -> None:
     feature = Categorical("c", tuple(map(str, range(values))))
     schema = Schema("y", ("0", "1"), (feature,))
     column = [*feature.values, None]
-    found = grid.cells(schema, {"c": column}).astype(int)
+    found = grid.grid_cells(schema, {"c": column}).astype(int)
     axes = grid.axes(schema)
     assert (found @ [64**axis.digit for axis in axes]).tolist() == list(range(values + 1))
     assert all((found[:, k] < axis.cells).all() for k, axis in enumerate(axes))
@@ -160,7 +160,7 @@ def test_digits_give_the_cell_back(values: int) -> None:
 def test_cells_of_mixed_columns_equal_single_cells(schema: Schema, seed: int) -> None:
     """`cells` on whole columns gives, axis by axis, the digits of each value's cell, all below the axis's width."""
     made = random_table(schema, 20, seed)
-    found = grid.cells(schema, made.columns)
+    found = grid.grid_cells(schema, made.columns)
     for place, axis in enumerate(grid.axes(schema)):
         feature = schema.features[axis.feature]
         expected = [one_cell(feature, value) // 64**axis.digit % 64 for value in made.columns[feature.name]]
@@ -178,4 +178,4 @@ def test_ten_axes_share_a_word() -> None:
 def test_no_rows_give_no_cells() -> None:
     """Empty columns give an empty array of the right width."""
     schema = Schema("y", ("0", "1"), (Numeric("x", 0, 1), Categorical("c", ("a",))))
-    assert grid.cells(schema, {"x": [], "c": []}).shape == (0, 2)
+    assert grid.grid_cells(schema, {"x": [], "c": []}).shape == (0, 2)

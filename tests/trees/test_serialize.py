@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dpsql.errors import SchemaError
 from dpsql.schema import Numeric, Schema
-from dpsql.trees.grid import axes, cells
+from dpsql.trees.grid import axes, grid_cells
 from dpsql.trees.grow.random_trees import random_forest
 from dpsql.trees.serialize import from_columns, from_json, leaf_columns, node_columns, to_json
 from dpsql.trees.voting import VotingForest
@@ -32,7 +32,7 @@ def drawn(schema: Schema, seed: int, depth: int, most: int) -> VotingForest:
 
 def same(schema: Schema, first: VotingForest, second: VotingForest, seed: int) -> bool:
     """Whether two forests have one digest, the same votes, and score random rows alike."""
-    rows = cells(schema, random_table(schema, 10, seed).columns)
+    rows = grid_cells(schema, random_table(schema, 10, seed).columns)
     return (
         first.digest() == second.digest()
         and np.array_equal(first.weights, second.weights)

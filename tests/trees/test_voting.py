@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dpsql.errors import SchemaError
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest, Level
-from dpsql.trees.grid import axes, cells
+from dpsql.trees.grid import axes, grid_cells
 from dpsql.trees.voting import LARGEST_WEIGHT, VotingForest
 from tests.rows import any_forest, random_table, schemas, walk
 from tests.tables import SCHEMA, small_forest, voting
@@ -24,7 +24,7 @@ def test_scores_are_sums_over_the_leaves_of_a_row(schema: Schema, seed: int, mos
     released = voting(forest, len(schema.classes), seed=seed, most=most)
     made = random_table(schema, 12, seed)
     expected = [sum(released.weights[leaf] for leaf in walk(schema, forest, row)).tolist() for row in made.rows]
-    assert released.scores(cells(schema, made.columns)).tolist() == expected
+    assert released.scores(grid_cells(schema, made.columns)).tolist() == expected
 
 
 def test_ties_go_to_the_first_class() -> None:

@@ -67,7 +67,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", FILES)
 def test_each_file_of_sql_writes_the_number_that_the_code_knows(name: str) -> None:
     """A part that is installed has its newest format."""
-    written = re.findall(r"SELECT '(\w+)', (\d+) WHERE NOT EXISTS", sqlfiles.read(name))
+    written = re.findall(r"SELECT '(\w+)', (\d+) WHERE NOT EXISTS", sqlfiles.read_sql(name))
     part = Path(name).stem
     assert written == [(part, str(formats.PARTS[part]))]
 

@@ -278,7 +278,7 @@ def _fail(database: Database) -> None:
             with suppress(DpsqlError):
                 database.train("failing", epsilon="0.1", method="rosnam", request_id=f"lost-{number}", **SMALL)
     plan = database.plan("failing", epsilon="0.2", method="rdt", **SMALL)
-    dataset = dpsql.kernel.dataset.find(database.engine, database.book, "failing")
+    dataset = dpsql.kernel.dataset.find_dataset(database.engine, database.book, "failing")
     database.book.reserve(charge_for(dataset, plan, who="olga", request_id="killed-1"))
     database.advise("failing", epsilon=1, buy="0.0005", request_id="size-2")
 

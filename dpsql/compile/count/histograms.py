@@ -17,7 +17,7 @@ from sqlglot import exp
 from dpsql.compile.count.leaves import Statement
 from dpsql.compile.count.levels import Tables
 from dpsql.compile.rows import word_name
-from dpsql.compile.vocabulary import as_int, paren, whole
+from dpsql.compile.vocabulary import as_int, int_literal, paren
 from dpsql.schema import CELLS
 from dpsql.trees.forest import PASS
 from dpsql.trees.grid import shift, word, words
@@ -51,7 +51,7 @@ def histograms(
     """
     keys = ["ask", "cell"] + (["class"] if by_class else [])
     moved = exp.BitwiseRightShift(this=_word(axis_count, rows), expression=exp.column("shift", ASKS))
-    cell = as_int(exp.BitwiseAnd(this=paren(moved), expression=whole(CELLS - 1)))
+    cell = as_int(exp.BitwiseAnd(this=paren(moved), expression=int_literal(CELLS - 1)))
     asked = [exp.column("ask", ASKS), exp.column("class", rows), exp.alias_(cell, "cell", copy=False)]
     cells = exp.Select().select(*asked, copy=False).from_(exp.to_table(rows), copy=False)
     same = exp.column("node", ASKS).eq(exp.column("node", rows))
@@ -69,7 +69,7 @@ def _word(axis_count: int, rows: str) -> exp.Expr:
         return exp.column(word_name(0), rows)
     case = exp.Case(this=exp.column("word", ASKS))
     for number in range(count - 1):
-        case = case.when(whole(number), exp.column(word_name(number), rows))
+        case = case.when(int_literal(number), exp.column(word_name(number), rows))
     return case.else_(exp.column(word_name(count - 1), rows))
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from dpsql.compile.rows import Source, known_label, target_steps
-from dpsql.compile.vocabulary import Vocabulary, double, paren, whole
+from dpsql.compile.vocabulary import Vocabulary, double, int_literal, paren
 from dpsql.schema import CELLS, Categorical, Feature, Numeric
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import BITS
@@ -78,7 +78,7 @@ def _numeric_condition(feature: Numeric, source: Source, cells: Flags, vocabular
     if runs == [(0, feature.cells - 1)]:
         return exp.true()
     value, number = source.column(feature.name), source.number(feature.name, vocabulary)
-    integer = feature.name in source.whole
+    integer = feature.name in source.integers
     one_by_one = vocabulary.row_by_row is not None
     compared = number if one_by_one and not integer else value
     ranges = [_range(feature, compared, run, rounded=one_by_one and integer) for run in runs]
@@ -104,7 +104,7 @@ def _range(feature: Numeric, value: exp.Expr, run: tuple[int, int], *, rounded: 
 
 def _edge(edge: float, *, rounded: bool) -> exp.Expr:
     """Return an edge as a literal; whole numbers are compared with whole numbers where a database likes that better."""
-    return whole(math.ceil(edge)) if rounded and abs(edge) < 2**53 else double(edge)
+    return int_literal(math.ceil(edge)) if rounded and abs(edge) < 2**53 else double(edge)
 
 
 def _category_condition(feature: Categorical, value: exp.Expr, cells: Flags) -> exp.Expr:

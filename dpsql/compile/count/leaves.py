@@ -20,8 +20,8 @@ from sqlglot import exp
 
 from dpsql.compile.count import nested_case
 from dpsql.compile.count.levels import Tables, node_tables, walk
-from dpsql.compile.rows import PACKED, WHOLE, Part, Source, Tickets, counting, packed, word_name
-from dpsql.compile.vocabulary import Vocabulary, as_int, named, paren, whole
+from dpsql.compile.rows import EVERY_UNIT, PACKED, Part, Source, Tickets, counted_rows, pack_rows, word_name
+from dpsql.compile.vocabulary import Vocabulary, as_int, int_literal, name_as, paren
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import words
 
@@ -52,13 +52,13 @@ def leaf_counts(
     vocabulary: Vocabulary,
     tickets: Tickets,
     trees: Slice,
-    part: Part = WHOLE,
+    part: Part = EVERY_UNIT,
 ) -> Statement:
     """Return the statement that counts (leaf, class); `forest` holds the trees of the slice only."""
-    return counted(*at_nodes(source, forest, vocabulary, tickets, trees, part))
+    return count_by_leaf(*rows_at_nodes(source, forest, vocabulary, tickets, trees, part))
 
 
-def counted(query: exp.Select, rows: str, tables: Tables) -> Statement:
+def count_by_leaf(query: exp.Select, rows: str, tables: Tables) -> Statement:
     """Return the statement that counts (leaf, class) of rows that a query has brought to their leaves."""
     leaf, label, count = exp.column("node").as_("leaf"), exp.column("class"), exp.Count(this=exp.Star()).as_("rows")
     query = query.select(leaf, label, count, copy=False).from_(exp.to_table(rows), copy=False)
@@ -66,31 +66,31 @@ def counted(query: exp.Select, rows: str, tables: Tables) -> Statement:
 
 
 def leaf_sums(
-    source: Source, forest: Forest, vocabulary: Vocabulary, tickets: Tickets, trees: Slice, part: Part = WHOLE
+    source: Source, forest: Forest, vocabulary: Vocabulary, tickets: Tickets, trees: Slice, part: Part = EVERY_UNIT
 ) -> Statement:
     """Return the statement that counts the rows of each leaf and adds up the steps of their targets."""
-    return summed(*at_nodes(source, forest, vocabulary, tickets, trees, part), steps=source.schema.steps)
+    return sum_by_leaf(*rows_at_nodes(source, forest, vocabulary, tickets, trees, part), steps=source.schema.steps)
 
 
-def summed(query: exp.Select, rows: str, tables: Tables, *, steps: int) -> Statement:
+def sum_by_leaf(query: exp.Select, rows: str, tables: Tables, *, steps: int) -> Statement:
     """Return the statement that counts rows and adds up steps of rows that a query has brought to their leaves.
 
     Each number of steps is clamped once more where it is added up, so that `check.py` can see its bounds.
     """
-    floored = exp.Greatest(this=exp.column("class"), expressions=[whole(0)], ignore_nulls=True)
-    total = exp.Sum(this=exp.Least(this=floored, expressions=[whole(steps)], ignore_nulls=True))
+    floored = exp.Greatest(this=exp.column("class"), expressions=[int_literal(0)], ignore_nulls=True)
+    total = exp.Sum(this=exp.Least(this=floored, expressions=[int_literal(steps)], ignore_nulls=True))
     leaf, count = exp.column("node").as_("leaf"), exp.Count(this=exp.Star()).as_("rows")
-    whole_total = exp.alias_(exp.cast(total, exp.DataType.Type.BIGINT), "steps")
-    return Statement(query.select(leaf, count, whole_total).from_(rows).group_by("node"), tables)
+    total_steps = exp.alias_(exp.cast(total, exp.DataType.Type.BIGINT), "steps")
+    return Statement(query.select(leaf, count, total_steps).from_(rows).group_by("node"), tables)
 
 
-def row_count(source: Source, vocabulary: Vocabulary, tickets: Tickets, part: Part = WHOLE) -> Statement:
+def row_count(source: Source, vocabulary: Vocabulary, tickets: Tickets, part: Part = EVERY_UNIT) -> Statement:
     """Return the statement that counts the rows that training would use."""
     query = exp.select(exp.Count(this=exp.Star()).as_("rows")).from_(PACKED)
-    return Statement(query.with_(PACKED, counting(source, vocabulary, tickets, part), copy=False), {})
+    return Statement(query.with_(PACKED, counted_rows(source, vocabulary, tickets, part), copy=False), {})
 
 
-def at_nodes(
+def rows_at_nodes(
     source: Source,
     forest: Forest,
     vocabulary: Vocabulary,
@@ -101,11 +101,18 @@ def at_nodes(
     words_too: bool = False,
 ) -> tuple[exp.Select, str, Tables]:
     """Return an unfinished query whose CTEs bring every row to its leaf, the last CTE's name, and the tables."""
-    if not source.held and not words_too and nested_case.fits(forest, vocabulary) and nested_case.two_ways(forest):
-        return _from_columns(source, forest, vocabulary, tickets, trees, part)
+    if (
+        not source.cached_rows
+        and not words_too
+        and nested_case.is_nested(forest, vocabulary)
+        and nested_case.two_ways(forest)
+    ):
+        return _rows_at_nodes_by_case(source, forest, vocabulary, tickets, trees, part)
     # Taken one row at a time, words would be packed anew wherever a test names them.
-    kept = True if vocabulary.row_by_row and forest.depth else None
-    query = exp.Select().with_(PACKED, packed(source, vocabulary, tickets, part), materialized=kept, copy=False)
+    materialized = True if vocabulary.row_by_row and forest.depth else None
+    query = exp.Select().with_(
+        PACKED, pack_rows(source, vocabulary, tickets, part), materialized=materialized, copy=False
+    )
     tables = node_tables(forest, vocabulary)
     start = _at_roots(forest, trees)
     if trees.shared:
@@ -117,40 +124,40 @@ def at_nodes(
 
 def _at_roots(forest: Forest, trees: Slice) -> exp.Select:
     if not trees.shared:
-        return _own_tree(forest.trees, trees)
+        return _at_own_root(forest.trees, trees)
     start = exp.select(exp.column("node", ROOTS), exp.column(exp.Star(), PACKED))
     return start.from_(PACKED).join(ROOTS, join_type="cross")
 
 
-def _from_columns(
+def _rows_at_nodes_by_case(
     source: Source, forest: Forest, vocabulary: Vocabulary, tickets: Tickets, trees: Slice, part: Part
 ) -> tuple[exp.Select, str, Tables]:
     """Return the same where trees nest: rows bring the columns themselves, and a path looks at those it asks for."""
-    rows = counting(source, vocabulary, tickets, part, cells=nested_case.as_columns(source))
+    rows = counted_rows(source, vocabulary, tickets, part, cells=nested_case.as_columns(source))
     query = exp.Select().with_(PACKED, rows, copy=False).with_(START, _at_roots(forest, trees), copy=False)
-    reached = nested_case.leaf(forest, exp.column("node"), nested_case.on_columns(forest, source, vocabulary))
-    placed = exp.Select().select(named(reached, "node"), exp.column("class"), copy=False)
+    reached = nested_case.leaf_reached(forest, exp.column("node"), nested_case.on_columns(forest, source, vocabulary))
+    placed = exp.Select().select(name_as(reached, "node"), exp.column("class"), copy=False)
     query = query.with_("placed", placed.from_(exp.to_table(START), copy=False), copy=False)
     return query, "placed", {ROOTS: root_table(forest.trees)} if trees.shared else {}
 
 
-def kept_rows(
+def rows_at_nodes_statement(
     source: Source, forest: Forest, vocabulary: Vocabulary, tickets: Tickets, trees: Slice, part: Part
 ) -> Statement:
     """Return the statement whose rows can be kept: each at its node, with class and words and nothing else."""
-    query, last, tables = at_nodes(source, forest, vocabulary, tickets, trees, part, words_too=True)
-    return Statement(kept_from(query, last, forest), tables)
+    query, last, tables = rows_at_nodes(source, forest, vocabulary, tickets, trees, part, words_too=True)
+    return Statement(select_node_rows(query, last, forest), tables)
 
 
-def further(kept: str, forest: Forest, done: int, vocabulary: Vocabulary) -> tuple[exp.Select, str, Tables]:
+def walk_on(cached: str, forest: Forest, done: int, vocabulary: Vocabulary) -> tuple[exp.Select, str, Tables]:
     """Return an unfinished query that takes rows kept at depth `done` on to their leaves."""
     rest = Forest(forest.axes, forest.trees, forest.levels[done:])
-    start = kept_from(exp.Select(), kept, forest)
+    start = select_node_rows(exp.Select(), cached, forest)
     query, last = walk(exp.Select().with_(START, start, copy=False), rest, vocabulary, start=START, carried=("class",))
     return query, last, node_tables(rest, vocabulary)
 
 
-def kept_from(query: exp.Select, rows: str, forest: Forest) -> exp.Select:
+def select_node_rows(query: exp.Select, rows: str, forest: Forest) -> exp.Select:
     """Return the query that takes the columns of kept rows, and no others, from a table or CTE."""
     names = ["node", "class", *(word_name(number) for number in range(words(len(forest.axes))))]
     return query.select(*(exp.column(name) for name in names), copy=False).from_(exp.to_table(rows), copy=False)
@@ -161,15 +168,15 @@ def root_table(trees: int) -> dict[str, np.ndarray[Any, Any]]:
     return {"node": np.arange(trees, dtype=np.int32)}
 
 
-def _own_tree(count: int, trees: Slice) -> exp.Select:
+def _at_own_root(count: int, trees: Slice) -> exp.Select:
     if trees.total == 1:
-        return exp.select(exp.alias_(as_int(whole(0)), "node"), exp.column(exp.Star(), PACKED)).from_(PACKED)
-    tree = exp.Mod(this=exp.column("ticket"), expression=whole(trees.total))
+        return exp.select(exp.alias_(as_int(int_literal(0)), "node"), exp.column(exp.Star(), PACKED)).from_(PACKED)
+    tree = exp.Mod(this=exp.column("ticket"), expression=int_literal(trees.total))
     node = as_int(tree)
     if trees.first:
-        node = exp.Sub(this=node, expression=whole(trees.first))
+        node = exp.Sub(this=node, expression=int_literal(trees.first))
     start = exp.select(exp.alias_(node, "node"), exp.column(exp.Star(), PACKED)).from_(PACKED)
     if count < trees.total:
-        low, high = whole(trees.first), whole(trees.first + count - 1)
+        low, high = int_literal(trees.first), int_literal(trees.first + count - 1)
         start = start.where(exp.Between(this=paren(tree.copy()), low=low, high=high))
     return start

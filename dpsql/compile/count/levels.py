@@ -14,15 +14,15 @@ from sqlglot import exp
 
 from dpsql.compile.count import nested_case
 from dpsql.compile.rows import word_name
-from dpsql.compile.vocabulary import Vocabulary, named, paren, whole
+from dpsql.compile.vocabulary import Vocabulary, int_literal, name_as, paren
 from dpsql.schema import CELLS
 from dpsql.trees.forest import PASS, Forest
 from dpsql.trees.grid import shift, word, words
 
 Tables = dict[str, Mapping[str, np.ndarray[Any, Any]]]
 #: The table of several levels' nodes, numbered on from level to level, and how many it may have.
-TOP = "level_top"
-_TOGETHER = 4096
+SHARED_LEVELS = "level_top"
+_MOST_SHARED_NODES = 4096
 
 
 def node_tables(forest: Forest, vocabulary: Vocabulary) -> Tables:
@@ -30,11 +30,13 @@ def node_tables(forest: Forest, vocabulary: Vocabulary) -> Tables:
 
     Where levels are not kept apart, the first ones are in one table, `level_top`.
     """
-    if nested_case.fits(forest, vocabulary):
+    if nested_case.is_nested(forest, vocabulary):
         return {}
-    top = _top(forest, vocabulary)
+    top = _shared_levels(forest, vocabulary)
     tables = {level_name(depth): _node_table(forest, depth) for depth in range(top, forest.depth)}
-    return {TOP: _stacked([_node_table(forest, depth) for depth in range(top)])} | tables if top else tables
+    return (
+        {SHARED_LEVELS: _stack_tables([_node_table(forest, depth) for depth in range(top)])} | tables if top else tables
+    )
 
 
 def level_name(depth: int) -> str:
@@ -58,18 +60,22 @@ def walk(
     `start` is a CTE with a column `node` and the words; `carried` are other columns that go along. `nodes` replaces the
     node tables of some levels (a model's stored tables, or literal values), `suffix` tells the CTEs of two walks apart.
     """
-    held = [*carried, *(word_name(number) for number in range(words(len(forest.axes))))]
-    if forest.depth and nested_case.fits(forest, vocabulary):
+    columns = [*carried, *(word_name(number) for number in range(words(len(forest.axes))))]
+    if forest.depth and nested_case.is_nested(forest, vocabulary):
         last = f"depth_{forest.depth}{suffix}"
-        reached = named(nested_case.leaf(forest, exp.column("node"), nested_case.on_words(vocabulary)), "node")
-        step = exp.Select().select(reached, *map(exp.column, held), copy=False).from_(exp.to_table(start), copy=False)
+        reached = name_as(
+            nested_case.leaf_reached(forest, exp.column("node"), nested_case.on_words(vocabulary)), "node"
+        )
+        step = (
+            exp.Select().select(reached, *map(exp.column, columns), copy=False).from_(exp.to_table(start), copy=False)
+        )
         return query.with_(last, step, copy=False), last
-    last, above, top = start, 0, _top(forest, vocabulary)
+    last, above, top = start, 0, _shared_levels(forest, vocabulary)
     for depth in range(forest.depth):
         here: exp.Expr = exp.column("node", "row")
         table = (nodes or {}).get(depth)
         if table is None and depth < top:
-            table, here = exp.to_table(TOP), exp.Add(this=here, expression=whole(above))
+            table, here = exp.to_table(SHARED_LEVELS), exp.Add(this=here, expression=int_literal(above))
         elif table is None:
             table = exp.to_table(level_name(depth))
         above += len(forest.levels[depth].axis)
@@ -77,7 +83,7 @@ def walk(
         node = exp.alias_(_next_node(planes, words(len(forest.axes)), vocabulary), "node", copy=False)
         step = (
             exp.Select()
-            .select(node, *(exp.column(name, table="row") for name in held), copy=False)
+            .select(node, *(exp.column(name, table="row") for name in columns), copy=False)
             .from_(exp.alias_(exp.to_table(last), "row", table=True, copy=False), copy=False)
             .join(
                 exp.alias_(table, "split", table=True),
@@ -93,23 +99,23 @@ def walk(
 def _next_node(planes: int, word_count: int, vocabulary: Vocabulary) -> exp.Expr:
     cell = paren(
         exp.BitwiseAnd(
-            this=paren(exp.BitwiseRightShift(this=_chosen_word(word_count), expression=exp.column("shift", "split"))),
-            expression=whole(CELLS - 1),
+            this=paren(exp.BitwiseRightShift(this=_word_of_split(word_count), expression=exp.column("shift", "split"))),
+            expression=int_literal(CELLS - 1),
         )
     )
     node: exp.Expr = exp.column("child", "split")
     for plane in range(planes):
         bit = vocabulary.bit(exp.column(f"plane_{plane}", "split"), cell.copy())
-        node = exp.Add(this=node, expression=exp.Mul(this=bit, expression=whole(2**plane)) if plane else bit)
+        node = exp.Add(this=node, expression=exp.Mul(this=bit, expression=int_literal(2**plane)) if plane else bit)
     return node
 
 
-def _chosen_word(word_count: int) -> exp.Expr:
+def _word_of_split(word_count: int) -> exp.Expr:
     if word_count == 1:
         return exp.column(word_name(0), "row")
     case = exp.Case(this=exp.column("word", "split"))
     for number in range(word_count - 1):
-        case = case.when(whole(number), exp.column(word_name(number), "row"))
+        case = case.when(int_literal(number), exp.column(word_name(number), "row"))
     return case.else_(exp.column(word_name(word_count - 1), "row"))
 
 
@@ -125,18 +131,18 @@ def _node_table(forest: Forest, depth: int) -> Mapping[str, np.ndarray[Any, Any]
     return table | {f"plane_{number}": plane for number, plane in enumerate(level.planes)}
 
 
-def _top(forest: Forest, vocabulary: Vocabulary) -> int:
+def _shared_levels(forest: Forest, vocabulary: Vocabulary) -> int:
     """Return how many of the first levels share a table; what follows them has no say, so that cut forests agree."""
     nodes, top = 0, 0
     for level in () if vocabulary.levels_apart else forest.levels:
         nodes += len(level.axis)
-        if nodes > _TOGETHER or len(level.planes) != len(forest.levels[0].planes):
+        if nodes > _MOST_SHARED_NODES or len(level.planes) != len(forest.levels[0].planes):
             break
         top += 1
     return top
 
 
-def _stacked(tables: Sequence[Mapping[str, np.ndarray[Any, Any]]]) -> dict[str, np.ndarray[Any, Any]]:
+def _stack_tables(tables: Sequence[Mapping[str, np.ndarray[Any, Any]]]) -> dict[str, np.ndarray[Any, Any]]:
     """Return tables one below the other, their nodes numbered on."""
     stacked = {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
     return stacked | {"node": np.arange(len(stacked["node"]), dtype=np.int32)}

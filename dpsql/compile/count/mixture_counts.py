@@ -19,8 +19,8 @@ from sqlglot import exp
 from dpsql.compile.count.leaves import ROOTS, START, Statement, root_table
 from dpsql.compile.count.levels import node_tables, walk
 from dpsql.compile.predict.votes import NUMBERED, ROW, SCORES, WINNER, class_of_rank, rank_of_class
-from dpsql.compile.rows import PACKED, Part, Source, Tickets, packed, word_name
-from dpsql.compile.vocabulary import Vocabulary, named, paren, whole
+from dpsql.compile.rows import PACKED, Part, Source, Tickets, pack_rows, word_name
+from dpsql.compile.vocabulary import Vocabulary, int_literal, name_as, paren
 from dpsql.trees.estimate.mixtures import Mixtures
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import words
@@ -32,47 +32,53 @@ TRUTH = "truth"
 def right_rows(source: Source, mixtures: Mixtures, vocabulary: Vocabulary, tickets: Tickets, part: Part) -> Statement:
     """Return the statement that counts the rows which each mixture labels right, as `right_0`, `right_1`, …"""
     forest = mixtures.released.forest
-    held = [word_name(number) for number in range(words(len(forest.axes)))]
-    query = exp.Select().with_(PACKED, packed(source, vocabulary, tickets, part), copy=False)
+    words_of_row = [word_name(number) for number in range(words(len(forest.axes)))]
+    query = exp.Select().with_(PACKED, pack_rows(source, vocabulary, tickets, part), copy=False)
     label = exp.alias_(exp.column("class"), TRUTH)
-    numbered = exp.select(exp.alias_(vocabulary.row_number(), ROW), label, *held).from_(PACKED)
+    numbered = exp.select(exp.alias_(vocabulary.row_number(), ROW), label, *words_of_row).from_(PACKED)
     query = query.with_(NUMBERED, numbered, materialized=True, copy=False)
-    query = _walked(query, mixtures, vocabulary)
+    query = _with_part_scores(query, mixtures, vocabulary)
     query = query.with_(WINNER, _winners(mixtures, len(source.schema.classes)), copy=False)
-    right = [_right(number, len(source.schema.classes)) for number in range(len(mixtures.factors))]
+    right = [_count_right(number, len(source.schema.classes)) for number in range(len(mixtures.factors))]
     tables = node_tables(forest, vocabulary) | {ROOTS: root_table(forest.trees), LEAVES: _leaf_table(mixtures)}
     return Statement(query.select(*right, copy=False).from_(exp.to_table(WINNER), copy=False), tables)
 
 
-def _walked(query: exp.Select, mixtures: Mixtures, vocabulary: Vocabulary) -> exp.Select:
+def _with_part_scores(query: exp.Select, mixtures: Mixtures, vocabulary: Vocabulary) -> exp.Select:
     """Take the rows through all trees and add up what they say; trees that end early are walked no further."""
     forest = mixtures.released.forest
-    leading, ends = forest.early
+    leading, ends = forest.trees_ending_early
     if not leading:
-        return _scored(query, forest, vocabulary, list(range(mixtures.factors.shape[1])), None, SCORES)
+        return _with_scores_of(query, forest, vocabulary, list(range(mixtures.factors.shape[1])), None, SCORES)
     first = int(forest.first_leaf[leading])
     shallow, deep = (np.unique(part).tolist() for part in np.split(mixtures.leaf_part, [first]))
     cut = Forest(forest.axes, forest.trees, forest.levels[:ends])
-    query = _scored(query, cut, vocabulary, shallow, exp.LT(this=_root(), expression=whole(leading)), "shallow")
-    query = _scored(query, forest, vocabulary, deep, exp.GTE(this=_root(), expression=whole(leading)), "deep")
+    query = _with_scores_of(
+        query, cut, vocabulary, shallow, exp.LT(this=_root(), expression=int_literal(leading)), "shallow"
+    )
+    query = _with_scores_of(
+        query, forest, vocabulary, deep, exp.GTE(this=_root(), expression=int_literal(leading)), "deep"
+    )
     same = [exp.column(name, "deep").eq(exp.column(name, "shallow")) for name in (ROW, TRUTH, "class")]
     keys = [exp.column(name, "deep") for name in (ROW, TRUTH, "class")]
-    sums = [named(_both(part, shallow, deep), f"part_{part}") for part in range(mixtures.factors.shape[1])]
+    sums = [name_as(_sum_of_both(part, shallow, deep), f"part_{part}") for part in range(mixtures.factors.shape[1])]
     both = exp.select(*keys, *sums).from_("deep").join("shallow", on=exp.and_(*same))
     return query.with_(SCORES, both, copy=False)
 
 
-def _both(part: int, shallow: Sequence[int], deep: Sequence[int]) -> exp.Expr:
+def _sum_of_both(part: int, shallow: Sequence[int], deep: Sequence[int]) -> exp.Expr:
     """Return what all trees say of one part: most parts have leaves on one side alone."""
-    found = [exp.column(f"part_{part}", name) for name, held in (("deep", deep), ("shallow", shallow)) if part in held]
-    return exp.Add(this=found[0], expression=found[1]) if len(found) == 2 else found[0] if found else whole(0)
+    terms = [
+        exp.column(f"part_{part}", name) for name, parts in (("deep", deep), ("shallow", shallow)) if part in parts
+    ]
+    return exp.Add(this=terms[0], expression=terms[1]) if len(terms) == 2 else terms[0] if terms else int_literal(0)
 
 
 def _root() -> exp.Column:
     return exp.column("node", ROOTS)
 
 
-def _scored(
+def _with_scores_of(
     query: exp.Select,
     forest: Forest,
     vocabulary: Vocabulary,
@@ -106,26 +112,28 @@ def _scores(last: str, parts: Sequence[int]) -> exp.Select:
 def _winners(mixtures: Mixtures, classes: int) -> exp.Select:
     keys = [exp.column(ROW), exp.column(TRUTH)]
     best = [
-        exp.alias_(exp.Max(this=rank_of_class(_mixed(row), classes)), f"best_{number}")
+        exp.alias_(exp.Max(this=rank_of_class(_mixture_score(row), classes)), f"best_{number}")
         for number, row in enumerate(mixtures.factors.tolist())
     ]
     query = exp.Select().select(*keys, *best, copy=False).from_(exp.to_table(SCORES), copy=False)
     return query.group_by(*(key.copy() for key in keys), copy=False)
 
 
-def _mixed(factors: list[int]) -> exp.Expr:
-    total: exp.Expr = whole(0)
+def _mixture_score(factors: list[int]) -> exp.Expr:
+    total: exp.Expr = int_literal(0)
     for part, factor in enumerate(factors):
         if factor:
-            total = exp.Add(this=total, expression=exp.Mul(this=exp.column(f"part_{part}"), expression=whole(factor)))
+            total = exp.Add(
+                this=total, expression=exp.Mul(this=exp.column(f"part_{part}"), expression=int_literal(factor))
+            )
     return paren(total)
 
 
-def _right(number: int, classes: int) -> exp.Expr:
+def _count_right(number: int, classes: int) -> exp.Expr:
     best = class_of_rank(classes, f"best_{number}")
     same = exp.EQ(this=paren(best), expression=exp.column(TRUTH))
     # A count, not a sum: of no rows a sum is NULL.
-    return exp.alias_(exp.Count(this=exp.case().when(same, whole(1))), right_name(number))
+    return exp.alias_(exp.Count(this=exp.case().when(same, int_literal(1))), right_name(number))
 
 
 def _leaf_table(mixtures: Mixtures) -> dict[str, np.ndarray[Any, Any]]:

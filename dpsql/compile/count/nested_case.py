@@ -21,7 +21,7 @@ from sqlglot import exp
 
 from dpsql.compile.count.leaf_predicate import feature_cells_allowed, feature_condition
 from dpsql.compile.rows import Source, word_name
-from dpsql.compile.vocabulary import Vocabulary, case, paren, whole
+from dpsql.compile.vocabulary import Vocabulary, case, int_literal, paren
 from dpsql.schema import CELLS, Numeric
 from dpsql.trees import grid
 from dpsql.trees.forest import PASS, Forest
@@ -29,30 +29,32 @@ from dpsql.trees.forest import PASS, Forest
 #: The most nodes that one statement spells out.
 MOST_NODES = 2**15
 #: Trees that one CASE tells apart, one after the other; more are told apart in two steps.
-_TREES = 16
+_TREES_PER_CASE = 16
 #: A test that a row's cell of an axis is one of the marked ones.
 Test = Callable[[int, NDArray[np.bool_]], exp.Expr]
 _CELLS = np.arange(CELLS)
 
 
-def fits(forest: Forest, vocabulary: Vocabulary) -> bool:
+def is_nested(forest: Forest, vocabulary: Vocabulary) -> bool:
     """Whether a forest is walked by a nested CASE: the database likes it, and the trees are not too large."""
     return vocabulary.row_by_row is not None and sum(len(level.axis) for level in forest.levels) <= MOST_NODES
 
 
-def leaf(forest: Forest, node: exp.Expr, tests: Tests) -> exp.Expr:
+def leaf_reached(forest: Forest, node: exp.Expr, tests: Tests) -> exp.Expr:
     """Return the leaf that a row reaches from where it stands: a root, or a node of the first of these levels."""
     if not forest.depth:
         return node
     ways = [level.slots(np.arange(len(level.axis))[:, None], _CELLS) for level in forest.levels]
-    trees = [_below(_Walk(forest, ways, tests), 0, tree) for tree in range(len(forest.levels[0].axis))]
-    if len(trees) <= _TREES:
-        return _one_of(node, dict(enumerate(trees)))
+    trees = [_case_below(_Walk(forest, ways, tests), 0, tree) for tree in range(len(forest.levels[0].axis))]
+    if len(trees) <= _TREES_PER_CASE:
+        return _way_of_number(node, dict(enumerate(trees)))
     blocks = {
-        start // _TREES: _one_of(node, {start + place: one for place, one in enumerate(trees[start : start + _TREES])})
-        for start in range(0, len(trees), _TREES)
+        start // _TREES_PER_CASE: _way_of_number(
+            node, {start + place: tree for place, tree in enumerate(trees[start : start + _TREES_PER_CASE])}
+        )
+        for start in range(0, len(trees), _TREES_PER_CASE)
     }
-    return _one_of(paren(exp.IntDiv(this=paren(node), expression=whole(_TREES))), blocks)
+    return _way_of_number(paren(exp.IntDiv(this=paren(node), expression=int_literal(_TREES_PER_CASE))), blocks)
 
 
 @dataclass(frozen=True)
@@ -69,16 +71,16 @@ def on_words(vocabulary: Vocabulary) -> Tests:
     def cell(axis: int) -> exp.Expr:
         word = exp.column(word_name(grid.word(axis)))
         shift = grid.shift(axis)
-        moved = paren(exp.BitwiseRightShift(this=word, expression=whole(shift))) if shift else word
-        return paren(exp.BitwiseAnd(this=moved, expression=whole(CELLS - 1)))
+        moved = paren(exp.BitwiseRightShift(this=word, expression=int_literal(shift))) if shift else word
+        return paren(exp.BitwiseAnd(this=moved, expression=int_literal(CELLS - 1)))
 
     def among(axis: int, marked: NDArray[np.bool_]) -> exp.Expr:
         first = int(np.argmax(marked))
         if marked[first:].all():  # a threshold
-            return exp.GTE(this=cell(axis), expression=whole(first))
+            return exp.GTE(this=cell(axis), expression=int_literal(first))
         plane = int(np.packbits(marked, bitorder="little").view(np.int64)[0])
         mask = exp.cast(exp.Literal.string(str(plane)), exp.DataType.Type.BIGINT)
-        return exp.EQ(this=vocabulary.bit(mask, cell(axis)), expression=whole(1))
+        return exp.EQ(this=vocabulary.bit(mask, cell(axis)), expression=int_literal(1))
 
     return Tests(among, cell)
 
@@ -86,7 +88,7 @@ def on_words(vocabulary: Vocabulary) -> Tests:
 def on_columns(forest: Forest, source: Source, vocabulary: Vocabulary) -> Tests:
     """Return tests on the table's own columns, under the names that `as_columns` gives them."""
     columns = {feature.name: exp.column(_value(place)) for place, feature in enumerate(source.schema.features)}
-    plain = Source(source.schema, source.table, columns, whole=source.whole, decimals=source.decimals)
+    plain = Source(source.schema, source.table, columns, integers=source.integers, decimals=source.decimals)
     rows = vocabulary.row_by_row
     assert rows is not None
 
@@ -97,10 +99,10 @@ def on_columns(forest: Forest, source: Source, vocabulary: Vocabulary) -> Tests:
             first = int(marked.argmax())
             if feature.null_cell < first < feature.cells and marked[first : feature.cells].all():
                 edge, value = feature.edges[first - 1], exp.column(_value(position))
-                if feature.name not in source.whole:
+                if feature.name not in source.integers:
                     return rows.at_least(value, edge)
                 if abs(edge) < 2**53:
-                    return exp.GTE(this=value, expression=whole(math.ceil(edge)))
+                    return exp.GTE(this=value, expression=int_literal(math.ceil(edge)))
         cells = feature_cells_allowed(forest, position, feature, {axis: marked})
         return feature_condition(feature, plain, cells, vocabulary)
 
@@ -133,15 +135,15 @@ class _Walk:
     tests: Tests
 
 
-def _below(walk: _Walk, depth: int, node: int) -> exp.Expr:
+def _case_below(walk: _Walk, depth: int, node: int) -> exp.Expr:
     if depth == walk.forest.depth:
-        return whole(node)
+        return int_literal(node)
     level = walk.forest.levels[depth]
     axis, arity, child = int(level.axis[node]), int(level.arity[node]), int(level.child[node])
     if arity == 1 or axis == PASS:
-        return _below(walk, depth + 1, child)
+        return _case_below(walk, depth + 1, child)
     offset = walk.ways[depth][node]
-    below = [_below(walk, depth + 1, child + one) for one in range(arity)]
+    below = [_case_below(walk, depth + 1, child + slot) for slot in range(arity)]
     if arity == 2:
         return case([(walk.tests.among(axis, offset == 1), below[1])], below[0])
     assert walk.tests.cell is not None
@@ -151,17 +153,19 @@ def _below(walk: _Walk, depth: int, node: int) -> exp.Expr:
 def _many_ways(offset: NDArray[np.int64], cell: exp.Expr, ways: Sequence[exp.Expr]) -> exp.Expr:
     """Return one of many ways: by a list of the cells' ways, and where they lead to leaves in a row, by adding."""
     listed = exp.cast(exp.Literal.string("{" + ",".join(map(str, offset)) + "}"), "INT[]")
-    place = exp.cast(exp.Add(this=cell, expression=whole(1)), exp.DataType.Type.INT)
-    found = exp.Bracket(this=paren(listed), expressions=[place], offset=1)
+    place = exp.cast(exp.Add(this=cell, expression=int_literal(1)), exp.DataType.Type.INT)
+    way_number = exp.Bracket(this=paren(listed), expressions=[place], offset=1)
     first = ways[0]
     if all(isinstance(way, exp.Literal) and int(way.this) == int(first.this) + n for n, way in enumerate(ways)):
-        return exp.Add(this=first, expression=found)
-    return _one_of(found, dict(enumerate(ways)))
+        return exp.Add(this=first, expression=way_number)
+    return _way_of_number(way_number, dict(enumerate(ways)))
 
 
-def _one_of(chosen: exp.Expr, ways: dict[int, exp.Expr]) -> exp.Expr:
+def _way_of_number(selector: exp.Expr, ways: dict[int, exp.Expr]) -> exp.Expr:
     """Return the way whose number an expression gives; the last one needs no test."""
     *others, (_, last) = ways.items()
     if not others:
         return last
-    return exp.Case(this=chosen, ifs=[exp.If(this=whole(number), true=way) for number, way in others], default=last)
+    return exp.Case(
+        this=selector, ifs=[exp.If(this=int_literal(number), true=way) for number, way in others], default=last
+    )

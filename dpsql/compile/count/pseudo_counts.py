@@ -14,8 +14,8 @@ from sqlglot import exp
 from dpsql.compile.count import leaves as counting
 from dpsql.compile.count.leaves import ROOTS, START, Statement, root_table
 from dpsql.compile.count.levels import Tables, node_tables, walk
-from dpsql.compile.predict.votes import ROW, SCORES, WINNER, Parts, class_of_rank, rank_of_class, scored
-from dpsql.compile.rows import PACKED, Source, Tickets, packed, word_name
+from dpsql.compile.predict.votes import ROW, SCORES, WINNER, Parts, class_of_rank, rank_of_class, with_scores
+from dpsql.compile.rows import PACKED, Source, Tickets, pack_rows, word_name
 from dpsql.compile.vocabulary import Vocabulary
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import words
@@ -32,28 +32,28 @@ def labelled_rows(source: Source, teacher: VotingForest, vocabulary: Vocabulary,
     """
     forest, classes = teacher.forest, teacher.weights.shape[1]
     names = [word_name(number) for number in range(words(len(forest.axes)))]
-    query = exp.Select().with_(NUMBERED, packed(source, vocabulary, tickets))
+    query = exp.Select().with_(NUMBERED, pack_rows(source, vocabulary, tickets))
     numbered = exp.select(exp.alias_(vocabulary.row_number(), ROW), *names).from_(NUMBERED)
     query = query.with_(PACKED, numbered, materialized=True)
     parts = Parts({}, exp.to_table(LEAVES), exp.to_table(ROOTS))
-    query = scored(query, forest, parts, vocabulary, carried=(ROW,))
+    query = with_scores(query, forest, parts, vocabulary, carried=(ROW,))
     best = exp.alias_(exp.Max(this=rank_of_class(exp.column("score"), classes)), "best")
     query = query.with_(WINNER, exp.select(exp.column(ROW), best).from_(SCORES).group_by(exp.column(ROW)))
     label = exp.alias_(class_of_rank(classes), "class")
-    held = [exp.column(name, PACKED) for name in names]
-    query = query.select(exp.alias_(exp.Literal.number(0), "node"), label, *held).from_(PACKED)
+    columns = [exp.column(name, PACKED) for name in names]
+    query = query.select(exp.alias_(exp.Literal.number(0), "node"), label, *columns).from_(PACKED)
     query = query.join(WINNER, on=exp.column(ROW, WINNER).eq(exp.column(ROW, PACKED)))
     tables: Tables = node_tables(forest, vocabulary)
     return Statement(query, tables | {ROOTS: root_table(forest.trees), LEAVES: leaf_table(teacher)})
 
 
-def counts(kept: str, forest: Forest, vocabulary: Vocabulary) -> Statement:
+def pseudo_leaf_counts(cached: str, forest: Forest, vocabulary: Vocabulary) -> Statement:
     """Return the statement that counts (leaf, class) of kept rows, every row in every tree."""
     names = ["class", *(word_name(number) for number in range(words(len(forest.axes))))]
-    start = exp.select(exp.column("node", ROOTS), *(exp.column(name, kept) for name in names))
-    query = exp.Select().with_(START, start.from_(kept).join(ROOTS, join_type="cross"))
+    start = exp.select(exp.column("node", ROOTS), *(exp.column(name, cached) for name in names))
+    query = exp.Select().with_(START, start.from_(cached).join(ROOTS, join_type="cross"))
     query, last = walk(query, forest, vocabulary, start=START, carried=("class",))
-    return counting.counted(query, last, node_tables(forest, vocabulary) | {ROOTS: root_table(forest.trees)})
+    return counting.count_by_leaf(query, last, node_tables(forest, vocabulary) | {ROOTS: root_table(forest.trees)})
 
 
 def leaf_table(teacher: VotingForest) -> dict[str, np.ndarray[Any, Any]]:

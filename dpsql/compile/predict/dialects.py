@@ -13,16 +13,16 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dpsql.compile.vocabulary import column, double, paren, whole
+from dpsql.compile.vocabulary import column, double, int_literal, paren
 from dpsql.errors import UnknownName
 
 _PLAIN_NAME = re.compile("[a-z_][a-z0-9_]*")
 #: Where T-SQL takes a backslash for the continuation of a line.
-_CONTINUED = re.compile(r"(?<=\\)(?=\r?\n)")
+_LINE_CONTINUATION = re.compile(r"(?<=\\)(?=\r?\n)")
 #: Ends both texts of a comparison where a database passes over trailing spaces.
-_END = "."
+_END_MARK = "."
 #: A power of two that every database reads as a 64-bit whole number.
-_POWER = 60
+_MOST_BITS = 60
 
 Unary = Callable[[exp.Expr], exp.Expr]
 
@@ -43,13 +43,13 @@ def in_halves(number: float) -> exp.Expr:
     ('CAST(18 AS DOUBLE)', 'CAST(-3 AS DOUBLE) / CAST(4 AS DOUBLE)')
     """
     top, bottom = float(number).as_integer_ratio()
-    up = max(0, top.bit_length() - _POWER)
+    up = max(0, top.bit_length() - _MOST_BITS)
     down = bottom.bit_length() - 1
-    value = as_double(whole(top >> up if top >= 0 else -(-top >> up)))
+    value = as_double(int_literal(top >> up if top >= 0 else -(-top >> up)))
     for operator, places in ((exp.Mul, up), (exp.Div, down)):
         while places > 0:
-            step = min(places, _POWER)
-            value = operator(this=value, expression=as_double(whole(2**step)))
+            step = min(places, _MOST_BITS)
+            value = operator(this=value, expression=as_double(int_literal(2**step)))
             places -= step
     return value
 
@@ -87,7 +87,7 @@ def mysql_text(value: exp.Expr) -> exp.Expr:
 
 def ended_text(value: exp.Expr) -> exp.Expr:
     """Return a value as text with an end mark, so that trailing spaces count."""
-    return exp.Concat(expressions=[plain_text(value), exp.Literal.string(_END)])
+    return exp.Concat(expressions=[plain_text(value), exp.Literal.string(_END_MARK)])
 
 
 def ended_word(text: str) -> exp.Expr:
@@ -96,20 +96,20 @@ def ended_word(text: str) -> exp.Expr:
     >>> ended_word("a ").sql()
     "'a .'"
     """
-    return exp.Literal.string(text + _END)
+    return exp.Literal.string(text + _END_MARK)
 
 
 def tsql_text(value: exp.Expr) -> exp.Expr:
     """Return a value as Unicode text with an end mark, compared by code points: letter case and spaces count."""
     size = exp.DataTypeParam(this=exp.var("MAX"))
     wide = exp.cast(value, exp.DataType(this=exp.DataType.Type.NVARCHAR, expressions=[size]))
-    ended = paren(exp.Add(this=wide, expression=exp.National(this=_END)))
+    ended = paren(exp.Add(this=wide, expression=exp.National(this=_END_MARK)))
     return exp.Collate(this=ended, expression=exp.var("Latin1_General_BIN2"))
 
 
 def tsql_word(text: str) -> exp.Expr:
     """Return a Unicode literal with an end mark."""
-    return tsql_label(text + _END)
+    return tsql_label(text + _END_MARK)
 
 
 def tsql_label(text: str) -> exp.Expr:
@@ -118,11 +118,11 @@ def tsql_label(text: str) -> exp.Expr:
     >>> tsql_label("a").sql("tsql"), tsql_label("a\\\nb").sql("tsql").count("N'")
     ("N'a'", 2)
     """
-    first, *others = [exp.National(this=part) for part in _CONTINUED.split(text)]
-    found: exp.Expr = first
+    first, *others = [exp.National(this=part) for part in _LINE_CONTINUATION.split(text)]
+    joined: exp.Expr = first
     for other in others:
-        found = exp.Add(this=found, expression=other)
-    return found
+        joined = exp.Add(this=joined, expression=other)
+    return joined
 
 
 def as_double(value: exp.Expr) -> exp.Expr:
@@ -164,23 +164,23 @@ class Dialect:
         return column(self.identifier(name).name, table)
 
 
-_ENGINE = exp.Properties(
+_MERGE_TREE = exp.Properties(
     expressions=[
         exp.EngineProperty(this=exp.to_identifier("MergeTree")),
         exp.Order(expressions=[exp.Ordered(this=exp.Tuple(), nulls_first=False)]),
     ]
 )
 #: Wide categories make a query longer than ClickHouse takes unless told.
-_LONG = exp.Set(
-    expressions=[exp.SetItem(this=exp.EQ(this=exp.column("max_query_size"), expression=whole(2**26)))],
+_LONG_QUERIES = exp.Set(
+    expressions=[exp.SetItem(this=exp.EQ(this=exp.column("max_query_size"), expression=int_literal(2**26)))],
 )
 _UTF8 = exp.Set(expressions=[exp.SetItem(this=exp.var("utf8mb4"), kind="NAMES")])
 
 DIALECTS: dict[str, Dialect] = {
-    one.name: one
-    for one in (
+    dialect.name: dialect
+    for dialect in (
         Dialect("bigquery"),
-        Dialect("clickhouse", properties=_ENGINE, before=_LONG),
+        Dialect("clickhouse", properties=_MERGE_TREE, before=_LONG_QUERIES),
         Dialect("databricks"),
         Dialect("duckdb", keys=True),
         Dialect("mysql", is_nan=no_nan, text=mysql_text, booleans="digit", keys=True, before=_UTF8),

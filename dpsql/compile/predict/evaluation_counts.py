@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from dpsql.compile.vocabulary import Vocabulary, double, paren, whole
+from dpsql.compile.vocabulary import Vocabulary, double, int_literal, paren
 
 COLUMNS = ("what", "one", "other", "rows", "first_sum", "second_sum")
 _SCORED = "scored"
 _MEASURED = "measured"
 
 
-def tallied(
+def evaluation_query(
     scored: exp.Select, classes: tuple[str, ...], vocabulary: Vocabulary, *, bins: int, least: float
 ) -> exp.Expr:
     """Return the statement over a scoring query that gives label, prediction and the probability of each class."""
@@ -33,7 +33,7 @@ def tallied(
         this=scored, alias=exp.TableAlias(this=exp.to_identifier(_SCORED), columns=[*map(exp.to_identifier, names)])
     )
     measured = exp.CTE(
-        this=_measured(classes, vocabulary),
+        this=_measured_rows(classes, vocabulary),
         alias=exp.TableAlias(this=exp.to_identifier(_MEASURED)),
         materialized=True,
     )
@@ -41,28 +41,28 @@ def tallied(
     return query
 
 
-def _measured(classes: tuple[str, ...], vocabulary: Vocabulary) -> exp.Select:
+def _measured_rows(classes: tuple[str, ...], vocabulary: Vocabulary) -> exp.Select:
     """Class numbers, all probabilities, that of the true class, and the sum of squares."""
     text = exp.DataType.Type.TEXT
     truth = vocabulary.position(classes, exp.cast(exp.column("truth"), text))
     predicted = vocabulary.position(classes, exp.cast(exp.column("predicted"), text))
     shares = [exp.column(_share(number)) for number in range(len(classes))]
-    held = exp.Case(this=truth.copy())
+    of_truth = exp.Case(this=truth.copy())
     squares: exp.Expr = double(0)
     for number, share in enumerate(shares):
-        held = held.when(whole(number), share.copy())
+        of_truth = of_truth.when(int_literal(number), share.copy())
         squares = exp.Add(this=squares, expression=exp.Mul(this=share.copy(), expression=share.copy()))
-    columns = {"truth": truth, "predicted": predicted, "held": held, "squares": squares}
+    columns = {"truth": truth, "predicted": predicted, "held": of_truth, "squares": squares}
     query = exp.select(*(exp.alias_(value, name) for name, value in columns.items()), *shares).from_(_SCORED)
     return query.where(truth.copy().is_(exp.null()).not_())
 
 
 def _confusion(classes: int, least: float) -> exp.Select:
-    held, squares = exp.column("held"), exp.column("squares")
-    surprise = exp.Neg(this=exp.Ln(this=exp.func("GREATEST", held, double(least))))
-    missed = exp.Sub(this=double(1), expression=exp.Mul(this=double(2), expression=held.copy()))
+    of_truth, squares = exp.column("held"), exp.column("squares")
+    surprise = exp.Neg(this=exp.Ln(this=exp.func("GREATEST", of_truth, double(least))))
+    missed = exp.Sub(this=double(1), expression=exp.Mul(this=double(2), expression=of_truth.copy()))
     loss = exp.Mul(this=paren(exp.Add(this=missed, expression=squares)), expression=double(0.5 if classes == 2 else 1))
-    query = _part("confusion", exp.column("truth"), exp.column("predicted"), surprise, loss)
+    query = _grouped_part("confusion", exp.column("truth"), exp.column("predicted"), surprise, loss)
     return query.from_(_MEASURED).group_by("truth", "predicted")
 
 
@@ -70,7 +70,7 @@ def _bins(classes: int, bins: int) -> exp.Select:
     """Bins of the second class's probability, or of the predicted class's where there are more than two."""
     if classes == 2:
         score: exp.Expr = exp.column(_share(1))
-        hit: exp.Expr = exp.column("truth").eq(whole(1))
+        hit: exp.Expr = exp.column("truth").eq(int_literal(1))
     else:
         score = exp.func("GREATEST", *(exp.column(_share(number)) for number in range(classes)))
         hit = exp.column("truth").eq(exp.column("predicted"))
@@ -78,14 +78,14 @@ def _bins(classes: int, bins: int) -> exp.Select:
     place = exp.cast(exp.func("LEAST", floor, double(bins - 1)), exp.DataType.Type.INT)
     each = exp.select(exp.alias_(place, "bin"), exp.alias_(score, "score"), exp.alias_(_flag(hit), "hit"))
     each = each.from_(_MEASURED)
-    query = _part("bin", exp.column("bin"), whole(0), exp.column("score"), exp.column("hit"))
+    query = _grouped_part("bin", exp.column("bin"), int_literal(0), exp.column("score"), exp.column("hit"))
     return query.from_(each.subquery("binned")).group_by("bin")
 
 
 def _ranks(number: int) -> exp.Select:
     """Pairs of a row of the class and one of the rest in the right order, ties half: exact, by distinct probability."""
-    hit = _flag(exp.column("truth").eq(whole(number)))
-    miss = _flag(exp.column("truth").neq(whole(number)))
+    hit = _flag(exp.column("truth").eq(int_literal(number)))
+    miss = _flag(exp.column("truth").neq(int_literal(number)))
     values = exp.select(
         exp.alias_(exp.column(_share(number)), "score"),
         exp.alias_(exp.Sum(this=hit), "positives"),
@@ -102,17 +102,19 @@ def _ranks(number: int) -> exp.Select:
     counts = [exp.column(name) for name in ("positives", "negatives")]
     each = exp.select(exp.alias_(pairs, "pairs"), *counts).from_(values.subquery("distinct_scores"))
     total = exp.Sum(this=exp.Add(this=counts[0].copy(), expression=counts[1].copy()))
-    found = [exp.Literal.string("ranks"), whole(number), whole(0), _whole(_or_zero(total))]
-    found += [_or_zero(exp.Sum(this=exp.column(name))) for name in ("pairs", "positives")]
-    return _named(found).from_(each.subquery("ranked"))
+    values_of_class = [exp.Literal.string("ranks"), int_literal(number), int_literal(0), _as_bigint(_or_zero(total))]
+    values_of_class += [_or_zero(exp.Sum(this=exp.column(name))) for name in ("pairs", "positives")]
+    return _select_named(values_of_class).from_(each.subquery("ranked"))
 
 
-def _part(what: str, one: exp.Expr, other: exp.Expr, first: exp.Expr, second: exp.Expr) -> exp.Select:
+def _grouped_part(
+    what: str, first_key: exp.Expr, second_key: exp.Expr, first: exp.Expr, second: exp.Expr
+) -> exp.Select:
     sums = [exp.Sum(this=value) for value in (first, second)]
-    return _named([exp.Literal.string(what), one, other, exp.Count(this=exp.Star()), *sums])
+    return _select_named([exp.Literal.string(what), first_key, second_key, exp.Count(this=exp.Star()), *sums])
 
 
-def _named(values: list[exp.Expr]) -> exp.Select:
+def _select_named(values: list[exp.Expr]) -> exp.Select:
     return exp.select(*(exp.alias_(value, name) for value, name in zip(values, COLUMNS, strict=True)))
 
 
@@ -124,7 +126,7 @@ def _or_zero(value: exp.Expr) -> exp.Expr:
     return exp.Coalesce(this=value, expressions=[double(0)])
 
 
-def _whole(value: exp.Expr) -> exp.Expr:
+def _as_bigint(value: exp.Expr) -> exp.Expr:
     return exp.cast(value, exp.DataType.Type.BIGINT)
 
 

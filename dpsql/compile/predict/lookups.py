@@ -17,7 +17,7 @@ from functools import cached_property, reduce
 import numpy as np
 from sqlglot import exp
 
-from dpsql.compile.vocabulary import Lists, Vocabulary, case, named, paren, whole
+from dpsql.compile.vocabulary import Lists, Vocabulary, case, int_literal, name_as, paren
 from dpsql.errors import SchemaError
 from dpsql.schema import CELLS
 from dpsql.trees.forest import Forest
@@ -26,7 +26,7 @@ from dpsql.trees.grid import BITS, words
 #: The names by which expressions know the model's lists, a row's words, and the elements of lists.
 MODEL, WORDS = "model", "dpsql_words"
 SPLIT, LEAF, VOTE, NUMBER = "split", "leaf", "vote", "number"
-_VOTES, _WAYS, _PLANES, _NODES, _VOICES = "votes", "ways", "planes", "nodes", "voices"
+_VOTES, _WAYS, _PLANES, _NODES, _LEAF_LISTS = "votes", "ways", "planes", "nodes", "voices"
 #: The most different ways through a node that are spelled out cell by cell: 64 bytes each.
 _MOST_WAYS = 2**16
 _BITS_OF_A_NUMBER = 63
@@ -51,7 +51,7 @@ class Lookups:
 
     def model(self) -> exp.Select:
         """Return the query of one row that holds the lists."""
-        query = exp.select("*").from_(self._voices().subquery(_VOICES))
+        query = exp.select("*").from_(self._leaf_lists().subquery(_LEAF_LISTS))
         return query.join(self._nodes().subquery(_NODES), join_type="cross") if self.forest.depth else query
 
     def names(self) -> list[str]:
@@ -60,46 +60,46 @@ class Lookups:
 
     def difference_of_classes(self) -> exp.Expr:
         """Return by how much the second of two classes is ahead: where it is not, the first class wins."""
-        return self.lists.sum(self._reached())
+        return self.lists.sum(self._leaves_reached())
 
     def scores(self) -> exp.Expr:
         """Return the list of the scores of all classes."""
         if self.difference:
-            return self.lists.of([whole(0), self.difference_of_classes()])
-        total = self.lists.sum(self.lists.each(_name(LEAF), VOTE, self._said(_name(VOTE), _name(NUMBER))))
+            return self.lists.of([int_literal(0), self.difference_of_classes()])
+        total = self.lists.sum(self.lists.each(_name(LEAF), VOTE, self._score_of(_name(VOTE), _name(NUMBER))))
         scores = self.lists.each(self.lists.numbers(self.classes), NUMBER, total)
-        return let(self.lists, LEAF, self._reached(), scores)
+        return let(self.lists, LEAF, self._leaves_reached(), scores)
 
     def own_class(self) -> exp.Expr:
         """Return the number of the winning class where each leaf votes for one, and there are fewer trees than classes.
 
         The classes of the row's own leaves are compared, as score · C + (C − 1 − class).
         """
-        count = whole(self.classes)
+        count = int_literal(self.classes)
         named_class = paren(exp.Mod(this=_name(NUMBER), expression=count))
-        score = self.lists.sum(self.lists.each(_name(LEAF), VOTE, self._said(_name(VOTE), named_class)))
-        after = paren(exp.Sub(this=whole(self.classes - 1), expression=named_class.copy()))
+        score = self.lists.sum(self.lists.each(_name(LEAF), VOTE, self._score_of(_name(VOTE), named_class)))
+        after = paren(exp.Sub(this=int_literal(self.classes - 1), expression=named_class.copy()))
         rank = exp.Add(this=exp.Mul(this=score, expression=count.copy()), expression=after)
         best = self.lists.largest(self.lists.each(_name(LEAF), NUMBER, rank))
         number = exp.Sub(
-            this=whole(self.classes - 1), expression=paren(exp.Mod(this=paren(best), expression=count.copy()))
+            this=int_literal(self.classes - 1), expression=paren(exp.Mod(this=paren(best), expression=count.copy()))
         )
-        return let(self.lists, LEAF, self._reached(), number)
+        return let(self.lists, LEAF, self._leaves_reached(), number)
 
-    def _said(self, vote: exp.Expr, number: exp.Expr) -> exp.Expr:
+    def _score_of(self, vote: exp.Expr, number: exp.Expr) -> exp.Expr:
         """Return what a leaf says of the class of that number."""
-        count = whole(self.classes)
+        count = int_literal(self.classes)
         if self.complete:
             place = exp.Add(
                 this=exp.Mul(this=vote, expression=count), expression=exp.Add(this=number, expression=_one())
             )
             return self.lists.at(_list(_VOTES), place)
         same = exp.EQ(this=paren(exp.Mod(this=vote, expression=count)), expression=number)
-        return case([(same, exp.IntDiv(this=vote.copy(), expression=count.copy()))], whole(0))
+        return case([(same, exp.IntDiv(this=vote.copy(), expression=count.copy()))], int_literal(0))
 
-    def _reached(self) -> exp.Expr:
+    def _leaves_reached(self) -> exp.Expr:
         """Return for each tree the row's leaf, or its vote; leading trees that end early are walked no further."""
-        leading, ends = self.forest.early
+        leading, ends = self.forest.trees_ending_early
         if not leading:
             return self._walk(1, self.forest.trees, self.forest.depth)
         rest = self._walk(leading + 1, self.forest.trees, self.forest.depth)
@@ -109,14 +109,14 @@ class Lookups:
         if not depth:
             leaves = self.lists.part(self.lists.numbers(last), first, last)
             return self.lists.each(leaves, SPLIT, self._vote(_name(SPLIT)))
-        found = _list(_level(0))
+        nodes = _list(_level(0))
         if last - first + 1 < self.forest.trees:
-            found = self.lists.part(found, first, last)
+            nodes = self.lists.part(nodes, first, last)
         for level in range(depth):
             child = self._child(level)
             onward = self._vote(child) if level + 1 == depth else self.lists.at(_list(_level(level + 1)), _next(child))
-            found = self.lists.each(found, SPLIT, onward)
-        return found
+            nodes = self.lists.each(nodes, SPLIT, onward)
+        return nodes
 
     def _vote(self, leaf: exp.Expr) -> exp.Expr:
         """Return what is looked up of a leaf while walking; where it says something of many classes, its number."""
@@ -124,11 +124,11 @@ class Lookups:
 
     def _child(self, level: int) -> exp.Expr:
         split = _name(SPLIT)
-        first = paren(exp.BitwiseRightShift(this=split, expression=whole(self._layout.child)))
+        first = paren(exp.BitwiseRightShift(this=split, expression=int_literal(self._layout.child)))
         way = _bits(split.copy(), self._layout.way, self._layout.child)
         cell = self._cell()
-        if not self._own_ways:
-            start = paren(exp.BitwiseLeftShift(this=way, expression=whole(BITS)))
+        if not self._has_own_ways:
+            start = paren(exp.BitwiseLeftShift(this=way, expression=int_literal(BITS)))
             place = exp.Add(this=exp.Add(this=start, expression=cell), expression=_one())
             return paren(exp.Add(this=first, expression=self.lists.at(_list(_WAYS), place)))
         bits = [
@@ -143,20 +143,20 @@ class Lookups:
         if words(len(self.forest.axes)) > 1:
             word = self.lists.at(word, _next(_bits(split.copy(), BITS, self._layout.way)))
         moved = paren(exp.BitwiseRightShift(this=word, expression=_bits(split, 0, BITS)))
-        return paren(exp.BitwiseAnd(this=moved, expression=whole(CELLS - 1)))
+        return paren(exp.BitwiseAnd(this=moved, expression=int_literal(CELLS - 1)))
 
     @cached_property
     def _layout(self) -> _Layout:
         """Where the parts of a node's number start: place in the word, word, way, first child."""
         nodes = max((len(level.axis) for level in self.forest.levels), default=1)
         way = BITS + (words(len(self.forest.axes)) - 1).bit_length()
-        child = way + (nodes if self._own_ways else _MOST_WAYS).bit_length()
+        child = way + (nodes if self._has_own_ways else _MOST_WAYS).bit_length()
         if child + self.forest.leaves.bit_length() > _BITS_OF_A_NUMBER:
             raise SchemaError("the model has too many leaves and features to be read in SQL; score a DataFrame.")
         return _Layout(way, child)
 
     @cached_property
-    def _own_ways(self) -> bool:
+    def _has_own_ways(self) -> bool:
         """Whether each node keeps its ways as bit planes: they are one plane, or nodes have too many different ones."""
         planes = max((len(level.planes) for level in self.forest.levels), default=1)
         nodes = sum(len(level.axis) for level in self.forest.levels)
@@ -173,54 +173,54 @@ class Lookups:
     def _nodes(self) -> exp.Select:
         """One row: the nodes of each level as one list each, and their ways."""
         way: exp.Expr = exp.column("node")
-        query = exp.select("*", named(self._all_planes, _PLANES)).from_(self.splits.copy())
-        if not self._own_ways:
+        query = exp.select("*", name_as(self._all_planes, _PLANES)).from_(self.splits.copy())
+        if not self._has_own_ways:
             rank = exp.Window(
                 this=exp.Anonymous(this="DENSE_RANK"),
                 order=exp.Order(expressions=[exp.Ordered(this=self._all_planes, nulls_first=False)]),
             )
-            query = query.select(named(exp.Sub(this=rank, expression=_one()), "way"))
+            query = query.select(name_as(exp.Sub(this=rank, expression=_one()), "way"))
             way = exp.column("way")
         parts = [(exp.column("child"), self._layout.child), (way, self._layout.way), (exp.column("word"), BITS)]
         packed: exp.Expr = _big(exp.column("shift"))
         for part, start in parts:
-            moved = paren(exp.BitwiseLeftShift(this=_big(part), expression=whole(start)))
+            moved = paren(exp.BitwiseLeftShift(this=_big(part), expression=int_literal(start)))
             packed = exp.BitwiseOr(this=moved, expression=packed)
-        numbered = exp.select("*", named(paren(packed), SPLIT)).from_(query.subquery(_NODES))
-        made = [named(value, name) for name, value in self._node_lists().items()]
+        numbered = exp.select("*", name_as(paren(packed), SPLIT)).from_(query.subquery(_NODES))
+        made = [name_as(value, name) for name, value in self._node_lists().items()]
         return exp.select(*made).from_(numbered.subquery(_NODES))
 
     def _node_lists(self) -> dict[str, exp.Expr]:
-        found: dict[str, exp.Expr] = {}
+        lists: dict[str, exp.Expr] = {}
         for number, level in enumerate(self.forest.levels):
-            here = exp.EQ(this=exp.column("level"), expression=whole(number))
-            found[_level(number)] = self.lists.collect(exp.column(SPLIT), exp.column("node"), here)
-            for plane in range(len(level.planes) if self._own_ways else 0):
+            here = exp.EQ(this=exp.column("level"), expression=int_literal(number))
+            lists[_level(number)] = self.lists.collect(exp.column(SPLIT), exp.column("node"), here)
+            for plane in range(len(level.planes) if self._has_own_ways else 0):
                 bits = exp.column(f"plane_{plane}")
-                found[_plane(number, plane)] = self.lists.collect(bits, exp.column("node"), here.copy())
-        return found if self._own_ways else found | {_WAYS: self._ways()}
+                lists[_plane(number, plane)] = self.lists.collect(bits, exp.column("node"), here.copy())
+        return lists if self._has_own_ways else lists | {_WAYS: self._ways()}
 
     def _ways(self) -> exp.Expr:
         """Return for each of the different ways and each of 64 cells which child it goes to."""
         planes = max(len(level.planes) for level in self.forest.levels)
         cell = _name(NUMBER)
-        bits = [_bit(self.lists.at(_name(SPLIT), whole(plane + 1)), cell, plane) for plane in range(planes)]
+        bits = [_bit(self.lists.at(_name(SPLIT), int_literal(plane + 1)), cell, plane) for plane in range(planes)]
         offsets = self.lists.each(self.lists.numbers(CELLS), NUMBER, _sum(bits))
         return self.lists.flat(self.lists.each(self.lists.collect_once(exp.column(_PLANES)), SPLIT, offsets))
 
-    def _voices(self) -> exp.Select:
+    def _leaf_lists(self) -> exp.Select:
         """One row: what the leaves say, as one list."""
-        weight, count = exp.column("weight"), whole(self.classes)
+        weight, count = exp.column("weight"), int_literal(self.classes)
         if self.difference:
-            ahead = case([(exp.column("class").eq(whole(1)), weight)], exp.Neg(this=weight.copy()))
+            ahead = case([(exp.column("class").eq(int_literal(1)), weight)], exp.Neg(this=weight.copy()))
             total = exp.cast(exp.Sum(this=ahead), exp.DataType.Type.BIGINT)
-            sums = exp.select("leaf", named(total, VOTE)).from_(self.leaves.copy()).group_by("leaf")
+            sums = exp.select("leaf", name_as(total, VOTE)).from_(self.leaves.copy()).group_by("leaf")
             made = self.lists.collect(exp.column(VOTE), exp.column("leaf"))
-            return exp.select(named(made, _VOTES)).from_(sums.subquery(_VOICES))
+            return exp.select(name_as(made, _VOTES)).from_(sums.subquery(_LEAF_LISTS))
         place = exp.Add(this=exp.Mul(this=_big(exp.column("leaf")), expression=count), expression=exp.column("class"))
         vote = exp.Add(this=exp.Mul(this=weight, expression=count.copy()), expression=exp.column("class"))
         made = self.lists.collect(weight.copy() if self.complete else vote, place)
-        return exp.select(named(made, _VOTES)).from_(self.leaves.copy())
+        return exp.select(name_as(made, _VOTES)).from_(self.leaves.copy())
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ class _Layout:
 
 def let(lists: Lists, name: str, value: exp.Expr, result: exp.Expr) -> exp.Expr:
     """Return an expression in which a value, worked out once, has a name."""
-    return lists.at(lists.each(lists.of([value]), name, result), whole(1))
+    return lists.at(lists.each(lists.of([value]), name, result), int_literal(1))
 
 
 def list_of_words(source_words: list[exp.Expr], vocabulary: Vocabulary) -> exp.Expr:
@@ -242,7 +242,7 @@ def list_of_words(source_words: list[exp.Expr], vocabulary: Vocabulary) -> exp.E
 
 
 def _one() -> exp.Expr:
-    return whole(1)
+    return int_literal(1)
 
 
 def _level(level: int) -> str:
@@ -267,8 +267,8 @@ def _next(number: exp.Expr) -> exp.Expr:
 
 def _bits(number: exp.Expr, first: int, end: int) -> exp.Expr:
     """Return the bits of a number from one place up to another."""
-    moved = paren(exp.BitwiseRightShift(this=number, expression=whole(first))) if first else number
-    return paren(exp.BitwiseAnd(this=moved, expression=whole(2 ** (end - first) - 1)))
+    moved = paren(exp.BitwiseRightShift(this=number, expression=int_literal(first))) if first else number
+    return paren(exp.BitwiseAnd(this=moved, expression=int_literal(2 ** (end - first) - 1)))
 
 
 def _bit(plane: exp.Expr, cell: exp.Expr, place: int) -> exp.Expr:
@@ -276,7 +276,7 @@ def _bit(plane: exp.Expr, cell: exp.Expr, place: int) -> exp.Expr:
     unsigned = exp.cast(cell, exp.DataType.Type.UBIGINT)
     moved = paren(exp.BitwiseRightShift(this=plane, expression=unsigned))
     bit = _big(paren(exp.BitwiseAnd(this=moved, expression=_one())))
-    return exp.Mul(this=bit, expression=whole(2**place)) if place else bit
+    return exp.Mul(this=bit, expression=int_literal(2**place)) if place else bit
 
 
 def _big(value: exp.Expr) -> exp.Expr:

@@ -21,14 +21,14 @@ from sqlglot import exp
 from dpsql.compile.predict.dialects import Dialect, as_double
 from dpsql.compile.predict.portable_walk import ROWS, Portable
 from dpsql.compile.predict.votes import SCORES, WINNER, class_of_rank, rank_of_class
-from dpsql.compile.vocabulary import case, double, paren, whole
+from dpsql.compile.vocabulary import case, double, int_literal, paren
 from dpsql.schema import Target
 
 #: Below this EXP is left out: some databases make an error of a result that is too small.
 _LEAST_LOG = -700.0
 
 
-def predictions(
+def portable_predictions(
     portable: Portable,
     source: exp.Table,
     *,
@@ -47,10 +47,10 @@ def predictions(
     query = query.with_(SCORES, _scores(last, leaves, walked=portable.forest.depth > 0), copy=False)
     query = _with_winner(query, len(classes), target, nat=nat, probabilities=probabilities)
     label = _label(classes, dialect) if target is None else _number(target, dialect)
-    shown = [_named(label, result, dialect)]
+    shown = [_aliased(label, result, dialect)]
     if probabilities:
         shares = (_share(number, len(classes), dialect) for number in range(len(classes)))
-        shown += [_named(share, f"p_{name}", dialect) for name, share in zip(classes, shares, strict=True)]
+        shown += [_aliased(share, f"p_{name}", dialect) for name, share in zip(classes, shares, strict=True)]
     query = query.select(exp.Column(this=exp.Star(), table=exp.to_identifier(ROWS)), *shown, copy=False)
     query = query.from_(exp.alias_(source.copy(), ROWS, table=True), copy=False)
     return query.join(WINNER, on=exp.column("cells", WINNER).eq(portable.cells()), copy=False)
@@ -75,32 +75,34 @@ def _with_winner(
     score: exp.Expr = exp.column("score", SCORES)
     if target is None:
         rank = rank_of_class(score, classes)
-        found: dict[str, exp.Expr] = {"best": exp.Max(this=rank), "top": exp.Max(this=score.copy())}
+        columns: dict[str, exp.Expr] = {"best": exp.Max(this=rank), "top": exp.Max(this=score.copy())}
     else:
-        found = {"best": _total(_if_class(1, score)), "top": _total(score.copy())}
+        columns = {"best": _total(_if_class(1, score)), "top": _total(score.copy())}
     if not probabilities:
-        return query.with_(WINNER, _by_cells(found), copy=False)
+        return query.with_(WINNER, _by_cells(columns), copy=False)
     scores = {_score(number): _total(_if_class(number, score.copy())) for number in range(classes)}
-    query = query.with_("tally", _by_cells(found | scores), copy=False)
+    query = query.with_("tally", _by_cells(columns | scores), copy=False)
     weights = {_weight(number): _power(exp.column(_score(number), "tally"), nat) for number in range(classes)}
-    query = query.with_("weights", _onward("tally", weights), copy=False)
+    query = query.with_("weights", _with_columns("tally", weights), copy=False)
     names = [_weight(number) for number in range(classes)]
-    kept: dict[str, exp.Expr] = {name: exp.column(name, "weights") for name in names}
-    return query.with_(WINNER, _onward("weights", kept | {"total": _sum(list(kept.values()))}), copy=False)
+    weight_columns: dict[str, exp.Expr] = {name: exp.column(name, "weights") for name in names}
+    return query.with_(
+        WINNER, _with_columns("weights", weight_columns | {"total": _sum(list(weight_columns.values()))}), copy=False
+    )
 
 
 def _if_class(number: int, score: exp.Expr) -> exp.Expr:
-    return case([(exp.column("class", SCORES).eq(whole(number)), score)], whole(0))
+    return case([(exp.column("class", SCORES).eq(int_literal(number)), score)], int_literal(0))
 
 
-def _by_cells(found: Mapping[str, exp.Expr]) -> exp.Select:
-    columns = [exp.alias_(value, name) for name, value in found.items()]
+def _by_cells(named: Mapping[str, exp.Expr]) -> exp.Select:
+    columns = [exp.alias_(value, name) for name, value in named.items()]
     return exp.select(exp.column("cells", SCORES), *columns).from_(SCORES).group_by(exp.column("cells", SCORES))
 
 
-def _onward(last: str, found: Mapping[str, exp.Expr]) -> exp.Select:
-    held = [exp.column(name, last) for name in ("cells", "best", "top")]
-    return exp.select(*held, *(exp.alias_(value, name) for name, value in found.items())).from_(last)
+def _with_columns(last: str, named: Mapping[str, exp.Expr]) -> exp.Select:
+    carried = [exp.column(name, last) for name in ("cells", "best", "top")]
+    return exp.select(*carried, *(exp.alias_(value, name) for name, value in named.items())).from_(last)
 
 
 def _total(value: exp.Expr) -> exp.Expr:
@@ -108,17 +110,17 @@ def _total(value: exp.Expr) -> exp.Expr:
 
 
 def _label(classes: Sequence[str], dialect: Dialect) -> exp.Expr:
-    found = exp.Case(this=class_of_rank(len(classes)))
+    label = exp.Case(this=class_of_rank(len(classes)))
     for number, name in enumerate(classes[:-1]):
-        found.append("ifs", exp.If(this=whole(number), true=dialect.label(name)))
-    found.set("default", dialect.label(classes[-1]))
-    return found
+        label.append("ifs", exp.If(this=int_literal(number), true=dialect.label(name)))
+    label.set("default", dialect.label(classes[-1]))
+    return label
 
 
 def _number(target: Target, dialect: Dialect) -> exp.Expr:
     """Return lower + width · (votes for the upper bound / all votes), within the bounds."""
     votes = as_double(exp.column("top", WINNER))
-    known = exp.GT(this=exp.column("top", WINNER), expression=whole(0))
+    known = exp.GT(this=exp.column("top", WINNER), expression=int_literal(0))
     share = exp.Div(this=as_double(exp.column("best", WINNER)), expression=case([(known, votes)], dialect.number(1.0)))
     moved = exp.Mul(this=paren(dialect.number(target.width)), expression=paren(share))
     value = exp.Add(this=paren(dialect.number(target.lower)), expression=moved)
@@ -131,7 +133,7 @@ def _number(target: Target, dialect: Dialect) -> exp.Expr:
 def _power(score: exp.Expr, nat: int) -> exp.Expr:
     """Return what a class weighs: its positive votes, a whole number, or EXP of its log-score below the highest."""
     if not nat:
-        return case([(exp.GT(this=score, expression=whole(0)), score.copy())], whole(0))
+        return case([(exp.GT(this=score, expression=int_literal(0)), score.copy())], int_literal(0))
     below = as_double(paren(exp.Sub(this=score, expression=exp.column("top", "tally"))))
     log = exp.Div(this=below, expression=double(nat))
     return case([(exp.LT(this=log, expression=double(_LEAST_LOG)), double(0))], exp.Exp(this=log.copy()))
@@ -140,7 +142,7 @@ def _power(score: exp.Expr, nat: int) -> exp.Expr:
 def _share(number: int, classes: int, dialect: Dialect) -> exp.Expr:
     total: exp.Expr = exp.column("total", WINNER)
     share = exp.Div(this=as_double(exp.column(_weight(number), WINNER)), expression=as_double(total))
-    return case([(exp.GT(this=total.copy(), expression=whole(0)), share)], dialect.number(1 / classes))
+    return case([(exp.GT(this=total.copy(), expression=int_literal(0)), share)], dialect.number(1 / classes))
 
 
 def _sum(parts: Sequence[exp.Expr]) -> exp.Expr:
@@ -159,5 +161,5 @@ def _weight(number: int) -> str:
     return f"weight_{number}"
 
 
-def _named(value: exp.Expr, name: str, dialect: Dialect) -> exp.Expr:
+def _aliased(value: exp.Expr, name: str, dialect: Dialect) -> exp.Expr:
     return exp.Alias(this=value, alias=dialect.identifier(name))

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from dpsql.compile.predict.dialects import Dialect, as_double
-from dpsql.compile.vocabulary import as_int, case, paren, whole
+from dpsql.compile.vocabulary import as_int, case, int_literal, paren
 from dpsql.schema import CELLS, Categorical, Feature, Numeric, Schema
 from dpsql.trees.forest import PASS, Forest
 from dpsql.trees.grid import BITS
@@ -41,7 +41,7 @@ CELLS_TABLE = "cells"
 #: Digits of one cell in a row's text of cells.
 _DIGITS = 2
 #: Parts of one concatenation; more are nested, as databases bound the depth of an expression.
-_PARTS = 50
+_MOST_CONCATENATED = 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class Portable:
     dialect: Dialect
 
     @cached_property
-    def used(self) -> list[int]:
+    def axes_read(self) -> list[int]:
         """The axes that some node reads, in order: those that a row's text of cells holds."""
         read = [np.unique(level.axis) for level in self.forest.levels]
         return [int(axis) for axis in np.unique(np.concatenate(read)) if axis != PASS] if read else []
@@ -68,7 +68,7 @@ class Portable:
 
         A node that passes everything on reads the axis of fewest cells, each the same way: its text is the shortest.
         """
-        passed = min(self.used, key=lambda axis: self.forest.axes[axis].cells) if self.used else None
+        passed = min(self.axes_read, key=lambda axis: self.forest.axes[axis].cells) if self.axes_read else None
         first, levels = 0, self.forest.levels
         for level in levels:
             below = 0 if level is levels[-1] else first + len(level.axis)
@@ -82,16 +82,18 @@ class Portable:
 
     def cells(self) -> exp.Expr:
         """Return a row's text of cells, never NULL."""
-        parts = [self._digits(position) for position in sorted({self.forest.axes[axis].feature for axis in self.used})]
-        return _joined(parts) if parts else exp.Literal.string(_digits(0))
+        parts = [
+            self._digits(position) for position in sorted({self.forest.axes[axis].feature for axis in self.axes_read})
+        ]
+        return _concatenate(parts) if parts else exp.Literal.string(_digits(0))
 
     def walk(self, query: exp.Select, source: exp.Table, nodes: exp.Table) -> tuple[exp.Select, str]:
         """Return the query with CTEs that take the distinct cells through all trees at once, and the last one's name.
 
         The last has a column `node`, the leaf; without levels it is the cells alone.
         """
-        found = exp.select(exp.alias_(self.cells(), "cells")).distinct()
-        query = query.with_(CELLS_TABLE, found.from_(exp.alias_(source.copy(), ROWS, table=True)))
+        distinct = exp.select(exp.alias_(self.cells(), "cells")).distinct()
+        query = query.with_(CELLS_TABLE, distinct.from_(exp.alias_(source.copy(), ROWS, table=True)))
         last = CELLS_TABLE
         for depth in range(self.forest.depth):
             query = query.with_(f"depth_{depth + 1}", self._step(depth, last, nodes), copy=False)
@@ -104,24 +106,24 @@ class Portable:
         split = exp.alias_(nodes.copy(), "split", table=True)
         if depth:
             return step.join(split, on=exp.column("node", "split").eq(exp.column("node", "walker")))
-        roots = exp.LT(this=exp.column("node", "split"), expression=whole(self.forest.trees))
+        roots = exp.LT(this=exp.column("node", "split"), expression=int_literal(self.forest.trees))
         return step.join(split, join_type="cross").where(roots)
 
     def _next(self) -> exp.Expr:
         cell: exp.Expr = as_int(_part(exp.column("cells", "walker"), exp.column("place", "split"), _DIGITS))
         if self.width > 1:
-            cell = exp.Mul(this=cell, expression=whole(self.width))
-        way = _part(exp.column("ways", "split"), exp.Add(this=cell, expression=whole(1)), self.width)
+            cell = exp.Mul(this=cell, expression=int_literal(self.width))
+        way = _part(exp.column("ways", "split"), exp.Add(this=cell, expression=int_literal(1)), self.width)
         return exp.Add(this=exp.column("child", "split"), expression=as_int(way))
 
     def _place(self, axis: int | None) -> int:
-        return 1 if axis is None else 1 + _DIGITS * self.used.index(axis)
+        return 1 if axis is None else 1 + _DIGITS * self.axes_read.index(axis)
 
     def _digits(self, position: int) -> exp.Expr:
         """Return the digits of one feature: of all its axes that are read."""
         feature = self.schema.features[position]
         value = self.dialect.column(feature.name, ROWS)
-        read = [axis for axis in self.used if self.forest.axes[axis].feature == position]
+        read = [axis for axis in self.axes_read if self.forest.axes[axis].feature == position]
         if isinstance(feature, Numeric):
             return self._number_digits(feature, value, read[0])
         places = [self.forest.axes[axis].digit for axis in read]
@@ -143,11 +145,11 @@ class Portable:
 
     def _starts(self, axis: int) -> list[int]:
         """Return the cells, in order, that some node sends another way than the cell before."""
-        told = np.uint64(0)
+        changes = np.uint64(0)
         for level in self.forest.levels:
             planes: NDArray[np.uint64] = level.planes[:, level.axis == axis]
-            told |= np.bitwise_or.reduce(planes ^ (planes >> np.uint64(1)), axis=None, initial=np.uint64(0))
-        return [cell for cell in range(1, self.forest.axes[axis].cells) if int(told) >> (cell - 1) & 1]
+            changes |= np.bitwise_or.reduce(planes ^ (planes >> np.uint64(1)), axis=None, initial=np.uint64(0))
+        return [cell for cell in range(1, self.forest.axes[axis].cells) if int(changes) >> (cell - 1) & 1]
 
     def _category_digits(self, feature: Categorical, value: exp.Expr, shown: Sequence[exp.Expr]) -> exp.Expr:
         missing = value.is_(exp.null())
@@ -158,10 +160,12 @@ class Portable:
         names = list(feature.positions.items())
         if is_truth(feature) and self.dialect.booleans == "digit":
             names += [(digit, feature.cell(text)) for digit, text in (("1", "true"), ("0", "false"))]
-        found = self._chosen(value, [(self.dialect.word(text), shown[cell]) for text, cell in names], unknown)
-        return found if feature.null_cell == feature.unknown_cell else case([(missing, null.copy())], found)
+        known = self._text_of_value(value, [(self.dialect.word(text), shown[cell]) for text, cell in names], unknown)
+        return known if feature.null_cell == feature.unknown_cell else case([(missing, null.copy())], known)
 
-    def _chosen(self, value: exp.Expr, words: Sequence[tuple[exp.Expr, exp.Expr]], default: exp.Expr) -> exp.Expr:
+    def _text_of_value(
+        self, value: exp.Expr, words: Sequence[tuple[exp.Expr, exp.Expr]], default: exp.Expr
+    ) -> exp.Expr:
         """Return what stands beside the word that a value is; of many words the group is found first."""
         if len(words) <= CELLS:
             ifs = [exp.If(this=word.copy(), true=shown.copy()) for word, shown in words]
@@ -170,7 +174,7 @@ class Portable:
         branches: list[tuple[exp.Expr, exp.Expr]] = []
         for group in groups:
             listed = exp.In(this=self.dialect.text(value.copy()), expressions=[word.copy() for word, _ in group])
-            branches.append((listed, self._chosen(value, group, default)))
+            branches.append((listed, self._text_of_value(value, group, default)))
         return case(branches, default.copy())
 
 
@@ -185,12 +189,12 @@ def _digits(cell: int, *places: int) -> str:
 
 
 def _part(text: exp.Expr, start: exp.Expr, length: int) -> exp.Expr:
-    return exp.Substring(this=text, start=start, length=whole(length))
+    return exp.Substring(this=text, start=start, length=int_literal(length))
 
 
-def _joined(parts: Sequence[exp.Expr]) -> exp.Expr:
+def _concatenate(parts: Sequence[exp.Expr]) -> exp.Expr:
     """Return texts one after the other; many are joined in groups."""
     while len(parts) > 1:
-        groups = [list(parts[start : start + _PARTS]) for start in range(0, len(parts), _PARTS)]
+        groups = [list(parts[start : start + _MOST_CONCATENATED]) for start in range(0, len(parts), _MOST_CONCATENATED)]
         parts = [paren(exp.Concat(expressions=group)) if len(group) > 1 else group[0] for group in groups]
     return parts[0]

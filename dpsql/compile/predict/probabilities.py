@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from dpsql.compile.vocabulary import double, paren, whole
+from dpsql.compile.vocabulary import double, int_literal, paren
 from dpsql.schema import Target
 
 TOTALS = "totals"
@@ -31,8 +31,10 @@ def with_totals(query: exp.Select, classes: int, nat: int, *, key: str, once: bo
     numbers = range(classes)
     wide = exp.select(exp.column(key))
     for number in numbers:
-        kept = exp.case().when(exp.column("class").eq(whole(number)), exp.column("score")).else_(whole(0))
-        score = exp.cast(exp.Sum(this=kept), exp.DataType.Type.BIGINT)
+        score_of_class = (
+            exp.case().when(exp.column("class").eq(int_literal(number)), exp.column("score")).else_(int_literal(0))
+        )
+        score = exp.cast(exp.Sum(this=score_of_class), exp.DataType.Type.BIGINT)
         wide = wide.select(exp.alias_(score, _score(number)))
     query = query.with_("shares", wide.from_(_SCORES).group_by(key), copy=False)
     first, *others = [exp.column(_score(number)) for number in numbers]
@@ -48,20 +50,20 @@ def with_totals(query: exp.Select, classes: int, nat: int, *, key: str, once: bo
     return query.with_(TOTALS, totals, materialized=once, copy=False)
 
 
-def share(number: int, classes: int) -> exp.Expr:
+def class_share(number: int, classes: int) -> exp.Expr:
     """Return a class's probability, from a row of `totals`; equal ones where no class has any weight."""
     return _part_of(exp.column(_weight_name(number), TOTALS), classes)
 
 
 def share_of(number: exp.Expr, classes: int) -> exp.Expr:
     """Return the probability of the class whose number an expression gives."""
-    held: exp.Expr = exp.column(_weight_name(classes - 1), TOTALS)
+    weight: exp.Expr = exp.column(_weight_name(classes - 1), TOTALS)
     if classes > 1:
         case = exp.Case(this=number)
-        for one in range(classes - 1):
-            case = case.when(whole(one), exp.column(_weight_name(one), TOTALS))
-        held = case.else_(held)
-    return _part_of(held, classes)
+        for class_number in range(classes - 1):
+            case = case.when(int_literal(class_number), exp.column(_weight_name(class_number), TOTALS))
+        weight = case.else_(weight)
+    return _part_of(weight, classes)
 
 
 def best_class(names: Sequence[exp.Expr], *, without: int | None = None) -> exp.Expr:
@@ -77,7 +79,7 @@ def best_class(names: Sequence[exp.Expr], *, without: int | None = None) -> exp.
 
 def number_of_target(target: Target, upper: exp.Expr, votes: exp.Expr) -> exp.Expr:
     """Return lower + width · (votes for the upper bound / all votes), within the bounds."""
-    some = exp.Greatest(this=votes, expressions=[whole(1)], ignore_nulls=True)
+    some = exp.Greatest(this=votes, expressions=[int_literal(1)], ignore_nulls=True)
     share = paren(exp.Div(this=as_real(upper), expression=as_real(some)))
     value = exp.Add(this=double(target.lower), expression=exp.Mul(this=double(target.width), expression=share))
     floored = exp.Greatest(this=value, expressions=[double(target.lower)], ignore_nulls=True)
@@ -86,14 +88,14 @@ def number_of_target(target: Target, upper: exp.Expr, votes: exp.Expr) -> exp.Ex
 
 def _part_of(weight: exp.Expr, classes: int) -> exp.Expr:
     part = exp.Div(this=as_real(weight), expression=as_real(exp.column("total", TOTALS)))
-    known = exp.GT(this=exp.column("total", TOTALS), expression=whole(0))
+    known = exp.GT(this=exp.column("total", TOTALS), expression=int_literal(0))
     return exp.case().when(known, part).else_(exp.Div(this=double(1), expression=double(classes)))
 
 
 def power(score: exp.Expr, highest: exp.Expr, nat: int) -> exp.Expr:
     """Return what a class weighs: its positive votes, or EXP of its log-score below the highest one."""
     if not nat:
-        return exp.Greatest(this=score, expressions=[whole(0)], ignore_nulls=True)
+        return exp.Greatest(this=score, expressions=[int_literal(0)], ignore_nulls=True)
     below = as_real(paren(exp.Sub(this=score, expression=highest)))
     scaled = exp.Div(this=below, expression=double(nat))
     floored = exp.Greatest(this=scaled, expressions=[double(LEAST_LOG)], ignore_nulls=True)

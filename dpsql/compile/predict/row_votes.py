@@ -18,7 +18,7 @@ from sqlglot import exp
 from dpsql.compile.predict.lookups import MODEL, WORDS, Lookups, let, list_of_words
 from dpsql.compile.predict.probabilities import as_real, number_of_target, power
 from dpsql.compile.rows import PACKED, Source, packed_words
-from dpsql.compile.vocabulary import Lists, Vocabulary, case, column, double, named, paren, whole
+from dpsql.compile.vocabulary import Lists, Vocabulary, case, column, double, int_literal, name_as, paren
 
 SCORES, WEIGHTS, TOTAL = "dpsql_scores", "dpsql_weights", "dpsql_total"
 OWN_COLUMNS = (WORDS, SCORES, WEIGHTS, TOTAL)
@@ -27,7 +27,7 @@ _SCORED, _WEIGHED, _SUMMED = "scored", "weighed", "summed"
 Threshold = tuple[int, float]
 
 
-def predictions(
+def row_predictions(
     source: Source,
     lookups: Lookups,
     vocabulary: Vocabulary,
@@ -43,12 +43,12 @@ def predictions(
 ) -> exp.Select:
     """Return the query that `votes.predictions` describes; `row` names the number of a row, where one is asked for."""
     classes, shares = source.schema.classes, probabilities or threshold is not None
-    numbered = [named(vocabulary.row_number(), row)] if ordered or row in (keys or ()) else []
-    own = [*numbered, named(list_of_words(packed_words(source, vocabulary), vocabulary), WORDS)]
+    numbered = [name_as(vocabulary.row_number(), row)] if ordered or row in (keys or ()) else []
+    own = [*numbered, name_as(list_of_words(packed_words(source, vocabulary), vocabulary), WORDS)]
     table = relation if relation is not None else source.table.copy()
     query = exp.Select().with_(PACKED, exp.select(*own, "*").from_(table), copy=False)
-    found = lookups.scores() if shares else _found(source, lookups)
-    scored = exp.select(named(found, SCORES), exp.column(exp.Star(), PACKED)).from_(PACKED)
+    scores = lookups.scores() if shares else _label_scores(source, lookups)
+    scored = exp.select(name_as(scores, SCORES), exp.column(exp.Star(), PACKED)).from_(PACKED)
     query = query.with_(_SCORED, scored.join(lookups.model().subquery(MODEL), join_type="cross"), copy=False)
     last, hidden = _SCORED, [SCORES, WORDS, *([row] if numbered else [])]
     if shares:
@@ -64,7 +64,7 @@ def predictions(
     return query.order_by(exp.column(row, last)) if ordered else query
 
 
-def scalar(source: Source, lookups: Lookups, vocabulary: Vocabulary) -> exp.Expr:
+def row_scalar(source: Source, lookups: Lookups, vocabulary: Vocabulary) -> exp.Expr:
     """Return the label of one row as an expression over its feature columns: the body of a scalar macro.
 
     The model's lists are one struct, from a subquery that asks for nothing of the row, and so is worked out once.
@@ -72,7 +72,7 @@ def scalar(source: Source, lookups: Lookups, vocabulary: Vocabulary) -> exp.Expr
     lists = lookups.lists
     fields = [exp.PropertyEQ(this=exp.to_identifier(name), expression=exp.column(name)) for name in lookups.names()]
     model = exp.select(exp.Struct(expressions=fields)).from_(lookups.model().subquery(MODEL)).subquery()
-    label = let(lists, SCORES, _found(source, lookups), _label(source, lookups, listed=False))
+    label = let(lists, SCORES, _label_scores(source, lookups), _label(source, lookups, listed=False))
     label = let(lists, WORDS, list_of_words(packed_words(source, vocabulary), vocabulary), label)
     return let(lists, MODEL, model, label)
 
@@ -97,7 +97,7 @@ def _by_own_classes(lookups: Lookups) -> bool:
     return not lookups.complete and not lookups.difference and lookups.forest.trees < lookups.classes
 
 
-def _found(source: Source, lookups: Lookups) -> exp.Expr:
+def _label_scores(source: Source, lookups: Lookups) -> exp.Expr:
     """Return what a label needs: the difference of two classes, the number of the class, or all scores."""
     if lookups.difference:
         return lookups.difference_of_classes()
@@ -105,16 +105,18 @@ def _found(source: Source, lookups: Lookups) -> exp.Expr:
 
 
 def _label(source: Source, lookups: Lookups, *, listed: bool) -> exp.Expr:
-    """Return the label from what `_found` gave, or from all scores `listed`; the first class among equals."""
+    """Return the label from what `_label_scores` gave, or from all scores `listed`; the first class among equals."""
     lists, scores, target = lookups.lists, exp.column(SCORES), source.schema.target
     if target is not None:
-        upper = lists.at(scores, whole(2))
-        return number_of_target(target, upper, exp.Add(this=lists.at(scores.copy(), whole(1)), expression=upper.copy()))
+        upper = lists.at(scores, int_literal(2))
+        return number_of_target(
+            target, upper, exp.Add(this=lists.at(scores.copy(), int_literal(1)), expression=upper.copy())
+        )
     names: list[exp.Expr] = [exp.Literal.string(name) for name in source.schema.classes]
     if lookups.difference and not listed:
-        return case([(exp.GT(this=scores, expression=whole(0)), names[1])], names[0])
+        return case([(exp.GT(this=scores, expression=int_literal(0)), names[1])], names[0])
     if _by_own_classes(lookups) and not listed:
-        return lists.at(lists.of(names), exp.Add(this=scores, expression=whole(1)))
+        return lists.at(lists.of(names), exp.Add(this=scores, expression=int_literal(1)))
     return _best(lists, scores, names)
 
 
@@ -128,7 +130,7 @@ def _past_threshold(lists: Lists, classes: Sequence[str], threshold: Threshold) 
     number, least = threshold
     enough = exp.GTE(this=paren(_share(lists, number, len(classes))), expression=double(least))
     others = [other for other in range(len(classes)) if other != number]
-    scores = lists.of([lists.at(exp.column(SCORES), whole(other + 1)) for other in others])
+    scores = lists.of([lists.at(exp.column(SCORES), int_literal(other + 1)) for other in others])
     best = _best(lists, scores, [exp.Literal.string(classes[other]) for other in others])
     return case([(enough, exp.Literal.string(classes[number]))], best)
 
@@ -138,16 +140,16 @@ def _with_weights(query: exp.Select, lookups: Lookups, nat: int) -> exp.Select:
     lists = lookups.lists
     each = lists.each(exp.column(SCORES), _SCORE, power(exp.column(_SCORE), exp.column(_HIGHEST), nat))
     weights = let(lists, _HIGHEST, lists.largest(exp.column(SCORES)), each)
-    query = query.with_(_WEIGHED, exp.select(named(weights, WEIGHTS), "*").from_(_SCORED), copy=False)
-    total = lists.at(exp.column(WEIGHTS), whole(1))
+    query = query.with_(_WEIGHED, exp.select(name_as(weights, WEIGHTS), "*").from_(_SCORED), copy=False)
+    total = lists.at(exp.column(WEIGHTS), int_literal(1))
     for place in range(2, lookups.classes + 1):
-        total = exp.Add(this=total, expression=lists.at(exp.column(WEIGHTS), whole(place)))
-    return query.with_(_SUMMED, exp.select(named(total, TOTAL), "*").from_(_WEIGHED), copy=False)
+        total = exp.Add(this=total, expression=lists.at(exp.column(WEIGHTS), int_literal(place)))
+    return query.with_(_SUMMED, exp.select(name_as(total, TOTAL), "*").from_(_WEIGHED), copy=False)
 
 
 def _share(lists: Lists, number: int, classes: int) -> exp.Expr:
     """Return a class's probability; equal ones where no class has any weight."""
-    weight = as_real(lists.at(exp.column(WEIGHTS), whole(number + 1)))
+    weight = as_real(lists.at(exp.column(WEIGHTS), int_literal(number + 1)))
     part = exp.Div(this=weight, expression=as_real(exp.column(TOTAL)))
-    known = exp.GT(this=exp.column(TOTAL), expression=whole(0))
+    known = exp.GT(this=exp.column(TOTAL), expression=int_literal(0))
     return case([(known, part)], exp.Div(this=double(1), expression=double(classes)))

@@ -20,9 +20,9 @@ from dpsql.compile.count.leaves import ROOTS, START
 from dpsql.compile.count.levels import walk
 from dpsql.compile.predict import row_votes
 from dpsql.compile.predict.lookups import Lookups
-from dpsql.compile.predict.probabilities import TOTALS, best_class, number_of_target, share, with_totals
+from dpsql.compile.predict.probabilities import TOTALS, best_class, class_share, number_of_target, with_totals
 from dpsql.compile.rows import PACKED, Source, packed_words
-from dpsql.compile.vocabulary import Vocabulary, column, double, paren, whole
+from dpsql.compile.vocabulary import Vocabulary, column, double, int_literal, paren
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.serialize import PLANES, one_vote_each
@@ -55,17 +55,19 @@ def stored_parts(model_id: int, released: VotingForest) -> Parts:
     """Return the parts of a model that lies in `dpsql.model_node` and `dpsql.model_leaf`."""
     forest = released.forest
     nodes = {
-        level: _stored("model_node", model_id, ("node", "word", "shift", "child", *_planes(forest, level)), level=level)
+        level: _stored_relation(
+            "model_node", model_id, ("node", "word", "shift", "child", *_planes(forest, level)), level=level
+        )
         for level in range(forest.depth)
     }
     roots = (
-        _stored("model_node", model_id, ("node",), level=0)
+        _stored_relation("model_node", model_id, ("node",), level=0)
         if forest.depth
-        else _stored("model_leaf", model_id, ("leaf",), renamed={"leaf": "node"}, distinct=True)
+        else _stored_relation("model_leaf", model_id, ("leaf",), renamed={"leaf": "node"}, distinct=True)
     )
-    leaves = _stored("model_leaf", model_id, ("leaf", "class", "weight"))
+    leaves = _stored_relation("model_leaf", model_id, ("leaf", "class", "weight"))
     planes = [f"plane_{plane}" for plane in range(PLANES)]
-    splits = _stored("model_node", model_id, ("level", "node", "word", "shift", "child", *planes))
+    splits = _stored_relation("model_node", model_id, ("level", "node", "word", "shift", "child", *planes))
     return Parts(nodes, leaves, roots, complete=not one_vote_each(released), splits=splits)
 
 
@@ -91,7 +93,7 @@ def predictions(
     """
     if vocabulary.lists is not None:
         looked_up = _lookups(source, forest, parts, vocabulary, shares=probabilities or threshold is not None, nat=nat)
-        return row_votes.predictions(
+        return row_votes.row_predictions(
             source,
             looked_up,
             vocabulary,
@@ -110,16 +112,16 @@ def predictions(
     query = exp.Select().with_(NUMBERED, read, materialized=True)
     words = packed_words(source, vocabulary)
     # Where columns are taken from a CTE one row at a time, its expressions would be worked out wherever they are named.
-    kept = True if vocabulary.row_by_row else None
-    query = query.with_(PACKED, exp.select(exp.column(ROW), *words).from_(NUMBERED), materialized=kept)
-    query = scored(query, forest, parts, vocabulary, carried=(ROW,))
+    materialized = True if vocabulary.row_by_row else None
+    query = query.with_(PACKED, exp.select(exp.column(ROW), *words).from_(NUMBERED), materialized=materialized)
+    query = with_scores(query, forest, parts, vocabulary, carried=(ROW,))
     schema = source.schema
     query = query.with_(WINNER, winner(schema, (ROW,)))
     if probabilities or threshold:
-        query = with_totals(query, len(schema.classes), nat, key=ROW, once=kept)
+        query = with_totals(query, len(schema.classes), nat, key=ROW, once=materialized)
     label = _label(schema) if threshold is None else _past_threshold(schema, threshold)
-    chosen = [exp.Column(this=exp.Star(except_=[exp.to_identifier(ROW)]), table=exp.to_identifier(NUMBERED))]
-    columns = chosen if keys is None else [column(key, NUMBERED) for key in keys]
+    all_columns = [exp.Column(this=exp.Star(except_=[exp.to_identifier(ROW)]), table=exp.to_identifier(NUMBERED))]
+    columns = all_columns if keys is None else [column(key, NUMBERED) for key in keys]
     query = query.select(*columns, exp.alias_(label, result, quoted=True))
     query = query.from_(NUMBERED).join(WINNER, on=exp.column(ROW, WINNER).eq(exp.column(ROW, NUMBERED)))
     if probabilities or threshold:
@@ -129,10 +131,10 @@ def predictions(
     return query.order_by(exp.column(ROW, NUMBERED)) if ordered else query
 
 
-def scalar(source: Source, forest: Forest, parts: Parts, vocabulary: Vocabulary) -> exp.Expr:
+def scalar_prediction(source: Source, forest: Forest, parts: Parts, vocabulary: Vocabulary) -> exp.Expr:
     """Return the label of one row as an expression over its feature columns: the body of a scalar macro."""
     if vocabulary.lists is not None:
-        return row_votes.scalar(source, _lookups(source, forest, parts, vocabulary), vocabulary)
+        return row_votes.row_scalar(source, _lookups(source, forest, parts, vocabulary), vocabulary)
     roots = exp.alias_(parts.roots.copy(), ROOTS, table=True)
     start = exp.select(exp.column("node", ROOTS), *packed_words(source, vocabulary)).from_(roots)
     query = exp.Select().with_(START, start, materialized=True if vocabulary.row_by_row else None)
@@ -152,30 +154,32 @@ def _lookups(
     return Lookups(forest, parts.splits, parts.leaves, vocabulary.lists, count, difference, parts.complete)
 
 
-def scored(
+def with_scores(
     query: exp.Select, forest: Forest, parts: Parts, vocabulary: Vocabulary, *, carried: Sequence[str]
 ) -> exp.Select:
     """Return the query with CTEs that take the packed rows through every tree and add up their leaves' weights.
 
     Leading trees that end early are walked apart and no further, where every leaf says something of every class.
     """
-    leading, ends = forest.early if parts.complete else (0, 0)
+    leading, ends = forest.trees_ending_early if parts.complete else (0, 0)
     if not leading:
-        return _summed(query, forest, parts, vocabulary, carried, None, "")
+        return _with_walk_scores(query, forest, parts, vocabulary, carried, None, "")
     short = Forest(forest.axes, forest.trees, forest.levels[:ends])
     root = exp.column("node", ROOTS)
-    query = _summed(query, short, parts, vocabulary, carried, exp.LT(this=root, expression=whole(leading)), "_short")
-    query = _summed(
-        query, forest, parts, vocabulary, carried, exp.GTE(this=root.copy(), expression=whole(leading)), "_long"
+    query = _with_walk_scores(
+        query, short, parts, vocabulary, carried, exp.LT(this=root, expression=int_literal(leading)), "_short"
     )
-    keys, one, other = [*carried, "class"], f"{SCORES}_short", f"{SCORES}_long"
-    total = exp.Add(this=exp.column("score", one), expression=exp.column("score", other))
-    both = exp.select(*(exp.column(key, one) for key in keys), exp.alias_(total, "score")).from_(one)
-    same = [exp.column(key, one).eq(exp.column(key, other)) for key in keys]
-    return query.with_(SCORES, both.join(other, on=exp.and_(*same)), copy=False)
+    query = _with_walk_scores(
+        query, forest, parts, vocabulary, carried, exp.GTE(this=root.copy(), expression=int_literal(leading)), "_long"
+    )
+    keys, short_scores, long_scores = [*carried, "class"], f"{SCORES}_short", f"{SCORES}_long"
+    total = exp.Add(this=exp.column("score", short_scores), expression=exp.column("score", long_scores))
+    both = exp.select(*(exp.column(key, short_scores) for key in keys), exp.alias_(total, "score")).from_(short_scores)
+    same = [exp.column(key, short_scores).eq(exp.column(key, long_scores)) for key in keys]
+    return query.with_(SCORES, both.join(long_scores, on=exp.and_(*same)), copy=False)
 
 
-def _summed(
+def _with_walk_scores(
     query: exp.Select,
     forest: Forest,
     parts: Parts,
@@ -214,13 +218,13 @@ def winner(schema: Schema, carried: Sequence[str]) -> exp.Select:
     Of a numeric target: the votes for the upper bound (class 1), and all votes.
     """
     names = [exp.column(name) for name in carried]
-    found = _target_votes() if schema.target is not None else [_best_rank(len(schema.classes))]
-    query = exp.select(*names, *found).from_(SCORES)
+    columns = _target_votes() if schema.target is not None else [_best_rank(len(schema.classes))]
+    query = exp.select(*names, *columns).from_(SCORES)
     return query.group_by(*(name.copy() for name in names)) if names else query
 
 
 def _target_votes() -> list[exp.Expr]:
-    upper = exp.case().when(exp.column("class").eq(whole(1)), exp.column("score")).else_(whole(0))
+    upper = exp.case().when(exp.column("class").eq(int_literal(1)), exp.column("score")).else_(int_literal(0))
     sums = {"best": exp.Sum(this=upper), "score": exp.Sum(this=exp.column("score"))}
     return [exp.alias_(exp.cast(total, exp.DataType.Type.BIGINT), name) for name, total in sums.items()]
 
@@ -232,8 +236,8 @@ def _best_rank(classes: int) -> exp.Expr:
 def rank_of_class(score: exp.Expr, classes: int) -> exp.Expr:
     """Return score and class as one number whose largest wins: of equal scores the first class is ahead."""
     return exp.Add(
-        this=exp.Mul(this=score, expression=whole(classes)),
-        expression=paren(exp.Sub(this=whole(classes - 1), expression=exp.column("class"))),
+        this=exp.Mul(this=score, expression=int_literal(classes)),
+        expression=paren(exp.Sub(this=int_literal(classes - 1), expression=exp.column("class"))),
     )
 
 
@@ -242,21 +246,21 @@ def _label(schema: Schema) -> exp.Expr:
         return number_of_target(schema.target, exp.column("best", WINNER), exp.column("score", WINNER))
     case = exp.Case(this=class_of_rank(len(schema.classes)))
     for position, name in enumerate(schema.classes[:-1]):
-        case = case.when(whole(position), exp.Literal.string(name))
+        case = case.when(int_literal(position), exp.Literal.string(name))
     return case.else_(exp.Literal.string(schema.classes[-1]))
 
 
 def class_of_rank(count: int, rank: str = "best") -> exp.Expr:
     """Return the number of the class of a winner's rank: the remainder is taken twice, as ranks may be negative."""
-    once = paren(exp.Mod(this=exp.column(rank, WINNER), expression=whole(count)))
-    rest = exp.Mod(this=paren(exp.Add(this=once, expression=whole(count))), expression=whole(count))
-    return exp.Sub(this=whole(count - 1), expression=paren(rest))
+    once = paren(exp.Mod(this=exp.column(rank, WINNER), expression=int_literal(count)))
+    rest = exp.Mod(this=paren(exp.Add(this=once, expression=int_literal(count))), expression=int_literal(count))
+    return exp.Sub(this=int_literal(count - 1), expression=paren(rest))
 
 
 def _with_shares(query: exp.Select, schema: Schema) -> exp.Select:
     """Add each class's probability, as `p_<class>`."""
     for number, name in enumerate(schema.classes):
-        query = query.select(exp.alias_(share(number, len(schema.classes)), f"p_{name}", quoted=True))
+        query = query.select(exp.alias_(class_share(number, len(schema.classes)), f"p_{name}", quoted=True))
     return query
 
 
@@ -264,7 +268,7 @@ def _past_threshold(schema: Schema, threshold: tuple[int, float]) -> exp.Expr:
     """Return one class where it is probable enough, else the best of the others."""
     number, least = threshold
     names: list[exp.Expr] = [exp.Literal.string(name) for name in schema.classes]
-    enough = exp.GTE(this=paren(share(number, len(names))), expression=double(least))
+    enough = exp.GTE(this=paren(class_share(number, len(names))), expression=double(least))
     return exp.case().when(enough, names[number].copy()).else_(best_class(names, without=number))
 
 
@@ -272,7 +276,7 @@ def _planes(forest: Forest, level: int) -> list[str]:
     return [f"plane_{plane}" for plane in range(len(forest.levels[level].planes))]
 
 
-def _stored(
+def _stored_relation(
     name: str,
     model_id: int,
     columns: Sequence[str],
@@ -281,9 +285,9 @@ def _stored(
     renamed: Mapping[str, str] | None = None,
     distinct: bool = False,
 ) -> exp.Expr:
-    chosen = [exp.alias_(exp.column(one), (renamed or {}).get(one, one)) for one in columns]
-    query = exp.select(*chosen).from_(exp.table_(name, db="dpsql", quoted=True))
-    query = query.where(exp.column("model_id").eq(whole(model_id)))
+    selected = [exp.alias_(exp.column(name_of), (renamed or {}).get(name_of, name_of)) for name_of in columns]
+    query = exp.select(*selected).from_(exp.table_(name, db="dpsql", quoted=True))
+    query = query.where(exp.column("model_id").eq(int_literal(model_id)))
     if level is not None:
-        query = query.where(exp.column("level").eq(whole(level)))
+        query = query.where(exp.column("level").eq(int_literal(level)))
     return (query.distinct() if distinct else query).subquery()

@@ -23,7 +23,7 @@ from datetime import date
 from sqlglot import exp
 
 from dpsql.compile.views.condition_text import Condition, NotACondition, RowTest, Value
-from dpsql.compile.vocabulary import Vocabulary, double, paren, whole
+from dpsql.compile.vocabulary import Vocabulary, double, int_literal, paren
 
 _OPERATORS: dict[str, type[exp.Binary]] = {"<": exp.LT, "<=": exp.LTE, ">": exp.GT, ">=": exp.GTE}
 #: What each family of columns can be tested for, beside IS NULL.
@@ -74,11 +74,11 @@ def _test(test: RowTest, cell: Cell, vocabulary: Vocabulary) -> exp.Expr:
     if cell.family == "text":
         return _text_test(test, cell, vocabulary)
     values = [_literal(value, test.column, cell.family, vocabulary) for value in test.values]
-    held = _comparison(test.word, values, cell)
-    held = exp.not_(paren(held)) if test.negated else held
+    comparison = _comparison(test.word, values, cell)
+    comparison = exp.not_(paren(comparison)) if test.negated else comparison
     if cell.number is not None:
-        held = exp.And(this=exp.not_(vocabulary.is_nan(cell.number.copy())), expression=paren(held))
-    return exp.Coalesce(this=paren(held), expressions=[exp.false()])
+        comparison = exp.And(this=exp.not_(vocabulary.is_nan(cell.number.copy())), expression=paren(comparison))
+    return exp.Coalesce(this=paren(comparison), expressions=[exp.false()])
 
 
 def _comparison(word: str, values: list[exp.Expr], cell: Cell) -> exp.Expr:
@@ -88,10 +88,10 @@ def _comparison(word: str, values: list[exp.Expr], cell: Cell) -> exp.Expr:
         return _between(cell, *values)
     if word in ("=", "in"):
         # Not IN, nor equalities, which ClickHouse turns into IN: that takes 0.0 and -0.0 for different numbers.
-        held = _between(cell, values[0], values[0])
+        equal = _between(cell, values[0], values[0])
         for value in values[1:]:
-            held = exp.Or(this=held, expression=_between(cell, value, value))
-        return held
+            equal = exp.Or(this=equal, expression=_between(cell, value, value))
+        return equal
     return _order(word, cell, values[0])
 
 
@@ -102,13 +102,13 @@ def _between(cell: Cell, low: exp.Expr, high: exp.Expr) -> exp.Expr:
 def _order(word: str, cell: Cell, value: exp.Expr) -> exp.Expr:
     left = cell.value if cell.number is None else cell.number
     if cell.unsigned and isinstance(value, exp.Neg):
-        word, value = (">=" if ">" in word else "<"), whole(0)
+        word, value = (">=" if ">" in word else "<"), int_literal(0)
     return _OPERATORS[word](this=left.copy(), expression=value.copy())
 
 
 def _text_test(test: RowTest, cell: Cell, vocabulary: Vocabulary) -> exp.Expr:
     """Return the test that a text is one of some: it has a place among them, as a category has."""
-    texts = tuple(dict.fromkeys(_checked(value, test.column, "text").text for value in test.values))
+    texts = tuple(dict.fromkeys(_check_kind(value, test.column, "text").text for value in test.values))
     text = exp.cast(cell.value.copy(), exp.DataType.Type.TEXT)
     absent = vocabulary.position(texts, text).is_(exp.null())
     if not test.negated:
@@ -116,7 +116,7 @@ def _text_test(test: RowTest, cell: Cell, vocabulary: Vocabulary) -> exp.Expr:
     return paren(exp.And(this=exp.not_(paren(cell.value.copy().is_(exp.null()))), expression=paren(absent)))
 
 
-def _checked(value: Value, column: str, family: str) -> Value:
+def _check_kind(value: Value, column: str, family: str) -> Value:
     if value.kind != _KINDS[family]:
         raise NotACondition(f'compares "{column}" with a {value.kind}: {_possible(family)}')
     return value
@@ -124,17 +124,17 @@ def _checked(value: Value, column: str, family: str) -> Value:
 
 def _literal(value: Value, column: str, family: str, vocabulary: Vocabulary) -> exp.Expr:
     """Return a value as SQL of its column's family, or refuse one that does not fit."""
-    text = _checked(value, column, family).text
+    text = _check_kind(value, column, family).text
     if family == "boolean":
         return exp.true() if text == "true" else exp.false()
     if family == "integer":
-        return whole(_whole(text, column))
+        return int_literal(_integer(text, column))
     if family == "real":
         return double(_real(text, column))
     return vocabulary.day(_day(text, column))
 
 
-def _whole(text: str, column: str) -> int:
+def _integer(text: str, column: str) -> int:
     number = int(text) if re.fullmatch("[-+]?[0-9]{1,19}", text) else None
     if number is None or not -(2**63) <= number < 2**63:
         raise NotACondition(f'compares "{column}" with {text[:40]}: whole numbers of 64 bits are possible')

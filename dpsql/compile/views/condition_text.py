@@ -74,20 +74,20 @@ class RowTest:
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinedTests:
     """Parts of which all must hold (`every`), or one of them."""
 
     every: bool
-    parts: tuple[RowTest | Joined, ...]
+    parts: tuple[RowTest | JoinedTests, ...]
 
 
-Condition = RowTest | Joined
+Condition = RowTest | JoinedTests
 
 
-def parse(text: str) -> Condition:
+def parse_condition(text: str) -> Condition:
     """Return what a text says, or raise NotACondition with the reason.
 
-    >>> parse("NOT (age > 30 OR city IS NULL)").parts[0]
+    >>> parse_condition("NOT (age > 30 OR city IS NULL)").parts[0]
     RowTest(column='age', quoted=False, word='>', values=(Value(kind='number', text='30'),), negated=True)
     """
     if not isinstance(text, str) or not text.strip(" \t\r\n"):
@@ -95,15 +95,15 @@ def parse(text: str) -> Condition:
     if len(text) > MAX_LENGTH:
         raise NotACondition(f"is longer than {MAX_LENGTH} characters")
     reader = _Reader(list(_tokens(text)))
-    found = reader.condition(negated=False, depth=0)
+    condition = reader.condition(negated=False, depth=0)
     reader.check_end()
-    return found
+    return condition
 
 
 def tests_of(text: str) -> list[RowTest]:
     """Return the tests of a text, none where it is no condition."""
     try:
-        return list(each_test(parse(text)))
+        return list(each_test(parse_condition(text)))
     except NotACondition:
         return []
 
@@ -195,16 +195,16 @@ class _Reader:
         parts = [self.all_of(negated=negated, depth=depth)]
         while self.skip("or"):
             parts.append(self.all_of(negated=negated, depth=depth))
-        return parts[0] if len(parts) == 1 else Joined(negated, tuple(parts))
+        return parts[0] if len(parts) == 1 else JoinedTests(negated, tuple(parts))
 
     def all_of(self, *, negated: bool, depth: int) -> Condition:
         """Read parts joined by AND."""
-        parts = [self.one(negated=negated, depth=depth)]
+        parts = [self.test_or_brackets(negated=negated, depth=depth)]
         while self.skip("and"):
-            parts.append(self.one(negated=negated, depth=depth))
-        return parts[0] if len(parts) == 1 else Joined(not negated, tuple(parts))
+            parts.append(self.test_or_brackets(negated=negated, depth=depth))
+        return parts[0] if len(parts) == 1 else JoinedTests(not negated, tuple(parts))
 
-    def one(self, *, negated: bool, depth: int) -> Condition:
+    def test_or_brackets(self, *, negated: bool, depth: int) -> Condition:
         """Read a test, or a condition in brackets, after any number of NOTs."""
         while self.skip("not"):
             negated = not negated

@@ -24,7 +24,7 @@ from typing import Any
 from sqlglot import Dialect, TokenType, exp
 from sqlglot.errors import SqlglotError
 
-from dpsql.compile.views.total_expressions import Refused, Row, only
+from dpsql.compile.views.total_expressions import Refused, Row, refuse_other_parts
 
 #: Functions that never fail on text or on two values of one family, by the names a macro could take.
 _FUNCTIONS = {exp.Lower: "lower", exp.Upper: "upper", exp.Trim: "trim", exp.Nullif: "nullif"}
@@ -105,7 +105,7 @@ def _examine(definition: str, dialect: str, types: Mapping[str, str] | None, mac
         names = [item.name for item in create.this.expressions] if isinstance(create.this, exp.Schema) else []
         columns, star = _columns(select, names, row)
         where = select.args.get("where")
-        condition = None if where is None else row.bare(where.this, "boolean")
+        condition = None if where is None else row.without_qualifiers(where.this, "boolean")
         row.check_order(select, columns)
         _check_calls(definition, dialect, select, macros)
     except RecursionError:
@@ -123,11 +123,11 @@ def _parse(definition: str, dialect: str) -> tuple[exp.Create, exp.Select]:
         raise Refused("is nested too deeply") from None
     if not isinstance(create, exp.Create) or create.kind != "VIEW":
         raise Refused("is not given as CREATE VIEW")
-    only(create, "this", "kind", "expression", "replace")
+    refuse_other_parts(create, "this", "kind", "expression", "replace")
     select = create.expression
     if not isinstance(select, exp.Select):
         raise Refused("is not one plain SELECT")
-    only(select, "expressions", "from_", "where", "order")
+    refuse_other_parts(select, "expressions", "from_", "where", "order")
     return create, select
 
 
@@ -136,12 +136,12 @@ def _base(select: exp.Select) -> exp.Table:
     table = source.this if source else None
     if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
         raise Refused("does not read from one table by name")
-    only(source, "this")
-    only(table, "this", "db", "catalog", "alias")
+    refuse_other_parts(source, "this")
+    refuse_other_parts(table, "this", "db", "catalog", "alias")
     if table.catalog:
         raise Refused("reads from another database")
     if table.args.get("alias"):
-        only(table.args["alias"], "this")
+        refuse_other_parts(table.args["alias"], "this")
     return table
 
 
@@ -150,7 +150,7 @@ def _columns(select: exp.Select, names: list[str], row: Row) -> tuple[dict[str, 
     stars = [item for item in select.expressions if _is_star(item)]
     if stars and (names or len(stars) > 1):
         raise Refused("renames the columns of a star, or has two")
-    found: dict[str, exp.Expression] = {}
+    columns: dict[str, exp.Expression] = {}
     for place, item in enumerate(select.expressions):
         if _is_star(item):
             row.check_star(item)
@@ -158,12 +158,12 @@ def _columns(select: exp.Select, names: list[str], row: Row) -> tuple[dict[str, 
         name = names[place] if place < len(names) else item.alias_or_name
         if not name:
             raise Refused(f"gives its column {place + 1} no name (add AS name)")
-        if name.lower() in {other.lower() for other in found}:
+        if name.lower() in {other.lower() for other in columns}:
             raise Refused(f'has two columns named "{name}"')
-        found[name] = row.bare(item.this if isinstance(item, exp.Alias) else item)
-    if stars and found and (row.types is None or any(name.lower() in row.types for name in found)):
+        columns[name] = row.without_qualifiers(item.this if isinstance(item, exp.Alias) else item)
+    if stars and columns and (row.types is None or any(name.lower() in row.types for name in columns)):
         raise Refused("adds columns to a star whose names could be the same")
-    return found, bool(stars)
+    return columns, bool(stars)
 
 
 def _is_star(node: exp.Expression) -> bool:

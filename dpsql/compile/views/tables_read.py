@@ -15,7 +15,7 @@ from sqlglot import Dialect, TokenType, exp, parse_one
 from sqlglot.errors import SqlglotError
 
 #: What is called by a name that sqlglot does not know, or reads what is not in the query's text.
-_READING = (
+_READERS = (
     exp.Anonymous, exp.AnonymousAggFunc, exp.Command, exp.Operator, exp.ReadCSV, exp.ReadParquet, exp.XMLTable,
     exp.OpenJSON, exp.QueryTransform,
 )  # fmt: skip
@@ -68,7 +68,7 @@ def _by_name(table: exp.Table) -> bool:
 
 def _unknown(node: exp.Expr) -> bool:
     """Whether a node calls what is not known, or stands for a text that was not understood."""
-    if isinstance(node, _READING):
+    if isinstance(node, _READERS):
         return True
     if isinstance(node, exp.Lateral):
         return not isinstance(node.this, exp.Subquery | exp.Unnest | exp.Explode)
@@ -108,11 +108,11 @@ def expression_of(definition: str, dialect: str, column: str) -> str | None:
     for place, item in enumerate(select.expressions):
         name = names[place] if place < len(names) else item.alias_or_name
         if name.lower() == column.lower():
-            return _bare(item.unalias()).sql(dialect)
+            return _without_tables(item.unalias()).sql(dialect)
     return own.sql(dialect) if any(item.is_star for item in select.expressions) else None
 
 
-def _bare(expression: exp.Expr) -> exp.Expr:
+def _without_tables(expression: exp.Expr) -> exp.Expr:
     """Return an expression whose columns have no table before them, in small letters and quotes."""
     return expression.transform(
         lambda node: (

@@ -55,18 +55,20 @@ class Row:
             if isinstance(item, exp.Alias) and item.alias.lower() != item.this.name.lower()
         }
         self.dialect = dialect
-        self.types = None if types is None else {name.lower(): family(kind, dialect) for name, kind in types.items()}
+        self.types = (
+            None if types is None else {name.lower(): type_family(kind, dialect) for name, kind in types.items()}
+        )
         if types is not None and len(types) > len(self.types or ()):
             raise Refused("reads a table with two columns whose names differ in letter case alone")
 
-    def bare(self, node: exp.Expression, wanted: str | None = None) -> exp.Expression:
+    def without_qualifiers(self, node: exp.Expression, needed: str | None = None) -> exp.Expression:
         """Check an expression and return it with its columns unqualified."""
-        found = self.family(node)
-        if wanted is not None and found not in (wanted, "null"):
-            raise Refused(f"uses a {found} value where a {wanted} is needed")
+        family = self.family(node)
+        if needed is not None and family not in (needed, "null"):
+            raise Refused(f"uses a {family} value where a {needed} is needed")
         strip = lambda part: exp.column(part.this.copy()) if isinstance(part, exp.Column) else part  # noqa: E731
         stripped = node.copy().transform(strip)
-        return stripped.transform(_bounded) if self.dialect in _LONG_CASES_FAIL else stripped
+        return stripped.transform(_bound_letter_case) if self.dialect in _LONG_CASES_FAIL else stripped
 
     def family(self, node: exp.Expression) -> str:
         """Return the family of an expression's values, or refuse it."""
@@ -81,25 +83,28 @@ class Row:
         Two columns of text are refused: where their collations differ, PostgreSQL fails once a row gets there.
         """
         nodes = list(nodes)
-        found = {self.family(node) for node in nodes} - {"null"}
-        if found == {"text"} and len({one.name.lower() for node in nodes for one in node.find_all(exp.Column)}) > 1:
+        families = {self.family(node) for node in nodes} - {"null"}
+        if (
+            families == {"text"}
+            and len({column.name.lower() for node in nodes for column in node.find_all(exp.Column)}) > 1
+        ):
             raise Refused("compares or mixes two columns of text, whose collations may differ")
-        if not found:
+        if not families:
             return "null"
-        if len(found) > 1 or found & {"other", "unknown"}:
-            unknown = " (the base table's column types are not known)" if "unknown" in found else ""
-            raise Refused(f"compares or mixes values of type {' and '.join(sorted(found))}{unknown}")
-        return found.pop()
+        if len(families) > 1 or families & {"other", "unknown"}:
+            unknown = " (the base table's column types are not known)" if "unknown" in families else ""
+            raise Refused(f"compares or mixes values of type {' and '.join(sorted(families))}{unknown}")
+        return families.pop()
 
-    def all(self, wanted: str, nodes: Iterable[exp.Expression], result: str | None = None) -> str:
+    def all(self, needed: str, nodes: Iterable[exp.Expression], result: str | None = None) -> str:
         """Refuse expressions that are not of the wanted family."""
-        if self.same(nodes) not in (wanted, "null"):
-            raise Refused(f"needs a {wanted} value where it has another")
-        return result or wanted
+        if self.same(nodes) not in (needed, "null"):
+            raise Refused(f"needs a {needed} value where it has another")
+        return result or needed
 
     def column(self, node: exp.Column) -> str:
         """Return the family of a base column; refuse aliases, pseudo-columns, fields and whole rows."""
-        only(node, "this", "table", "db")
+        refuse_other_parts(node, "this", "table", "db")
         name = node.name.lower()
         if not isinstance(node.this, exp.Identifier) or (node.table and node.table.lower() not in self.names):
             raise Refused(f'uses "{node.sql()}", which is not a column of its base table')
@@ -128,27 +133,27 @@ class Row:
                 self.family(key)
 
 
-def family(kind: str | exp.DataType, dialect: str) -> str:
+def type_family(kind: str | exp.DataType, dialect: str) -> str:
     """Return the family of a column type: number, text, boolean, date, timestamp or other.
 
     Numbers of more than 18 decimal digits are "other", in ClickHouse every decimal: comparing them can fail.
     """
     try:
-        found = exp.DataType.build(kind, dialect=dialect)
+        data_type = exp.DataType.build(kind, dialect=dialect)
     except SqlglotError:
         return "other"
-    name = found.this.name if isinstance(found.this, exp.DataType.Type) else ""
-    if name == "DECIMAL" and found.expressions:
-        few = int(found.expressions[0].name) <= 18 and dialect not in _DECIMALS_FAIL
+    name = data_type.this.name if isinstance(data_type.this, exp.DataType.Type) else ""
+    if name == "DECIMAL" and data_type.expressions:
+        few = int(data_type.expressions[0].name) <= 18 and dialect not in _DECIMALS_FAIL
         return "number" if few else "other"
-    return "other" if found.args.get("nested") else _FAMILIES.get(name, "other")
+    return "other" if data_type.args.get("nested") else _FAMILIES.get(name, "other")
 
 
-def _bounded(node: exp.Expression) -> exp.Expression:
+def _bound_letter_case(node: exp.Expression) -> exp.Expression:
     """Return LOWER and UPPER for texts that they cannot fail on; a longer text stays as it is."""
     if not isinstance(node, exp.Lower | exp.Upper):
         return node
-    text = node.this.transform(_bounded)
+    text = node.this.transform(_bound_letter_case)
     size = exp.Anonymous(this="OCTET_LENGTH", expressions=[text.copy()])
     short = exp.LTE(this=size, expression=exp.Literal.number(_LONGEST_CASE))
     return exp.Case(ifs=[exp.If(this=short, true=type(node)(this=text.copy()))], default=text)
@@ -173,9 +178,9 @@ def _negative(row: Row, node: exp.Expression) -> str:
 
 
 def _case(row: Row, node: exp.Expression) -> str:
-    only(node, "this", "ifs", "default")
+    refuse_other_parts(node, "this", "ifs", "default")
     for branch in node.args["ifs"]:
-        only(branch, "this", "true")
+        refuse_other_parts(branch, "this", "true")
     tests = [branch.this for branch in node.args["ifs"]]
     if node.this:
         row.same([node.this, *tests])
@@ -186,7 +191,7 @@ def _case(row: Row, node: exp.Expression) -> str:
 
 
 def _like(row: Row, node: exp.Expression) -> str:
-    only(node, "this", "expression", "negate")
+    refuse_other_parts(node, "this", "expression", "negate")
     if not isinstance(node.expression, exp.Literal):
         raise Refused("uses LIKE with something else than a plain pattern")
     if "\\" in node.expression.name:
@@ -195,7 +200,7 @@ def _like(row: Row, node: exp.Expression) -> str:
 
 
 def _is(row: Row, node: exp.Expression) -> str:
-    only(node, "this", "expression", "negate")  # PostgreSQL's IS NOT NULL is one node
+    refuse_other_parts(node, "this", "expression", "negate")  # PostgreSQL's IS NOT NULL is one node
     if isinstance(node.expression, exp.Null):
         row.family(node.this)
         return "boolean"
@@ -217,7 +222,7 @@ def _try_cast(row: Row, node: exp.Expression) -> str:
     """Allow TRY_CAST where the database has it; Spark's CAST is read as one, and fails on a value that does not fit."""
     if not node.args.get("safe"):
         return _cast(row, node)
-    only(node, "this", "to", "safe", "requires_string")
+    refuse_other_parts(node, "this", "to", "safe", "requires_string")
     _check_time(row, row.family(node.this), node.args["to"])
     if not node.sql(row.dialect).upper().startswith("TRY_CAST("):
         raise Refused("uses TRY_CAST, which this database does not have")
@@ -226,9 +231,9 @@ def _try_cast(row: Row, node: exp.Expression) -> str:
 
 def _target(kind: exp.Expression) -> str:
     """Return the family that a cast leads to; refuse every type but the few built-in ones, as they are."""
-    only(kind, "this", "expressions", "nullable")
+    refuse_other_parts(kind, "this", "expressions", "nullable")
     name = kind.this.name if isinstance(kind.this, exp.DataType.Type) else ""
-    target = family(kind, "") if isinstance(kind, exp.DataType) and name in _CAST_TO else "other"
+    target = type_family(kind, "") if isinstance(kind, exp.DataType) and name in _CAST_TO else "other"
     if target == "other":
         raise Refused("uses a cast to a type that dpsql does not know")
     return target
@@ -236,7 +241,7 @@ def _target(kind: exp.Expression) -> str:
 
 def _cast(row: Row, node: exp.Expression) -> str:
     """Allow a plain cast that cannot fail: to text, of a condition to boolean, of a literal that fits."""
-    only(node, "this", "to", "requires_string")
+    refuse_other_parts(node, "this", "to", "requires_string")
     kind, source = node.args["to"], row.family(node.this)
     target, inner = _target(kind), node.this.unnest()
     _check_time(row, source, kind)
@@ -274,12 +279,12 @@ def _fits(text: str, kind: str) -> bool:
 def _parts(*allowed: str) -> Callable[[exp.Expression], list[exp.Expression]]:
     """Return a function that lists a node's parts and refuses a node with any other part."""
 
-    def listed(node: exp.Expression) -> list[exp.Expression]:
-        only(node, *allowed)
+    def list_parts(node: exp.Expression) -> list[exp.Expression]:
+        refuse_other_parts(node, *allowed)
         values = [node.args.get(name) for name in allowed]
-        return [one for value in values if value for one in (value if isinstance(value, list) else [value])]
+        return [part for value in values if value for part in (value if isinstance(value, list) else [value])]
 
-    return listed
+    return list_parts
 
 
 _two, _one = _parts("this", "expression"), _parts("this")
@@ -309,7 +314,7 @@ _CHECKS: dict[type[exp.Expression], _Check] = {
 } | dict.fromkeys(_COMPARISONS, lambda row, node: row.same(_two(node)) and "boolean")
 
 
-def only(node: exp.Expression, *allowed: str) -> None:
+def refuse_other_parts(node: exp.Expression, *allowed: str) -> None:
     """Refuse a node that has any other part than those allowed."""
     for name, value in node.args.items():
         if value and name not in allowed:

@@ -144,7 +144,7 @@ class ChdbEngine(LedgerElsewhere):
     @contextmanager
     def workspace(self, reads: Sequence[TableInfo] = ()) -> Iterator[ChdbWorkspace]:
         """Open a workspace: a connection of its own, and nothing of it left when it is closed."""
-        here = ChdbWorkspace(self._beside(), self.ledger)
+        here = ChdbWorkspace(self._second_connection(), self.ledger)
         try:
             for before in reads:
                 check_same(before, self.table(before.table, schema=before.schema))
@@ -177,7 +177,7 @@ class ChdbEngine(LedgerElsewhere):
         with self.workspace() as here:
             return here.run(READING, query, {}, here.fetch).to_pylist()
 
-    def _beside(self) -> Any:
+    def _second_connection(self) -> Any:
         """Return a connection with settings and temporary tables of its own; it is told the path that chDB was told."""
         session = next(filter(None, map(_try_open, self._paths)), None)
         if session is None:

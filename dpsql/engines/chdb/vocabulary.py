@@ -38,7 +38,7 @@ class ChdbVocabulary(StandardVocabulary):
         A hash of NULL would be NULL, so it is that of an empty text. Equal numbers have equal hashes: -0.0 is 0.0, and
         every NaN has the same text.
         """
-        first, second, *others = [_unsigned(key) for key in (*keys, *keys[:1])[: max(2, len(keys))]]
+        first, second, *others = [_unsigned_type(key) for key in (*keys, *keys[:1])[: max(2, len(keys))]]
         hashed = [exp.Tuple(expressions=[first, second]), *map(_hashable, values), *others]
         state = exp.Anonymous(this="sipHash64Keyed", expressions=hashed)
         return exp.Paren(this=exp.BitwiseAnd(this=state, expression=exp.Literal.number(2**63 - 1)))
@@ -59,7 +59,7 @@ class ChdbVocabulary(StandardVocabulary):
         return exp.cast(exp.Literal.string(text), exp.DataType.Type.DATE32)
 
 
-def _unsigned(key: int | str) -> exp.Expr:
+def _unsigned_type(key: int | str) -> exp.Expr:
     value = exp.Placeholder(this=key) if isinstance(key, str) else exp.Literal.number(key)
     return exp.Cast(this=value, to=exp.DataType.build("UInt64", dialect=DIALECT))
 

@@ -58,12 +58,12 @@ LOGGED = "is in a database that logs statements, and with them the secret keys o
 NO_LOGS = "CALL disable_logging(); SET GLOBAL log_query_path = ''"
 
 
-def family(kind: str) -> str:
+def duckdb_family(kind: str) -> str:
     """Return our word for a DuckDB type.
 
     Types not listed are opaque. Of some it is known why: equal values of VARIANT (1 and 1.0) have different hashes.
 
-    >>> [family(kind) for kind in ("BIGINT", "DECIMAL(18,2)", "ENUM('a')", "DATE", "UUID", "INTEGER[]", "VARIANT")]
+    >>> [duckdb_family(kind) for kind in ("BIGINT", "DECIMAL(18,2)", "ENUM('a')", "DATE", "UUID", "INT[]", "VARIANT")]
     ['integer', 'real', 'text', 'date', 'other', 'opaque', 'opaque']
     """
     if kind.endswith("]"):
@@ -102,7 +102,7 @@ def columns_of(rows: Sequence[tuple[Any, ...]], text: str | None) -> tuple[Colum
     """
     rules = [""] * len(rows) if text is None else collations(text, len(rows))
     return tuple(
-        Column(name, kind, family(kind), enum_values(kind), collation=rule, computed=bool(computed))
+        Column(name, kind, duckdb_family(kind), enum_values(kind), collation=rule, computed=bool(computed))
         for (name, kind, computed), rule in zip(rows, rules, strict=True)
     )
 

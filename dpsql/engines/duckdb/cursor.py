@@ -70,7 +70,9 @@ def _reword_failure(doing: str, error: duckdb.Error) -> DpsqlError:
 replace_errors = ErrorReplacement((duckdb.Error,), _reword)
 
 
-def fetch(cursor: duckdb.DuckDBPyConnection, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+def fetch_from_duckdb(
+    cursor: duckdb.DuckDBPyConnection, query: str, parameters: Sequence[object] = ()
+) -> list[tuple[Any, ...]]:
     """Run a query on the catalog or the settings and return its rows."""
     return replace_errors("read its catalog", lambda: cursor.execute(query, list(parameters)).fetchall())
 
@@ -84,7 +86,7 @@ def one_state(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """
     replace_errors("begin a transaction", cursor.begin)
     try:
-        fetch(cursor, _LOOK)
+        fetch_from_duckdb(cursor, _LOOK)
         yield
     finally:
         quiet_rollback(cursor)
@@ -105,7 +107,7 @@ def compare_bytes(cursor: duckdb.DuckDBPyConnection) -> None:
     """
     if try_set(cursor, "SET SESSION default_collation = ''"):
         return
-    rule = fetch(cursor, "SELECT system.main.current_setting('default_collation')")[0][0]
+    rule = fetch_from_duckdb(cursor, "SELECT system.main.current_setting('default_collation')")[0][0]
     if rule:
         raise DatabaseError(
             f'this connection compares texts by the collation "{rule}", under which different texts are equal.',
@@ -134,7 +136,7 @@ def in_this_database(cursor: duckdb.DuckDBPyConnection, query: exp.Expr, stand_i
     """
     if not any(table.db for table in query.find_all(exp.Table)):
         return query.sql(DIALECT, copy=False)
-    database = fetch(cursor, "SELECT system.main.current_database()")[0][0]
+    database = fetch_from_duckdb(cursor, "SELECT system.main.current_database()")[0][0]
 
     def qualify(node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Table) and node.args.get("db") and not node.args.get("catalog"):
@@ -147,7 +149,7 @@ def in_this_database(cursor: duckdb.DuckDBPyConnection, query: exp.Expr, stand_i
     return query.transform(qualify).sql(DIALECT, copy=False)
 
 
-def load(
+def load_into_duckdb(
     cursor: duckdb.DuckDBPyConnection, name: str, columns: pd.DataFrame | Mapping[str, np.ndarray[Any, Any]]
 ) -> None:
     """Create a temporary table of the cursor's own from whole columns."""
@@ -221,7 +223,7 @@ class DuckDBWorkspace:
 
     def _ready(self, query: exp.Expr, tables: Tables) -> str:
         for name, columns in tables.items():
-            load(self._cursor, name, columns)
+            load_into_duckdb(self._cursor, name, columns)
         text = in_this_database(self._cursor, query, self._stand_in)
         self._check()
         return text
@@ -255,7 +257,7 @@ class DuckDBTransaction:
 
     def load(self, name: str, columns: Mapping[str, np.ndarray[Any, Any]]) -> None:
         """Create a temporary table from whole columns."""
-        load(self._cursor, name, columns)
+        load_into_duckdb(self._cursor, name, columns)
 
     def has_table(self, name: str) -> bool:
         """Return whether schema `dpsql` of this database has a table of that name."""

@@ -38,9 +38,9 @@ from dpsql.engines.duckdb.cursor import (
     DuckDBWorkspace,
     StandIn,
     compare_bytes,
-    fetch,
+    fetch_from_duckdb,
     in_this_database,
-    load,
+    load_into_duckdb,
     no_stand_in,
     one_state,
     quiet_rollback,
@@ -48,7 +48,7 @@ from dpsql.engines.duckdb.cursor import (
     try_set,
 )
 from dpsql.engines.duckdb.folder import FileTables, SessionFiles
-from dpsql.engines.duckdb.opening import HAND_SHAPED, HARDENING, SPILL, open_connection, secure
+from dpsql.engines.duckdb.opening import HAND_SHAPED, HARDENING, SPILL, open_duckdb_connection, secure
 from dpsql.engines.duckdb.table_identity import write_identity
 from dpsql.engines.duckdb.typed_statements import Answer, run_typed
 from dpsql.engines.duckdb.user_functions import is_internal, replaced_functions, users_functions
@@ -113,7 +113,7 @@ def open_file(
         raise DatabaseError(f'there is no database file "{file}".', hint="check --db, or run: dpsql demo")
     if file is not None and file.name.split(".")[0].lower() == "dpsql":
         raise DatabaseError(f'a database called "{file}" would share its name with dpsql\'s schema.', hint="rename it")
-    connection = open_connection(path, read_only=read_only, wait=wait)
+    connection = open_duckdb_connection(path, read_only=read_only, wait=wait)
     spill = secure(connection, file, files=files, read_only=read_only)
     if files is not None:
         _FILES[connection] = files
@@ -142,7 +142,7 @@ def adopt(connection: duckdb.DuckDBPyConnection) -> DuckDBEngine:
     """Wrap a connection that the caller opened. It stays the caller's: not locked down, not closed."""
     engine = DuckDBEngine(connection, path=None, owned=False)
     with engine._cursor("read its catalog") as cursor:  # not the connection: it may hold a result not yet fetched
-        rows = fetch(cursor, PATH)
+        rows = fetch_from_duckdb(cursor, PATH)
     engine.path = Path(rows[0][0]) if rows and rows[0][0] else None
     return engine
 
@@ -190,8 +190,11 @@ class DuckDBEngine:
         """Return one sentence for each protection this connection lacks (none for one that dpsql opened)."""
         with self._cursor("read its settings") as cursor:
             names = [*HARDENING, "lock_configuration"]
-            values = {name: str(fetch(cursor, "SELECT system.main.current_setting(?)", [name])[0][0]) for name in names}
-            spill, logged = fetch(cursor, SPILL)[0][0], _is_logged(cursor)
+            values = {
+                name: str(fetch_from_duckdb(cursor, "SELECT system.main.current_setting(?)", [name])[0][0])
+                for name in names
+            }
+            spill, logged = fetch_from_duckdb(cursor, SPILL)[0][0], _is_logged(cursor)
         safe_values = HARDENING | {"lock_configuration": "true"}
         weak = [
             f"{name} is {values[name].lower()}, not {safe}."
@@ -224,7 +227,7 @@ class DuckDBEngine:
     def tables(self) -> list[str]:
         """Return the user's tables and views, by the names that `table` takes."""
         with self._cursor("read its catalog") as cursor:
-            rows = fetch(cursor, TABLES)
+            rows = fetch_from_duckdb(cursor, TABLES)
         files = self._files.names() if self._files else []
         return sorted({*files, *(full_name((row[0], row[1]), self.home) for row in rows)})
 
@@ -245,14 +248,14 @@ class DuckDBEngine:
         files = self._files.find(name) if self._files and schema in (None, self.home) else None
         if self._files is not None and files is not None:
             return self._files.info(files, DuckDBTransaction(cursor))
-        known = {(row[0], row[1]): row for row in fetch(cursor, TABLES)}
+        known = {(row[0], row[1]): row for row in fetch_from_duckdb(cursor, TABLES)}
         entry = find_entry(known, name, schema=schema, home=self.home)  # "É" and "é" are two tables in DuckDB
         if entry is None:
             return None
         place, (schema, table, definition, comment, number) = entry
-        columns = fetch(cursor, COLUMNS, [schema, table])
-        checks = fetch(cursor, CHECKS, [schema, table])
-        own = [(None,)] if definition else fetch(cursor, TEXT, [schema, table]) or [("",)]
+        columns = fetch_from_duckdb(cursor, COLUMNS, [schema, table])
+        checks = fetch_from_duckdb(cursor, CHECKS, [schema, table])
+        own = [(None,)] if definition else fetch_from_duckdb(cursor, TEXT, [schema, table]) or [("",)]
         identity = mark_in(comment)
         return TableInfo(
             name=full_name(place, self.home),
@@ -316,7 +319,7 @@ class DuckDBEngine:
         """Run a query over public or released tables and return it as a DataFrame (predictions, never training)."""
         with self._cursor("read the table") as cursor, self._tune_optimizer(cursor):
             for name, columns in (tables or {}).items():
-                load(cursor, name, columns)
+                load_into_duckdb(cursor, name, columns)
             text = in_this_database(cursor, query, self._stand_in)
             return replace_errors("read the table", lambda: cursor.execute(text).fetchdf())
 
@@ -325,7 +328,7 @@ class DuckDBEngine:
         statement = exp.Create(this=exp.table_(name, quoted=True), kind="TABLE", expression=query)
         with self._cursor("create the table") as cursor, self._tune_optimizer(cursor):
             for table, columns in (tables or {}).items():
-                load(cursor, table, columns)
+                load_into_duckdb(cursor, table, columns)
             text = in_this_database(cursor, statement, self._stand_in)
             replace_errors("create the table", lambda: cursor.execute(text))
 
@@ -370,7 +373,7 @@ class DuckDBEngine:
     @contextmanager
     def _tune_optimizer(self, cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
         """Hold the caller's optimizer setting, which is global, for one statement; ours is set when it is opened."""
-        before = None if self.owned else fetch(cursor, OPTIMIZERS)[0][0]
+        before = None if self.owned else fetch_from_duckdb(cursor, OPTIMIZERS)[0][0]
         tuned = before is not None and try_set(cursor, HAND_SHAPED)
         try:
             yield
@@ -391,5 +394,5 @@ class DuckDBEngine:
 
 def _is_logged(cursor: Connection) -> bool:
     """Whether statements of this cursor are written down."""
-    log, file = fetch(cursor, LOGS)[0]
+    log, file = fetch_from_duckdb(cursor, LOGS)[0]
     return str(log).lower() in ("true", "1") or bool(file)

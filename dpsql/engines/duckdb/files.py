@@ -28,8 +28,8 @@ import duckdb
 from sqlglot import exp
 
 from dpsql.engines.base import Column, TableInfo
-from dpsql.engines.duckdb.catalog import family
-from dpsql.engines.duckdb.cursor import fetch, replace_errors
+from dpsql.engines.duckdb.catalog import duckdb_family
+from dpsql.engines.duckdb.cursor import fetch_from_duckdb, replace_errors
 from dpsql.engines.duckdb.vocabulary import DIALECT
 from dpsql.engines.error_replacement import COUNTING
 from dpsql.engines.files.csv_header import read_header
@@ -187,13 +187,13 @@ class FileTable:
     def _facts_of_footer(self, cursor: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
         """Return what footers say, or that they cannot be read."""
         try:
-            return fetch(cursor, query)
+            return fetch_from_duckdb(cursor, query)
         except DpsqlError:
             unreadable = DatabaseError(f"{self.files.words} cannot be read as Parquet.", hint="check the file")
         raise unreadable
 
     def _parquet(self, paths: Sequence[Path]) -> exp.Expr:
-        options = {"hive_partitioning": exp.convert(self.files.partitioned), "hive_types_autocast": exp.false()}
+        options = {"hive_partitioning": exp.convert(self.files.is_partitioned), "hive_types_autocast": exp.false()}
         return _call("read_parquet", paths, options)
 
     def _csv(self) -> exp.Expr:
@@ -227,7 +227,7 @@ def _column(name: str, kind: str) -> Column:
     >>> _column("s", "STRUCT(t VARCHAR)").fallible
     True
     """
-    word = "opaque" if kind.startswith("TIME") else family(kind)
+    word = "opaque" if kind.startswith("TIME") else duckdb_family(kind)
     return Column(name, kind, word, fallible=word == "opaque")
 
 

@@ -15,7 +15,7 @@ import duckdb
 from sqlglot import exp
 
 from dpsql.engines.base import TableInfo, Transaction
-from dpsql.engines.duckdb.cursor import fetch, replace_errors, temporary
+from dpsql.engines.duckdb.cursor import fetch_from_duckdb, replace_errors, temporary
 from dpsql.engines.duckdb.files import MARK, FileTable, as_pattern
 from dpsql.engines.duckdb.vocabulary import DIALECT
 from dpsql.engines.error_replacement import COUNTING
@@ -61,7 +61,7 @@ class FileTables:
 
     def check_allowed(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Raise unless a connection that was locked before may read these files."""
-        allowed = fetch(connection, "SELECT system.main.current_setting('allowed_paths')")[0][0]
+        allowed = fetch_from_duckdb(connection, "SELECT system.main.current_setting('allowed_paths')")[0][0]
         if not self.paths() <= set(allowed):
             raise DatabaseError(
                 "these files are already open in this process, and some are new.", hint="close them first"

@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 from sqlglot import exp
 
-from dpsql.engines.duckdb.cursor import fetch, replace_errors
+from dpsql.engines.duckdb.cursor import fetch_from_duckdb, replace_errors
 from dpsql.engines.duckdb.folder import FileTables
 from dpsql.engines.duckdb.vocabulary import DIALECT
 from dpsql.engines.files import spill_folder
@@ -32,7 +32,7 @@ SPILL = "SELECT system.main.current_setting('temp_directory')"
 _ONE_AT_A_TIME = threading.Lock()
 
 
-def open_connection(path: str | Path, *, read_only: bool, wait: float) -> duckdb.DuckDBPyConnection:
+def open_duckdb_connection(path: str | Path, *, read_only: bool, wait: float) -> duckdb.DuckDBPyConnection:
     """Open a file or ":memory:"; wait up to so many seconds for another process that has it open."""
     deadline = time.monotonic() + wait
     while True:
@@ -58,10 +58,10 @@ def secure(
 def _secure(
     connection: duckdb.DuckDBPyConnection, file: Path | None, files: FileTables | None, *, read_only: bool
 ) -> str:
-    if fetch(connection, "SELECT system.main.current_setting('lock_configuration')")[0][0]:
+    if fetch_from_duckdb(connection, "SELECT system.main.current_setting('lock_configuration')")[0][0]:
         if files is not None:
             files.check_allowed(connection)
-        spill = str(fetch(connection, SPILL)[0][0])
+        spill = str(fetch_from_duckdb(connection, SPILL)[0][0])
         spill_folder.share(spill)
         return spill
     if file is not None and not read_only:

@@ -11,7 +11,7 @@ from functools import cache
 
 import duckdb
 
-from dpsql.engines.duckdb.cursor import fetch
+from dpsql.engines.duckdb.cursor import fetch_from_duckdb
 
 _FUNCTIONS = """
 SELECT function_name, function_type, CAST(parameter_types AS VARCHAR), varargs, return_type, internal,
@@ -30,7 +30,7 @@ def users_functions(cursor: duckdb.DuckDBPyConnection) -> set[str]:
     own = _own_functions()
     return {
         str(name).lower()
-        for name, *types, internal, of_extension in fetch(cursor, _FUNCTIONS)
+        for name, *types, internal, of_extension in fetch_from_duckdb(cursor, _FUNCTIONS)
         if not internal or (not of_extension and (name, *types) not in own)
     }
 
@@ -42,11 +42,11 @@ def replaced_functions(cursor: duckdb.DuckDBPyConnection) -> set[str]:
 
 def is_internal(cursor: duckdb.DuckDBPyConnection, name: str) -> bool:
     """Return whether DuckDB lists a function of that name as one of its own."""
-    return bool(fetch(cursor, _INTERNAL, [name]))
+    return bool(fetch_from_duckdb(cursor, _INTERNAL, [name]))
 
 
 @cache
 def _own_functions() -> frozenset[_Signature]:
     """Return the functions of a connection that nobody has touched, each with its types."""
     with duckdb.connect(":memory:") as untouched:
-        return frozenset((name, *types) for name, *types, _, _ in fetch(untouched, _FUNCTIONS))
+        return frozenset((name, *types) for name, *types, _, _ in fetch_from_duckdb(untouched, _FUNCTIONS))

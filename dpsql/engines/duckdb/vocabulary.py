@@ -35,7 +35,7 @@ class DuckDBVocabulary(StandardVocabulary):
         """
         state: exp.Expr = exp.func("HASH", *(value.copy() for value in values))
         for key in keys:
-            mixed = exp.Anonymous(this="XOR", expressions=[state, _unsigned(key)])
+            mixed = exp.Anonymous(this="XOR", expressions=[state, _as_unsigned(key)])
             state = exp.func("HASH", mixed)
         return state
 
@@ -52,6 +52,6 @@ class DuckDBVocabulary(StandardVocabulary):
         return lowest_bit(plane, cell)
 
 
-def _unsigned(key: int | str) -> exp.Expr:
+def _as_unsigned(key: int | str) -> exp.Expr:
     value = exp.Placeholder(this=key) if isinstance(key, str) else exp.Literal.number(key)
     return exp.cast(value, exp.DataType.Type.UBIGINT)

@@ -74,8 +74,8 @@ class _Scan:
         self.text.look(piece)
         quotes = np.flatnonzero(piece == _QUOTE)
         opens = (np.arange(len(quotes)) % 2 == 0) ^ self.inside
-        previous = _beside(piece, quotes, -1, before, after)
-        following = _beside(piece, quotes, 1, before, after)
+        previous = _neighbour_bytes(piece, quotes, -1, before, after)
+        following = _neighbour_bytes(piece, quotes, 1, before, after)
         self.misplaced |= not self._border(previous[opens]).all() or not self._border(following[~opens]).all()
         ends = np.flatnonzero((piece == _LF) | (piece == _CR))
         ends = ends[(np.searchsorted(quotes, ends) % 2 == 1) == self.inside]
@@ -104,8 +104,8 @@ class _Scan:
 
     def _lines(self, piece: _Bytes, ends: _Places, before: int, after: int) -> None:
         returns = piece[ends] == _CR
-        followed = _beside(piece, ends, 1, before, after) == _LF
-        previous = _beside(piece, ends, -1, before, after)
+        followed = _neighbour_bytes(piece, ends, 1, before, after) == _LF
+        previous = _neighbour_bytes(piece, ends, -1, before, after)
         led = previous == _CR
         self.blank |= bool((np.isin(previous, [_LF, _CR]) & ~(led & ~returns)).any())
         for kind, there in (("CR LF", returns & followed), ("CR", returns & ~followed), ("LF", ~returns & ~led)):
@@ -141,7 +141,7 @@ class _Text:
             self.spoilt = True
 
 
-def _beside(piece: _Bytes, places: _Places, step: int, before: int, after: int) -> _Bytes:
+def _neighbour_bytes(piece: _Bytes, places: _Places, step: int, before: int, after: int) -> _Bytes:
     """Return the bytes one step before or after some places."""
     wide = np.concatenate([np.array([before], np.uint8), piece, np.array([after], np.uint8)])
     found: Any = wide[places + 1 + step]

@@ -39,7 +39,7 @@ class TableFiles:
         return {tuple(part.split("=")[0] for part in self._inside(path) if "=" in part) for path in self.paths}
 
     @property
-    def partitioned(self) -> bool:
+    def is_partitioned(self) -> bool:
         """Whether folders inside the table are named `column=value`."""
         return any(self.keys)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dpsql.engines.base import Column, TableInfo
-from dpsql.engines.postgres.cursor import Connection, fetch
+from dpsql.engines.postgres.cursor import Connection, fetch_from_postgres
 from dpsql.engines.postgres.vocabulary import DIALECT
 from dpsql.engines.postgres.wall import find_strangers
 from dpsql.engines.table_names import find_entry, full_name
@@ -125,7 +125,7 @@ _FAMILIES = {
 }
 
 
-def column(
+def catalog_column(
     name: str,
     kind: str,
     base: str,
@@ -136,38 +136,39 @@ def column(
     cast: bool,
 ) -> Column:
     """Return a column as a row of `COLUMNS` describes it; `cast` tells an ENUM with a cast of its owner's making."""
-    known = "opaque" if cast else family(base, typtype)
+    known = "opaque" if cast else postgres_family(base, typtype)
     listed = tuple(values or ())
     return Column(name, kind, known, listed, base.startswith("numeric"), collation, computed)
 
 
-def family(base: str, typtype: str) -> str:
+def postgres_family(base: str, typtype: str) -> str:
     """Return our word for a type, by the name of what it is made of; an ENUM is text.
 
     Types not listed are opaque. Each listed one is PostgreSQL's own and has a hash that agrees with its equality, which
     is that of bytes, or of numbers (1.0 is 1.00, 0.0 is -0.0); a user's type, or one of an extension (citext), can call
     anything equal, and an interval of 1 month equals one of 30 days.
 
-    >>> family("integer", "b"), family("numeric", "d"), family("mood", "e"), family("uuid", "b"), family("json", "b")
-    ('integer', 'real', 'text', 'other', 'opaque')
+    >>> kinds = (("integer", "b"), ("numeric", "d"), ("mood", "e"), ("uuid", "b"), ("json", "b"))
+    >>> [postgres_family(base, kind) for base, kind in kinds]
+    ['integer', 'real', 'text', 'other', 'opaque']
     """
     return "text" if typtype == "e" else _FAMILIES.get(base, "opaque")
 
 
 def describe(connection: Connection, name: str, schema: str | None) -> TableInfo | None:
     """Return what the catalog says of a table or view, or None where there is none."""
-    known = {(row[0], row[1]): row for row in fetch(connection, TABLES)}
+    known = {(row[0], row[1]): row for row in fetch_from_postgres(connection, TABLES)}
     entry = find_entry(known, name, schema=schema, home=HOME)
     if entry is None:
         return None
     place, (schema, table, kind, number) = entry
-    kin = fetch(connection, KIN, [number, number])
+    kin = fetch_from_postgres(connection, KIN, [number, number])
     if not kin:
         return None
-    columns = fetch(connection, COLUMNS, [number])
-    checks = fetch(connection, CHECKS, [number])
-    strangers = dict(fetch(connection, STRANGERS, [number]))
-    ((unfit,),) = fetch(connection, UNFIT, [number, number])
+    columns = fetch_from_postgres(connection, COLUMNS, [number])
+    checks = fetch_from_postgres(connection, CHECKS, [number])
+    strangers = dict(fetch_from_postgres(connection, STRANGERS, [number]))
+    ((unfit,),) = fetch_from_postgres(connection, UNFIT, [number, number])
     foreign, unsafe, remedy = find_strangers(connection, number)
     definition = _definition(
         connection, kind, number, foreign=any(part and its_kind == "f" for _, part, its_kind in kin)
@@ -177,7 +178,7 @@ def describe(connection: Connection, name: str, schema: str | None) -> TableInfo
         name=full_name(place, HOME),
         schema=schema,
         table=table,
-        columns=tuple(_opaque_if_strange(column(*row), strangers) for row in columns),
+        columns=tuple(_opaque_if_strange(catalog_column(*row), strangers) for row in columns),
         kind="view" if definition else "table",
         definition=definition,
         checks=tuple(text for (text,) in checks),
@@ -201,9 +202,9 @@ def _opaque_if_strange(described: Column, strangers: Mapping[str, str]) -> Colum
 def _definition(connection: Connection, kind: str, number: int, *, foreign: bool) -> str:
     """Return a view's text as CREATE VIEW; for what is neither a plain table nor a view a text that proves nothing."""
     if kind == "v":
-        if fetch(connection, MADE_BY_USERS, [number]):
+        if fetch_from_postgres(connection, MADE_BY_USERS, [number]):
             return "a view that calls what users made"
-        (text,) = fetch(connection, VIEW, [number])[0]
+        (text,) = fetch_from_postgres(connection, VIEW, [number])[0]
         return as_view(text, DIALECT)
     if kind == "m":
         return "a materialized view"

@@ -6,7 +6,7 @@ and on no list here is named by `dpsql doctor`, and fails a test.
 
 from __future__ import annotations
 
-from dpsql.engines.postgres.cursor import Connection, fetch
+from dpsql.engines.postgres.cursor import Connection, fetch_from_postgres
 
 #: Volatile functions that may stay open, each looked at: they tell of the caller's own session, ask for a right of
 #: their own, or tell of no row. Servers 14 to 17.
@@ -48,4 +48,4 @@ ORDER BY proname
 
 def unknown_functions(connection: Connection) -> list[str]:
     """Return the volatile functions of the server's own that every role may call and dpsql does not know."""
-    return [name for (name,) in fetch(connection, _OPEN) if name not in KNOWN]
+    return [name for (name,) in fetch_from_postgres(connection, _OPEN) if name not in KNOWN]

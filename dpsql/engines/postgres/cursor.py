@@ -89,12 +89,14 @@ def execute(
     return connection.execute(text.replace("%", "%%").replace("?", "%s").encode(), tuple(parameters))
 
 
-def fetch(connection: Connection, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+def fetch_from_postgres(connection: Connection, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
     """Run a query on the catalog or the settings and return its rows."""
     return replace_errors("read its catalog", lambda: execute(connection, query, parameters).fetchall())
 
 
-def load(connection: Connection, name: str, columns: pd.DataFrame | Mapping[str, np.ndarray[Any, Any]]) -> None:
+def load_into_postgres(
+    connection: Connection, name: str, columns: pd.DataFrame | Mapping[str, np.ndarray[Any, Any]]
+) -> None:
     """Create a temporary table of the session's own from whole columns."""
     given = {str(column): np.asarray(values) for column, values in columns.items()}
     defined = [
@@ -125,21 +127,21 @@ def copy_in(connection: Connection, table: exp.Table, columns: Mapping[str, np.n
     statement = f"COPY {table.sql(DIALECT)} ({names}) FROM STDIN"
     with connection.cursor() as cursor, cursor.copy(statement.encode()) as copy:
         if all(values.dtype.kind in "iu" for values in columns.values()):
-            texts = [map(str, _signed(values).tolist()) for values in columns.values()]
+            texts = [map(str, _as_signed(values).tolist()) for values in columns.values()]
             copy.write("".join("\t".join(row) + "\n" for row in zip(*texts, strict=True)))
             return
         for row in zip(*(_cells(values) for values in columns.values()), strict=True):
             copy.write_row(row)
 
 
-def _signed(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _as_signed(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return words of 64 bits as the signed numbers of the same bits."""
     return np.ascontiguousarray(values).view(np.int64) if values.dtype == np.uint64 else values
 
 
 def _cells(values: np.ndarray[Any, Any]) -> Iterable[Any]:
     if values.dtype.kind in "iufb":
-        return list(_signed(values).tolist())
+        return list(_as_signed(values).tolist())
     return [None if pd.isna(value) else str(value) for value in values]
 
 
@@ -147,7 +149,7 @@ def _kind(values: np.ndarray[Any, Any]) -> str:
     return _KINDS.get(str(values.dtype), "TEXT")
 
 
-def arrays_of(cursor: psycopg.Cursor[Any]) -> Arrays:
+def postgres_arrays(cursor: psycopg.Cursor[Any]) -> Arrays:
     """Return a result as one array for each column."""
     described = cursor.description or []
     columns = list(zip(*cursor.fetchall(), strict=True)) or [()] * len(described)
@@ -193,20 +195,20 @@ class PostgresWorkspace:
     def aggregate(self, query: exp.Expr, tables: Tables) -> Arrays:
         """Run one checked aggregate over private or kept rows."""
         self._load(tables)
-        groups = replace_errors(COUNTING, lambda: arrays_of(execute(self._connection, query)))
+        groups = replace_errors(COUNTING, lambda: postgres_arrays(execute(self._connection, query)))
         self._check()
         return groups
 
     def _check(self) -> None:
         for table in self._tables:
-            meant = fetch(
+            meant = fetch_from_postgres(
                 self._connection, _MEANT, [exp.table_(table.table, db=table.schema, quoted=True).sql(DIALECT)]
             )
             check_same(table, table if str(meant[0][0]) == table.version else None)
 
     def _load(self, tables: Tables) -> None:
         for name, columns in tables.items():
-            load(self._connection, name, columns)
+            load_into_postgres(self._connection, name, columns)
 
 
 class PostgresTransaction:
@@ -235,7 +237,7 @@ class PostgresTransaction:
     def arrays(self, statement: str | exp.Expr, parameters: Sequence[object] = ()) -> Arrays:
         """Run a query and return its columns as arrays."""
         return replace_errors(
-            "read its own tables", lambda: arrays_of(execute(self._connection, statement, parameters))
+            "read its own tables", lambda: postgres_arrays(execute(self._connection, statement, parameters))
         )
 
     def insert(self, table: str, columns: Mapping[str, np.ndarray[Any, Any]]) -> None:

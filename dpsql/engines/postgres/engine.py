@@ -25,11 +25,11 @@ from dpsql.engines.postgres.cursor import (
     Connection,
     PostgresTransaction,
     PostgresWorkspace,
-    arrays_of,
     execute,
-    fetch,
-    load,
+    fetch_from_postgres,
+    load_into_postgres,
     lock,
+    postgres_arrays,
     replace_errors,
 )
 from dpsql.engines.postgres.health import (
@@ -85,7 +85,7 @@ def open_server(target: str, *, wait: float = 2.0) -> PostgresEngine:
         return engine
 
 
-def open_connection(conninfo: str, *, wait: float) -> Connection:
+def open_postgres_connection(conninfo: str, *, wait: float) -> Connection:
     """Return a new connection of dpsql's own, set to what every one of them is set to."""
     problem: DatabaseError
     try:
@@ -128,7 +128,7 @@ class PostgresEngine:
 
     def __init__(self, conninfo: str, *, wait: float, opener: Callable[[], Connection] | None = None) -> None:
         self._conninfo = conninfo
-        self._connect = opener or (lambda: open_connection(conninfo, wait=wait))
+        self._connect = opener or (lambda: open_postgres_connection(conninfo, wait=wait))
         self.vocabulary = PostgresVocabulary()
         self._idle: list[Connection] = []
         self._lock = threading.Lock()
@@ -144,32 +144,32 @@ class PostgresEngine:
     def siblings(self) -> list[str]:
         """Return the names of the server's other databases."""
         with self._connection("read its settings") as connection:
-            return [name for (name,) in fetch(connection, SIBLINGS)]
+            return [name for (name,) in fetch_from_postgres(connection, SIBLINGS)]
 
-    def sibling(self, name: str) -> PostgresEngine:
+    def engine_on(self, name: str) -> PostgresEngine:
         """Return an engine on another database of the same server, for whoever this one is connected as."""
         return open_server(psycopg.conninfo.make_conninfo(self._conninfo, dbname=name))
 
     def place(self) -> tuple[str, str]:
         """Return which database this is, and where `dpsql init` was run ("" where it was not): two texts to compare."""
         with self._connection("read its settings") as connection:
-            prepared = fetch(connection, PREPARED)
-            return str(fetch(connection, PLACE)[0][0]), str((prepared and prepared[0][0]) or "")
+            prepared = fetch_from_postgres(connection, PREPARED)
+            return str(fetch_from_postgres(connection, PLACE)[0][0]), str((prepared and prepared[0][0]) or "")
 
     def open_schemas(self) -> list[str]:
         """Return the schemas that others meet and analysts can create in, with the roles."""
         with self._connection("read its settings") as connection:
-            return [f'"{name}" ({roles})' for name, roles in fetch(connection, OPEN_SCHEMAS)]
+            return [f'"{name}" ({roles})' for name, roles in fetch_from_postgres(connection, OPEN_SCHEMAS)]
 
     def shut_databases(self) -> list[str]:
         """Return the names of databases that nobody can enter now, and whoever owns one can open again."""
         with self._connection("read its settings") as connection:
-            return [name for (name,) in fetch(connection, SHUT)]
+            return [name for (name,) in fetch_from_postgres(connection, SHUT)]
 
     def counters_open(self) -> bool:
         """Whether roles other than monitors read the server's counters in this database."""
         with self._connection("read its settings") as connection:
-            return bool(fetch(connection, COUNTERS_OPEN)[0][0])
+            return bool(fetch_from_postgres(connection, COUNTERS_OPEN)[0][0])
 
     def ways_in(self, info: TableInfo) -> list[Health]:
         """Return by which names an analyst gets the planner's row counts of a table, each with what closes the way."""
@@ -183,18 +183,18 @@ class PostgresEngine:
 
     def _sibling_counters(self, connection: Connection) -> list[Health]:
         """Say in which other databases the server's counters are open, where they are closed in this one."""
-        if fetch(connection, COUNTERS_OPEN)[0][0]:
+        if fetch_from_postgres(connection, COUNTERS_OPEN)[0][0]:
             return []
         names = [name for name in self.siblings() if self._shows_counters(name)]
         told = f"open in {', '.join(names)}" if names else "closed in every database that this role can enter"
-        shut = [name for (name,) in fetch(connection, SHUT)]
+        shut = [name for (name,) in fetch_from_postgres(connection, SHUT)]
         told += f"; not looked at, as they are shut: {', '.join(shut)}" if shut else ""
         fix = "dpsql init closes them again, as a superuser" + ("; ALLOW_CONNECTIONS true first" if shut else "")
         return [Health("other databases", not names and not shut, told, fix)]
 
     def _shows_counters(self, name: str) -> bool:
-        with suppress(DatabaseError), closing(self.sibling(name)) as other, other._connection("look") as connection:
-            return bool(fetch(connection, COUNTERS_OPEN)[0][0])
+        with suppress(DatabaseError), closing(self.engine_on(name)) as other, other._connection("look") as connection:
+            return bool(fetch_from_postgres(connection, COUNTERS_OPEN)[0][0])
         return False
 
     def weaknesses(self) -> list[str]:
@@ -223,7 +223,7 @@ class PostgresEngine:
     def tables(self) -> list[str]:
         """Return the user's tables and views, by the names that `table` takes."""
         with self._connection("read its catalog") as connection:
-            return sorted(full_name((row[0], row[1]), HOME) for row in fetch(connection, TABLES))
+            return sorted(full_name((row[0], row[1]), HOME) for row in fetch_from_postgres(connection, TABLES))
 
     def table(self, name: str, *, schema: str | None = None) -> TableInfo | None:
         """Return what the catalog says of a table or view. Reads no row, no statistic, not the estimated size.
@@ -271,15 +271,15 @@ class PostgresEngine:
             self._in_transaction(connection, "REPEATABLE READ", keep=False),
         ):
             for name, columns in (tables or {}).items():
-                load(connection, name, columns)
-            return pd.DataFrame(replace_errors("read the table", lambda: arrays_of(execute(connection, query))))
+                load_into_postgres(connection, name, columns)
+            return pd.DataFrame(replace_errors("read the table", lambda: postgres_arrays(execute(connection, query))))
 
     def create(self, name: str, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> None:
         """Create a table in schema public from a query over public or released tables, or leave nothing."""
         statement = exp.Create(this=exp.table_(name, db=HOME, quoted=True), kind="TABLE", expression=query)
         with self._connection("create the table") as connection, self._in_transaction(connection, "READ COMMITTED"):
             for table, columns in (tables or {}).items():
-                load(connection, table, columns)
+                load_into_postgres(connection, table, columns)
             replace_errors("create the table", lambda: execute(connection, statement))
             for table in tables or {}:
                 execute(connection, exp.Drop(tables=[exp.table_(table, db="pg_temp", quoted=True)], kind="TABLE"))
@@ -293,7 +293,7 @@ class PostgresEngine:
             def add() -> None:
                 execute(connection, exp.Alter(this=table.copy(), kind="TABLE", actions=[defined]))
                 rows = execute(connection, exp.select(exp.Count(this=exp.Star())).from_(table.copy())).fetchall()[0][0]
-                load(connection, _IDS, {"place": np.arange(1, rows + 1), "id": make(rows)})
+                load_into_postgres(connection, _IDS, {"place": np.arange(1, rows + 1), "id": make(rows)})
                 execute(connection, _fill_ids(table, column))
                 execute(connection, exp.Drop(tables=[exp.table_(_IDS, db="pg_temp")], kind="TABLE"))
 

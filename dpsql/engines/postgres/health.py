@@ -8,7 +8,7 @@ import psycopg
 
 from dpsql.engines.base import Health
 from dpsql.engines.postgres.closed_functions import unknown_functions
-from dpsql.engines.postgres.cursor import Connection, fetch
+from dpsql.engines.postgres.cursor import Connection, fetch_from_postgres
 from dpsql.engines.postgres.wall import ANALYSTS, monitors
 
 _MOST_SECONDS = 5.0
@@ -62,7 +62,7 @@ SIBLINGS = "SELECT datname FROM pg_database WHERE datallowconn AND datname <> cu
 def examine_server(connection: Connection) -> list[Health]:
     """Return versions, what the role may do, and how far the server's clock is from ours."""
     asked = datetime.now(UTC)
-    version, role, superuser, schema, writes, now, syncs = fetch(connection, _HEALTH)[0]
+    version, role, superuser, schema, writes, now, syncs = fetch_from_postgres(connection, _HEALTH)[0]
     away = abs((now - asked).total_seconds())
     rights = f"connected as {role}" + (", a superuser" if superuser else "")
     return [
@@ -79,12 +79,12 @@ def examine_server(connection: Connection) -> list[Health]:
 def examine_wall(connection: Connection) -> list[Health]:
     """Return what analysts could get hold of: nothing to look at where there are none."""
     found = [_place(connection)]
-    if not fetch(connection, HAS_ANALYSTS):
+    if not fetch_from_postgres(connection, HAS_ANALYSTS):
         return [one for one in found if not one.well]
-    schemas = fetch(connection, OPEN_SCHEMAS)
+    schemas = fetch_from_postgres(connection, OPEN_SCHEMAS)
     told = "; ".join(f'"{name}" ({roles})' for name, roles in schemas)
-    counted = fetch(connection, "SELECT current_setting('track_counts')")[0][0] == "on"
-    shown = fetch(connection, COUNTERS_OPEN)[0][0]
+    counted = fetch_from_postgres(connection, "SELECT current_setting('track_counts')")[0][0] == "on"
+    shown = fetch_from_postgres(connection, COUNTERS_OPEN)[0][0]
     watching = monitors(connection)
     new = unknown_functions(connection)
     return [
@@ -121,8 +121,8 @@ def examine_wall(connection: Connection) -> list[Health]:
 
 
 def _place(connection: Connection) -> Health:
-    prepared = fetch(connection, PREPARED)
-    here = fetch(connection, PLACE)[0][0]
+    prepared = fetch_from_postgres(connection, PREPARED)
+    here = fetch_from_postgres(connection, PLACE)[0][0]
     same = not prepared or prepared[0][0] in (None, here)
     told = "where dpsql init was run" if same else f"a copy, or restored: it was {prepared[0][0]}"
     return Health("place", same, told, "dpsql init takes the copy for a database of its own, with a budget of its own")

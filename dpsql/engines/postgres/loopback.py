@@ -39,7 +39,7 @@ def keep(plpy: Any, folder: str | None, role: str) -> None:
     settings of the transaction tell `dpsql init` how it went: `dpsql.problem` is what is wrong with the folder, ""
     where nothing is, and `dpsql.secret` whether the password is new or was kept.
     """
-    place = Path(folder) if folder else home()
+    place = Path(folder) if folder else secret_home()
     problem = _make_folder(place)
     _tell(plpy, "dpsql.problem", problem and f'the folder "{place}" {problem}.')
     if problem:
@@ -58,15 +58,15 @@ def _tell(plpy: Any, name: str, value: str) -> None:
     plpy.execute(plpy.prepare("SELECT set_config($1, $2, true)", ["text", "text"]), [name, value])
 
 
-def read(folder: str | None, system: str, role: str) -> str:
+def read_secret(folder: str | None, system: str, role: str) -> str:
     """Return the password, in a process of the server's user that stands in the data directory."""
     try:
-        return secret_file(Path(folder) if folder else home(), system, role).read_text(encoding="ascii")
+        return secret_file(Path(folder) if folder else secret_home(), system, role).read_text(encoding="ascii")
     except OSError:
         raise NoSecret from None
 
 
-def home() -> Path:
+def secret_home() -> Path:
     """Return the folder that is used when none is named: in the home of the server's user, beside the data."""
     return Path(pwd.getpwuid(os.geteuid()).pw_dir) / _FOLDER
 

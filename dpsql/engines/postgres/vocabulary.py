@@ -47,7 +47,7 @@ class PostgresVocabulary(StandardVocabulary):
 
     def is_nan(self, number: exp.Expr) -> exp.Expr:
         """Return `number = 'NaN'`: here NaN equals itself."""
-        return exp.EQ(this=number, expression=_typed("NaN", "DOUBLE PRECISION"))
+        return exp.EQ(this=number, expression=_with_type("NaN", "DOUBLE PRECISION"))
 
     def position(self, values: Sequence[str], text: exp.Expr) -> exp.Expr:
         """Return a text's place: looked up in a JSON object, or searched for among the values in byte order.
@@ -62,14 +62,14 @@ class PostgresVocabulary(StandardVocabulary):
             return exp.Case(this=text, ifs=ways)
         if len(values) > _SEARCHED or any(not _sortable(value) for value in values):
             listed = json.dumps({value: place for place, value in enumerate(values)}, ensure_ascii=False)
-            found = exp.JSONExtract(this=_typed(listed, "JSONB"), expression=text, only_json_types=True)
+            found = exp.JSONExtract(this=_with_type(listed, "JSONB"), expression=text, only_json_types=True)
             return exp.cast(exp.Paren(this=found), exp.DataType.Type.INT)
         ordered = sorted(enumerate(values), key=lambda pair: pair[1].encode())
         edges = [part for _, value in ordered for part in (value, value + "\x01")]
         places = [part for place, _ in ordered for part in (str(place), "NULL")]
         searched = exp.Collate(this=text, expression=exp.to_identifier("C", quoted=True))
         bucket = exp.Anonymous(this="WIDTH_BUCKET", expressions=[searched, _array(edges, "TEXT[]")])
-        cells = exp.Paren(this=_typed("{" + ",".join(places) + "}", "INT[]"))
+        cells = exp.Paren(this=_with_type("{" + ",".join(places) + "}", "INT[]"))
         return exp.Bracket(this=cells, expressions=[bucket], offset=1)
 
     def keyed_hash(self, values: Sequence[exp.Expr], keys: Sequence[int | str]) -> exp.Expr:
@@ -104,10 +104,10 @@ class PostgresVocabulary(StandardVocabulary):
             this=exp.GT(this=value.copy(), expression=high), expression=exp.LT(this=value.copy(), expression=near)
         )
         branches = [
-            (exp.EQ(this=value.copy(), expression=_typed("NaN", "DECIMAL")), _typed("NaN", "DOUBLE PRECISION")),
-            (exp.GT(this=value.copy(), expression=far.copy()), _typed("1e300", "DOUBLE PRECISION")),
-            (exp.LT(this=value.copy(), expression=low), _typed("-1e300", "DOUBLE PRECISION")),
-            (tiny, _typed("0", "DOUBLE PRECISION")),
+            (exp.EQ(this=value.copy(), expression=_with_type("NaN", "DECIMAL")), _with_type("NaN", "DOUBLE PRECISION")),
+            (exp.GT(this=value.copy(), expression=far.copy()), _with_type("1e300", "DOUBLE PRECISION")),
+            (exp.LT(this=value.copy(), expression=low), _with_type("-1e300", "DOUBLE PRECISION")),
+            (tiny, _with_type("0", "DOUBLE PRECISION")),
         ]
         return exp.Case(ifs=[exp.If(this=test, true=found) for test, found in branches], default=cast)
 
@@ -127,7 +127,7 @@ class PostgresRowByRow:
 
     def bucket(self, number: exp.Expr, edges: Sequence[float]) -> exp.Expr:
         """Return `WIDTH_BUCKET(number, edges)`: a search among doubles, NaN above all."""
-        listed = _typed("{" + ",".join(repr(edge) for edge in edges) + "}", "DOUBLE PRECISION[]")
+        listed = _with_type("{" + ",".join(repr(edge) for edge in edges) + "}", "DOUBLE PRECISION[]")
         return exp.Anonymous(this="WIDTH_BUCKET", expressions=[number, listed])
 
 
@@ -155,17 +155,17 @@ def _hash(values: Sequence[exp.Expr], key: exp.Expr) -> exp.Expr:
     return exp.Anonymous(this="HASH_RECORD_EXTENDED", expressions=[record, key])
 
 
-def _typed(text: str, kind: str) -> exp.Expr:
+def _with_type(text: str, kind: str) -> exp.Expr:
     return exp.Cast(this=exp.Literal.string(text), to=exp.DataType.build(kind, dialect=DIALECT))
 
 
 def _double(number: float) -> exp.Expr:
-    return _typed(repr(float(number)), "DOUBLE PRECISION")
+    return _with_type(repr(float(number)), "DOUBLE PRECISION")
 
 
 def _array(values: Sequence[str], kind: str) -> exp.Expr:
     quoted = ",".join('"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' for value in values)
-    return _typed("{" + quoted + "}", kind)
+    return _with_type("{" + quoted + "}", kind)
 
 
 def _key(key: int | str) -> exp.Expr:

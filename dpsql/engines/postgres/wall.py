@@ -8,7 +8,7 @@ tells its estimates to whoever sets `debug_print_plan`, before it checks the rig
 from __future__ import annotations
 
 from dpsql.engines.base import Health
-from dpsql.engines.postgres.cursor import Connection, fetch
+from dpsql.engines.postgres.cursor import Connection, fetch_from_postgres
 
 #: Roles that may call dpsql's functions and are not the owner's: members of whoever was let into schema dpsql.
 ANALYSTS = """
@@ -170,7 +170,7 @@ def find_strangers(connection: Connection, number: int) -> tuple[str, str, str]:
     Whoever owns a table can put an index on it at any moment, so ownership counts even where there is no code yet. A
     reader with no more rights than others is free to read what others own: they could in psql.
     """
-    found = fetch(connection, _STRANGERS, [number])
+    found = fetch_from_postgres(connection, _STRANGERS, [number])
     if not found:
         return "", "", ""
     relation, what, role, owner, privileged = found[0]
@@ -186,31 +186,36 @@ def find_strangers(connection: Connection, number: int) -> tuple[str, str, str]:
 
 def ways_in(connection: Connection, number: int) -> list[Health]:
     """Return by which names an analyst could have a statement on a private table planned, each with what closes it."""
-    return [_way_in(*row) for row in fetch(connection, _WAYS_IN, [number, number])]
+    return [_way_in(*row) for row in fetch_from_postgres(connection, _WAYS_IN, [number, number])]
 
 
 def _way_in(word: str, place: str, schema: str, role: str, everybody: bool, itself: bool) -> Health:
     told = (
-        f"{word.lower()} {place} is in a schema that role {_quoted(role)} may enter: "
+        f"{word.lower()} {place} is in a schema that role {_quote_identifier(role)} may enter: "
         "whoever names it is told the planner's row counts, even without a right to read."
     )
     moved = f"CREATE SCHEMA private; ALTER {word} {place} SET SCHEMA private"
-    closed = f'REVOKE USAGE ON SCHEMA "{schema}" FROM {_quoted(role)}, or: {moved}'
+    closed = f'REVOKE USAGE ON SCHEMA "{schema}" FROM {_quote_identifier(role)}, or: {moved}'
     return Health(place, False, told, moved if everybody else closed)
 
 
 def readers(connection: Connection, number: int) -> list[Health]:
     """Return which analysts may read the rows of a table themselves, each with what closes the way."""
     return [
-        Health(place, False, f"role {_quoted(role)} reads its rows, without dpsql.", f"REVOKE SELECT ON {place} FROM …")
-        for role, place in fetch(connection, _READERS, [number])
+        Health(
+            place,
+            False,
+            f"role {_quote_identifier(role)} reads its rows, without dpsql.",
+            f"REVOKE SELECT ON {place} FROM …",
+        )
+        for role, place in fetch_from_postgres(connection, _READERS, [number])
     ]
 
 
 def monitors(connection: Connection) -> list[str]:
     """Return the analysts who are members of a built-in role that reads everything or the server's counters."""
-    return [f"{analyst} ({role})" for analyst, role in fetch(connection, _MONITORS)]
+    return [f"{analyst} ({role})" for analyst, role in fetch_from_postgres(connection, _MONITORS)]
 
 
-def _quoted(role: str) -> str:
+def _quote_identifier(role: str) -> str:
     return '"' + role.replace('"', '""') + '"'

@@ -14,8 +14,8 @@ from typing import Any, cast
 import psycopg
 
 from dpsql.engines.postgres.caller_session import Ask, CallerConnection
-from dpsql.engines.postgres.cursor import Connection, fetch
-from dpsql.engines.postgres.engine import PostgresEngine, open_connection
+from dpsql.engines.postgres.cursor import Connection, fetch_from_postgres
+from dpsql.engines.postgres.engine import PostgresEngine, open_postgres_connection
 from dpsql.errors import DatabaseError
 
 _WAIT = 2.0
@@ -77,8 +77,8 @@ def _ways(request: Mapping[str, Any], password: str) -> list[str]:
 
 
 def _prove(conninfo: str, request: Mapping[str, Any]) -> Connection:
-    connection = open_connection(conninfo, wait=_WAIT)
-    if not fetch(connection, _PROOF, [request["pid"], request["lock"]]):
+    connection = open_postgres_connection(conninfo, wait=_WAIT)
+    if not fetch_from_postgres(connection, _PROOF, [request["pid"], request["lock"]]):
         connection.close()
         raise _Elsewhere
     return connection

@@ -48,10 +48,10 @@ _OTHER = ("timestamp", "timestamp_ntz", "binary")
 _DECLARED = "__CHAR_VARCHAR_TYPE_STRING"
 
 
-def family(kind: str) -> str:
+def spark_family(kind: str) -> str:
     """Return our word for a Spark type. Values that are equal and hash differently, or not at all, are opaque.
 
-    >>> [family(kind) for kind in ("bigint", "decimal(18,2)", "string", "string collate UTF8_LCASE", "array<int>")]
+    >>> [spark_family(kind) for kind in ("bigint", "decimal(9,2)", "string", "string collate UTF8_LCASE", "array<int>")]
     ['integer', 'real', 'text', 'text', 'opaque']
     """
     word = kind.split("(")[0].split(" collate ")[0]
@@ -71,7 +71,7 @@ def collation(kind: str, declared: str) -> str:
 
 
 @dataclass(frozen=True)
-class Place:
+class SparkPlace:
     """Where a table is: what people call it, its database (or `SESSION`, or `PARQUET`), and its name there."""
 
     called: str
@@ -84,27 +84,27 @@ class Place:
         return exp.table_(self.table, db=None if self.schema == SESSION else self.schema, quoted=True)
 
 
-def home(session: Any) -> str:
+def home_schema(session: Any) -> str:
     """Return the database whose tables need no other name."""
     return str(replace_errors(_READING, session.catalog.currentDatabase))
 
 
-def places(session: Any, files: ParquetFolder) -> Iterator[Place]:
+def places(session: Any, files: ParquetFolder) -> Iterator[SparkPlace]:
     """Yield every table and view: those of the folder, temporary ones, those of the present database and of others."""
     for name, path in files.names().items():
-        yield Place(name, PARQUET, str(path))
-    own = home(session)
+        yield SparkPlace(name, PARQUET, str(path))
+    own = home_schema(session)
     databases = [row[0] for row in _rows(session, "SHOW DATABASES")]
     for database in sorted(databases, key=lambda name: name != own):
-        for row in _rows(session, f"SHOW TABLES IN {_quoted(database)}"):
+        for row in _rows(session, f"SHOW TABLES IN {_quote_name(database)}"):
             if not row["isTemporary"]:
                 called = row["tableName"] if database == own else f"{database}.{row['tableName']}"
-                yield Place(called, database, row["tableName"])
+                yield SparkPlace(called, database, row["tableName"])
             elif database == own:
-                yield Place(row["tableName"], SESSION, row["tableName"])
+                yield SparkPlace(row["tableName"], SESSION, row["tableName"])
 
 
-def find(session: Any, files: ParquetFolder, name: str, *, schema: str | None = None) -> Place | None:
+def find_table(session: Any, files: ParquetFolder, name: str, *, schema: str | None = None) -> SparkPlace | None:
     """Return the table that a name means. A file or a temporary view comes before a table of the same name, as in SQL.
 
     Two tables of databases that one name could mean are refused.
@@ -116,14 +116,14 @@ def find(session: Any, files: ParquetFolder, name: str, *, schema: str | None = 
             if place.called == name:
                 return place
         others = [key for key, place in known.items() if place not in first]
-        meant = find_place(others, name, schema=None, home=home(session))
+        meant = find_place(others, name, schema=None, home=home_schema(session))
         alike = (place for place in first if place.called.lower() == name.lower())
         return known[meant] if meant is not None else next(alike, None)
     meant = find_place(known, name, schema=schema, home="")
     return None if meant is None else known[meant]
 
 
-def describe(session: Any, files: ParquetFolder, place: Place) -> TableInfo:
+def describe(session: Any, files: ParquetFolder, place: SparkPlace) -> TableInfo:
     """Return what the catalog says of a table or view."""
     files_alone = is_parquet(place.schema, place.table)
     if files_alone:
@@ -131,7 +131,7 @@ def describe(session: Any, files: ParquetFolder, place: Place) -> TableInfo:
     else:
         frame = replace_errors(_READING, lambda: session.table(place.reference.sql(DIALECT)))
     columns = tuple(
-        Column(field.name, kind, family(kind), collation=collation(kind, field.metadata.get(_DECLARED, "")))
+        Column(field.name, kind, spark_family(kind), collation=collation(kind, field.metadata.get(_DECLARED, "")))
         for field in replace_errors(_READING, lambda: list(frame.schema.fields))
         for kind in [str(field.dataType.simpleString())]
     )
@@ -158,8 +158,8 @@ def identities(session: Any, frame: Any, told: Sequence[str]) -> set[str]:
 
     `told` are the places that the catalog tells; on a Spark Connect server, which shows no plan, there are no others.
     """
-    plan = java_bridge.plan(frame)
-    leaves = [] if plan is None else list(java_bridge.leaves(plan))
+    plan = java_bridge.query_plan(frame)
+    leaves = [] if plan is None else list(java_bridge.plan_leaves(plan))
     roots = [*told, *(root for leaf in leaves for root in java_bridge.roots(leaf))]
     local = [Path("/" + re.sub("^(file:)?/+", "", root)) for root in roots if root.startswith(("file:", "/"))]
     known = {PATH + str(place.resolve()) for place in local} | same_file(local)
@@ -167,7 +167,7 @@ def identities(session: Any, frame: Any, told: Sequence[str]) -> set[str]:
     return known | {held for leaf in leaves if (held := java_bridge.memory_of(session, leaf))}
 
 
-def _view(found: Mapping[str, str], place: Place, names: list[str]) -> str:
+def _view(found: Mapping[str, str], place: SparkPlace, names: list[str]) -> str:
     """Return a stored view as CREATE VIEW, a text that proves nothing where it could mean something else, or ""."""
     if found.get("Type") != "VIEW":
         return _TEXT if found.get("Provider", "").lower() in _TEXTS else ""
@@ -178,9 +178,9 @@ def _view(found: Mapping[str, str], place: Place, names: list[str]) -> str:
     return as_view(found["View Text"], DIALECT, () if same else names)
 
 
-def _temporary(place: Place, frame: Any) -> str:
+def _temporary(place: SparkPlace, frame: Any) -> str:
     """Return "" for a temporary view that is data itself, a text that proves nothing for one that reads tables."""
-    plan = replace_errors(_READING, lambda: java_bridge.plan(frame))
+    plan = replace_errors(_READING, lambda: java_bridge.query_plan(frame))
     if plan is None:
         return "a temporary view on a Spark Connect server, whose plan is not known here"
     if not plan.deterministic():
@@ -188,7 +188,7 @@ def _temporary(place: Place, frame: Any) -> str:
             f'temporary view "{place.called}" draws random numbers: each time it is read it has other rows.',
             hint="write it to a table, and use that",
         )
-    leaves = list(java_bridge.leaves(plan))
+    leaves = list(java_bridge.plan_leaves(plan))
     if any(map(java_bridge.is_text, leaves)):
         return _TEXT
     plain = all(leaf.nodeName().split(" ")[0] in _DATA or _relation(leaf) == "file" for leaf in leaves)
@@ -198,7 +198,7 @@ def _temporary(place: Place, frame: Any) -> str:
 
 def _is_total(frame: Any) -> bool:
     """Whether a temporary view, which is worked out each time it is read, only names, compares and widens values."""
-    return replace_errors(_READING, lambda: all(map(_cannot_fail, _expressions(java_bridge.plan(frame)))))
+    return replace_errors(_READING, lambda: all(map(_cannot_fail, _expressions(java_bridge.query_plan(frame)))))
 
 
 def _expressions(plan: Any) -> Iterator[Any]:
@@ -214,8 +214,8 @@ def _cannot_fail(expression: Any) -> bool:
     name, parts = expression.getClass().getSimpleName(), list(java_bridge.members(expression.children()))
     if name == "Cast":
         before, after = (one.dataType().simpleString() for one in (parts[0], expression))
-        fits = before == after or (after == "string" and family(before) not in ("other", "opaque"))
-        fits = fits or (after == "double" and family(before) in ("integer", "real"))
+        fits = before == after or (after == "string" and spark_family(before) not in ("other", "opaque"))
+        fits = fits or (after == "double" and spark_family(before) in ("integer", "real"))
     else:
         fits = name in _TOTAL
     return fits and all(map(_cannot_fail, parts))
@@ -232,5 +232,5 @@ def _rows(session: Any, statement: str) -> list[Any]:
     return replace_errors(_READING, lambda: list(session.sql(statement).collect()))
 
 
-def _quoted(name: str) -> str:
+def _quote_name(name: str) -> str:
     return exp.to_identifier(name, quoted=True).sql(DIALECT)

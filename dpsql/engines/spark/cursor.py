@@ -86,12 +86,12 @@ def replace_errors(doing: str, act: Callable[[], _Result]) -> _Result:
 
 def as_arrow(columns: pd.DataFrame | Mapping[str, np.ndarray[Any, Any]]) -> arrow.Table:
     """Return whole columns as an Arrow table in types that Spark has; one without NULL is said to have none."""
-    made = {str(name): arrow_column(_signed(np.asarray(values)), _PLAIN) for name, values in columns.items()}
+    made = {str(name): arrow_column(_as_signed(np.asarray(values)), _PLAIN) for name, values in columns.items()}
     fields = [arrow.field(name, column.type, nullable=column.null_count > 0) for name, column in made.items()]
     return arrow.table(list(made.values()), schema=arrow.schema(fields))
 
 
-def _signed(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _as_signed(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return a column in a signed type; words of 64 bits are the signed numbers of the same bits."""
     if values.dtype == np.uint64:
         return np.ascontiguousarray(values).view(np.int64)
@@ -100,7 +100,7 @@ def _signed(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return values
 
 
-def arrays_of(result: arrow.Table) -> Arrays:
+def spark_arrays(result: arrow.Table) -> Arrays:
     """Return a result as one array for each column."""
     return {name: _array(result.column(place)) for place, name in enumerate(result.column_names)}
 
@@ -159,7 +159,7 @@ class SparkWorkspace:
     def aggregate(self, query: exp.Expr, tables: Tables) -> Arrays:
         """Run one checked aggregate over private or kept rows; its groups alone are fetched."""
         self._check()
-        groups = self.run(COUNTING, query, tables, lambda frame: arrays_of(frame.toArrow()))
+        groups = self.run(COUNTING, query, tables, lambda frame: spark_arrays(frame.toArrow()))
         self._check()
         return groups
 

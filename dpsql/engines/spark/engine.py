@@ -23,7 +23,7 @@ from dpsql.engines.files import file_parts
 from dpsql.engines.files.table_files import same_file
 from dpsql.engines.ledger_elsewhere import LedgerElsewhere
 from dpsql.engines.spark import catalog, java_bridge
-from dpsql.engines.spark.cursor import SparkWorkspace, arrays_of, replace_errors
+from dpsql.engines.spark.cursor import SparkWorkspace, replace_errors, spark_arrays
 from dpsql.engines.spark.files import ParquetFolder, local_files
 from dpsql.engines.spark.opening import Address, start
 from dpsql.engines.spark.vocabulary import DIALECT, SparkVocabulary
@@ -96,7 +96,7 @@ class SparkEngine(LedgerElsewhere):
         self.files = ParquetFolder(folder)
         self.owned = owned
         self.vocabulary = SparkVocabulary()
-        self.home = catalog.home(session)
+        self.home = catalog.home_schema(session)
 
     def __repr__(self) -> str:
         return f"<Spark {self.files.path or self.home}, ledger in {self.ledger!r}>"
@@ -129,7 +129,7 @@ class SparkEngine(LedgerElsewhere):
         A table is told by where its files lie, and by the files where they lie on this machine. One whose rows are in
         memory has no identity that outlasts Spark.
         """
-        place = catalog.find(self.session, self.files, name, schema=schema)
+        place = catalog.find_table(self.session, self.files, name, schema=schema)
         if place is None:
             return None
         info = catalog.describe(self.session, self.files, place)
@@ -175,7 +175,7 @@ class SparkEngine(LedgerElsewhere):
         """Run a query over public or released tables and return it as a DataFrame (predictions, never training)."""
         with self.workspace() as here:
             return pd.DataFrame(
-                here.run("read the table", query, tables or {}, lambda frame: arrays_of(frame.toArrow()))
+                here.run("read the table", query, tables or {}, lambda frame: spark_arrays(frame.toArrow()))
             )
 
     def create(self, name: str, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> None:

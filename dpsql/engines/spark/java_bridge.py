@@ -28,7 +28,7 @@ def clone(session: Any) -> Any:
     return SparkSession(session.sparkContext, session._jsparkSession.cloneSession())
 
 
-def plan(frame: Any) -> Any | None:
+def query_plan(frame: Any) -> Any | None:
     """Return a frame's analysed plan, None where it is on a server."""
     return frame._jdf.queryExecution().analyzed() if hasattr(frame, "_jdf") else None
 
@@ -84,7 +84,7 @@ _COLUMNAR = ("ParquetFileFormat", "OrcFileFormat")
 _FIXED = ("LocalRelation", "Range", "OneRowRelation")
 
 
-def leaves(plan: Any) -> Iterator[Any]:
+def plan_leaves(plan: Any) -> Iterator[Any]:
     """Yield what a plan reads, subqueries included."""
     for one in (plan, *members(plan.subqueriesAll())):
         yield from members(one.collectLeaves())
@@ -108,10 +108,10 @@ def file_facts(frame: Any) -> tuple[tuple[Any, ...], ...] | None:
 
     None where one is gone, or not to be seen from here, and where it reads other things than files.
     """
-    read = plan(frame)
+    read = query_plan(frame)
     if read is None:
         return None
-    if not all(file_format(leaf) in _COLUMNAR or leaf.nodeName().split(" ")[0] in _FIXED for leaf in leaves(read)):
+    if not all(file_format(leaf) in _COLUMNAR or leaf.nodeName().split(" ")[0] in _FIXED for leaf in plan_leaves(read)):
         return None
     session = frame.sparkSession
     settings = session._jsparkSession.sessionState().newHadoopConf()

@@ -41,24 +41,30 @@ from dpsql.kernel.plan import Plan, Sequential, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.methods.auto import epsilon_shares as advising
-from dpsql.methods.auto.auto_steps import DATA_DEPTH, steps
+from dpsql.methods.auto.auto_steps import DATA_DEPTH, auto_steps
 from dpsql.methods.auto.calibrate import calibrate
 from dpsql.methods.auto.epsilon_shares import ALONE, DATA, DEEPEST, PUBLIC, Advice
-from dpsql.methods.auto.mixture_list import Reading, alone, read
+from dpsql.methods.auto.mixture_list import Reading, alone, mixture_forest
 from dpsql.methods.auto.public_trees import public_trees, shared_votes
-from dpsql.methods.auto.zoom import zoomed
-from dpsql.methods.base import Method, Parameter, Trained, Whole, resolved
+from dpsql.methods.auto.zoom import zoom_in
+from dpsql.methods.base import Method, Parameter, Trained, Whole, resolve_parameters
 from dpsql.methods.shared.greedy import even_weights
 from dpsql.methods.shared.noisy_leaves import SIZE_SHARE
 from dpsql.schema import CELLS, Schema
-from dpsql.trees.estimate.marginal_profile import Marginal, Profile, class_shares, class_totals, profile
+from dpsql.trees.estimate.marginal_profile import (
+    Marginal,
+    MarginalProfile,
+    class_shares,
+    class_totals,
+    marginal_profile,
+)
 from dpsql.trees.estimate.shrink import path_lifts
 from dpsql.trees.forest import PASS, Forest, Level
 from dpsql.trees.grid import axes
 from dpsql.trees.grow.guided_trees import Ladders, guided_forest
-from dpsql.trees.grow.one_feature import cell_bins, digit, features_of, one_feature_trees
-from dpsql.trees.grow.splits import Held, between_groups
-from dpsql.trees.join import beside
+from dpsql.trees.grow.one_feature import axes_by_feature, axis_digit, cell_bins, one_feature_trees
+from dpsql.trees.grow.splits import ReachableCells, between_groups
+from dpsql.trees.join import join_trees
 
 NANO = 10**9
 #: Above so many rows the table is read anew for each step, rather than its cells be kept.
@@ -82,7 +88,7 @@ class Auto(Method):
         self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
     ) -> Plan:
         """Return the plan: every step where the size is declared, else the size and an allowance for the rest."""
-        chosen = resolved(self, parameters)
+        chosen = resolve_parameters(self, parameters)
         promise = promise or Promise(schema.unit)
         if nano_epsilon < _SMALLEST:
             raise ParameterError("epsilon", allowed="at least 0.000001", given=nano_epsilon / NANO)
@@ -90,7 +96,7 @@ class Auto(Method):
             advice = _advice(schema, schema.rows, nano_epsilon, chosen)
             facts = {"regime": advice.regime, "planned_depth": chosen["depth"] or advice.depth}
             facts |= {"trees": advice.trees} if advice.trees else {}
-            composition = steps(schema, promise, advice, nano_epsilon, schema.rows)
+            composition = auto_steps(schema, promise, advice, nano_epsilon, schema.rows)
             return Plan(self.name, composition, promise, chosen | facts)
         share = nano_epsilon * SIZE_SHARE // 100
         size = Step("size", Size(), share, note="the size is not declared; it decides how the rest is spent")
@@ -114,7 +120,7 @@ class Auto(Method):
             rows, nano_epsilon = max(1, session.size("size")), plan.step("rest").nano_epsilon
         advice = _advice(schema, rows, nano_epsilon, plan.parameters)
         if schema.rows is None:
-            session.later("rest", steps(schema, plan.promise, advice, nano_epsilon, rows))
+            session.later("rest", auto_steps(schema, plan.promise, advice, nano_epsilon, rows))
         if advice.regime == PUBLIC:
             return shared_votes(session, public_trees(axes(schema), advice, plan.parameters["seed"]))
         return _Run(session, advice, float(rows)).train()
@@ -122,7 +128,7 @@ class Auto(Method):
 
 def _advice(schema: Schema, rows: float, nano_epsilon: int, parameters: Mapping[str, Any]) -> Advice:
     wanted, shaped = parameters["trees"], parameters["depth"] is not None
-    return advising.advise(schema, rows, nano_epsilon / NANO, wanted=wanted, shaped=shaped)
+    return advising.split_epsilon(schema, rows, nano_epsilon / NANO, wanted=wanted, shaped=shaped)
 
 
 class _Run:
@@ -133,7 +139,7 @@ class _Run:
         held = rows <= HELD_ROWS
         if held:
             session.hold()
-        if advice.zoom and zoomed(session, rows / session.step("zoom").parts) and held:
+        if advice.zoom and zoom_in(session, rows / session.step("zoom").parts) and held:
             session.hold()
         self.axes = axes(session.schema)
         self.classes = len(session.schema.classes)
@@ -148,7 +154,7 @@ class _Run:
         stumps = one_feature_trees(self.axes, self.bins)
         marginals = self._marginals(stumps)
         totals = class_totals(marginals)
-        prior, profiles = class_shares(totals), [profile(one, totals) for one in marginals]
+        prior, profiles = class_shares(totals), [marginal_profile(one, totals) for one in marginals]
         spoken = np.concatenate([one.lifts[one.group] for one in profiles])
         facts = self._facts(profiles, totals)
         if self.advice.regime == ALONE:
@@ -158,7 +164,7 @@ class _Run:
         noisy_counts = self.session.leaf_counts("counts", trees)
         lifts = path_lifts(trees, noisy_counts, prior, self.session.deviation("counts"))
         reading = Reading(np.log(prior), stumps, spoken, trees, lifts, self.advice.kinds)
-        mixed = read(self.session, reading, ask=self.advice.pick, strength=self.advice.rows)
+        mixed = mixture_forest(self.session, reading, ask=self.advice.pick, strength=self.advice.rows)
         facts |= mixed.facts
         if not self.advice.calibration:
             return Trained(mixed.forest, facts)
@@ -171,38 +177,42 @@ class _Run:
         parts = np.split(counts, stumps.first_leaf[1:-1])
         for feature, part in zip(self.session.schema.features, parts, strict=True):
             part[feature.cells :] = 0  # bins past a wide category's last cell do not occur: noise alone is in them
-        kinds = [self.axes[places[0]].ordered for places in features_of(self.axes)]
+        kinds = [self.axes[places[0]].ordered for places in axes_by_feature(self.axes)]
         return [Marginal(part, deviation, ordered) for part, ordered in zip(parts, kinds, strict=True)]
 
     def _axis_profile(
-        self, place: int, marginals: Sequence[Marginal], profiles: Sequence[Profile], totals: NDArray[np.float64]
-    ) -> Profile:
+        self,
+        place: int,
+        marginals: Sequence[Marginal],
+        profiles: Sequence[MarginalProfile],
+        totals: NDArray[np.float64],
+    ) -> MarginalProfile:
         """Return the profile of one axis, in which every cell is a bin of its own."""
         axis = self.axes[place]
         marginal, found = marginals[axis.feature], profiles[axis.feature]
-        if len(features_of(self.axes)[axis.feature]) > 1:
+        if len(axes_by_feature(self.axes)[axis.feature]) > 1:
             values = np.arange(len(marginal.counts))
             counts = np.zeros((axis.cells, self.classes))
-            np.add.at(counts, digit(values, axis), marginal.counts)
+            np.add.at(counts, axis_digit(values, axis), marginal.counts)
             wider = marginal.deviation * np.sqrt(len(values) / axis.cells)
-            return profile(Marginal(counts, float(wider), ordered=False), totals)
+            return marginal_profile(Marginal(counts, float(wider), ordered=False), totals)
         return replace(found, group=found.group[cell_bins(axis, self.bins)])
 
-    def _trees(self, ladders: Ladders, rungs: Sequence[Profile]) -> Forest:
+    def _trees(self, ladders: Ladders, rungs: Sequence[MarginalProfile]) -> Forest:
         noise = self.session.deviation("counts") * np.sqrt(self.classes)
         rows = self.rows if self.session.step("counts").shared else self.rows / self.advice.trees
-        depth = self.session.plan.parameters["depth"] or advising.depth_for(rows / noise)
+        depth = self.session.plan.parameters["depth"] or advising.affordable_depth(rows / noise)
         blind = [kind for kind in self.advice.kinds if kind != DATA]
         grown = self._data_tree(rungs, min(depth, DATA_DEPTH))
         if not blind:
             return grown
-        return beside(guided_forest(self.axes, ladders, blind, depth=depth, seed=self.seed), grown)
+        return join_trees(guided_forest(self.axes, ladders, blind, depth=depth, seed=self.seed), grown)
 
-    def _data_tree(self, rungs: Sequence[Profile], depth: int) -> Forest:
+    def _data_tree(self, rungs: Sequence[MarginalProfile], depth: int) -> Forest:
         """Grow the oblivious tree: one private choice of a split for each level."""
         step = self.session.step("splits")
         splits = between_groups([one.group for one in rungs])
-        tree, held = Forest(self.axes, 1, ()), Held.roots(self.axes, 1)
+        tree, held = Forest(self.axes, 1, ()), ReachableCells.roots(self.axes, 1)
         allowed = splits.arity > 0
         for _ in range(depth):
             if not allowed.any():
@@ -214,13 +224,15 @@ class _Run:
             chosen = self.session.choose("splits", tree, alike, nano_epsilon=share, together=True)
             place, number = np.divmod(int(chosen[0]), splits.most)
             allowed[place, number] = False
-            level = _where_open(alike.level(chosen), held.open_on(splits, np.full(tree.leaves, place))[:, number])
-            tree, held = Forest(self.axes, 1, (*tree.levels, level)), held.below(level)
+            level = _where_open(
+                alike.level(chosen), held.open_splits_on(splits, np.full(tree.leaves, place))[:, number]
+            )
+            tree, held = Forest(self.axes, 1, (*tree.levels, level)), held.at_next_level(level)
         return tree
 
-    def _facts(self, profiles: Sequence[Profile], totals: NDArray[np.float64]) -> dict[str, Any]:
+    def _facts(self, profiles: Sequence[MarginalProfile], totals: NDArray[np.float64]) -> dict[str, Any]:
         """Return what was released along the way, for `explain`."""
-        schema, places = self.session.schema, features_of(self.axes)
+        schema, places = self.session.schema, axes_by_feature(self.axes)
         features = {}
         for feature, one, own in zip(schema.features, profiles, places, strict=True):
             bins = cell_bins(self.axes[own[0]], self.bins) if len(own) == 1 else np.arange(len(one.group))

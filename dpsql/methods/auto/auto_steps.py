@@ -19,7 +19,7 @@ from dpsql.methods.auto.mixture_list import choices
 from dpsql.methods.shared.noisy_leaves import shared_counts
 from dpsql.schema import CELLS, Schema
 from dpsql.trees.grid import Axis, axes
-from dpsql.trees.grow.one_feature import features_of
+from dpsql.trees.grow.one_feature import axes_by_feature
 from dpsql.trees.score_grid import ScoreGrid
 
 #: An oblivious tree of this depth has 256 leaves; deeper ones cost more than they bring.
@@ -38,17 +38,19 @@ SPLIT_WORK, PICK_WORK = 2**18, 2**17
 ZOOM_CLARITY, MARGINAL_CLARITY, PICK_CLARITY, SURE_CLARITY = 200, 2000, 300, 300
 
 
-def steps(schema: Schema, promise: Promise, advice: Advice, nano_epsilon: int, rows: float) -> Composition:
+def auto_steps(schema: Schema, promise: Promise, advice: Advice, nano_epsilon: int, rows: float) -> Composition:
     """Return the steps of one run on about so many rows; they add up to epsilon exactly."""
     if advice.regime == PUBLIC:
         cells = advice.trees * 2**advice.depth * len(schema.classes)
         return shared_counts(nano_epsilon, advice.trees, schema, cells)
     if advice.regime == ALONE:
         return _marginals(schema, promise, nano_epsilon, rows)
-    return Sequential(tuple(_guided(schema, promise, advice, nano_epsilon, rows)))
+    return Sequential(tuple(_guided_steps(schema, promise, advice, nano_epsilon, rows)))
 
 
-def _guided(schema: Schema, promise: Promise, advice: Advice, nano_epsilon: int, rows: float) -> Iterator[Composition]:
+def _guided_steps(
+    schema: Schema, promise: Promise, advice: Advice, nano_epsilon: int, rows: float
+) -> Iterator[Composition]:
     zoom = nano_epsilon * advising.ZOOM_SHARE // 100 if advice.zoom else 0
     pick = nano_epsilon * advising.PICK_SHARE // 100 if advice.pick else 0
     calibration = nano_epsilon * advising.CALIBRATION_SHARE // 100 if advice.calibration else 0
@@ -70,21 +72,21 @@ def _zoom(schema: Schema, promise: Promise, nano_epsilon: int, rows: float) -> C
     numbers = len(advising.numbers(schema))
     note = "where numbers lie, without classes: a range that is mostly empty is narrowed"
     step = Step("zoom", Histograms(), nano_epsilon, axes=numbers, cells=numbers * CELLS, note=note)
-    return _sampled(step, rows, max(SAMPLED_ROWS, ceil(ZOOM_CLARITY * step.scale(promise))))
+    return _sampled_steps(step, rows, max(SAMPLED_ROWS, ceil(ZOOM_CLARITY * step.scale(promise))))
 
 
 def _marginals(schema: Schema, promise: Promise, nano_epsilon: int, rows: float) -> Composition:
     grid = axes(schema)
-    cells = sum(_most_bins(places, grid) for places in features_of(grid)) * len(schema.classes)
+    cells = sum(_most_bins(places, grid) for places in axes_by_feature(grid)) * len(schema.classes)
     note = "each feature's bins by class: a naive-Bayes reader, and what guides the trees"
     step = replace(shared_counts(nano_epsilon, len(schema.features), schema, cells), name=MARGINALS, note=note)
-    return _sampled(step, rows, max(MARGINAL_ROWS, ceil(MARGINAL_CLARITY * step.scale(promise))))
+    return _sampled_steps(step, rows, max(MARGINAL_ROWS, ceil(MARGINAL_CLARITY * step.scale(promise))))
 
 
 def _splits(schema: Schema, nano_epsilon: int, rows: float) -> Composition:
     note = f"one split for all nodes of a level, by rows that a majority vote gets right; up to {DATA_DEPTH} levels"
     step = Step("splits", Choose("majority"), nano_epsilon, cells=2**DATA_DEPTH, uses=DATA_DEPTH, note=note)
-    return _sampled(replace(step, scans=DATA_DEPTH), rows, max(LEAST_SAMPLE, SPLIT_WORK // len(axes(schema))))
+    return _sampled_steps(replace(step, scans=DATA_DEPTH), rows, max(LEAST_SAMPLE, SPLIT_WORK // len(axes(schema))))
 
 
 def _counts(schema: Schema, advice: Advice, nano_epsilon: int, rows: float) -> Composition:
@@ -97,14 +99,14 @@ def _counts(schema: Schema, advice: Advice, nano_epsilon: int, rows: float) -> C
 def _pick(schema: Schema, promise: Promise, advice: Advice, nano_epsilon: int, rows: float) -> Composition:
     note = "which mixture of naive Bayes and trees labels most rows right"
     step = Step("pick", Pick(), nano_epsilon, cells=len(choices(advice.kinds, advice.rows)), note=note)
-    return _sampled(step, rows, max(_scored_rows(schema, advice), ceil(PICK_CLARITY * step.scale(promise))))
+    return _sampled_steps(step, rows, max(_scored_rows(schema, advice), ceil(PICK_CLARITY * step.scale(promise))))
 
 
 def _calibration(schema: Schema, promise: Promise, advice: Advice, nano_epsilon: int, rows: float) -> Composition:
     grid = ScoreGrid(len(schema.classes), confidence_alone=True)
     note = "how sure the model is and how often it is right: sets how far probabilities are from even"
     step = Step("calibration", ScoreCounts(), nano_epsilon, cells=grid.cells, classes=grid.classes, note=note)
-    return _sampled(step, rows, max(_scored_rows(schema, advice), ceil(SURE_CLARITY * step.scale(promise))))
+    return _sampled_steps(step, rows, max(_scored_rows(schema, advice), ceil(SURE_CLARITY * step.scale(promise))))
 
 
 def _scored_rows(schema: Schema, advice: Advice) -> int:
@@ -112,7 +114,7 @@ def _scored_rows(schema: Schema, advice: Advice) -> int:
     return max(LEAST_SCORED, PICK_WORK // ((len(schema.features) + advice.trees) * len(schema.classes)))
 
 
-def _sampled(step: Step, rows: float, most: int) -> Composition:
+def _sampled_steps(step: Step, rows: float, most: int) -> Composition:
     parts = int(rows // most)
     return Sample(step, parts) if parts > 1 and rows >= SAMPLED_ROWS else step
 

@@ -75,14 +75,16 @@ class Advice:
         return ("likely",) * (others - others // 2) + ("quantile",) * (others // 2) + (DATA,)
 
 
-def advise(schema: Schema, rows: float, epsilon: float, *, wanted: int | None = None, shaped: bool = False) -> Advice:
+def split_epsilon(
+    schema: Schema, rows: float, epsilon: float, *, wanted: int | None = None, shaped: bool = False
+) -> Advice:
     """Return the advice for a table of about so many rows; `wanted` is a number of trees that somebody insists on.
 
     With `shaped` somebody said what trees should look like: then marginals never stand alone.
 
     >>> from dpsql.schema import Boolean
     >>> schema = Schema("y", ("a", "b"), tuple(Boolean(f"x{n}") for n in range(10)))
-    >>> [advise(schema, n, 1.0).regime for n in (20, 20_000)]
+    >>> [split_epsilon(schema, n, 1.0).regime for n in (20, 20_000)]
     ['public', 'guided']
     """
     classes, features = len(schema.classes), len(schema.features)
@@ -101,7 +103,7 @@ def advise(schema: Schema, rows: float, epsilon: float, *, wanted: int | None = 
         GUIDED,
         strength,
         trees,
-        depth_for(leaves(strength, marginals, trees, classes)),
+        affordable_depth(leaves_of_depth(strength, marginals, trees, classes)),
         zoom=numeric > 0 and strength >= _ZOOM_ROWS * numeric,
         pick=pick,
         calibration=strength >= _CALIBRATION_ROWS,
@@ -119,9 +121,9 @@ def _marginals(strength: float, features: int, *, pick: bool, starved: bool) -> 
 
 
 def _trees(strength: float, marginals: float, classes: int) -> int:
-    if _counted(strength, marginals, 5) >= _FIVE_ROWS:
+    if _rows_counted(strength, marginals, 5) >= _FIVE_ROWS:
         return 5
-    return 3 if leaves(strength, marginals, 3, classes) >= 64 else 2
+    return 3 if leaves_of_depth(strength, marginals, 3, classes) >= 64 else 2
 
 
 def _public_shape(strength: float, wanted: int | None) -> tuple[int, int]:
@@ -131,20 +133,20 @@ def _public_shape(strength: float, wanted: int | None) -> tuple[int, int]:
     return trees, max(2, min(8, round(1 - shared + math.log2(max(1.0, strength)) / 2)))
 
 
-def leaves(strength: float, marginals: float, trees: int, classes: int) -> float:
+def leaves_of_depth(strength: float, marginals: float, trees: int, classes: int) -> float:
     """Return how many leaves have as many rows as the noise on them, when so many trees share what marginals leave."""
-    return _counted(strength, marginals, trees) / math.sqrt(2 * classes)
+    return _rows_counted(strength, marginals, trees) / math.sqrt(2 * classes)
 
 
-def _counted(strength: float, marginals: float, trees: int) -> float:
+def _rows_counted(strength: float, marginals: float, trees: int) -> float:
     """Return how many rows each tree has, in the share of epsilon that counts its leaves."""
     return strength * (1 - marginals) * (1 - SPLITS_SHARE / 100) / trees
 
 
-def depth_for(leaves_at_noise: float) -> int:
+def affordable_depth(leaves_at_noise: float) -> int:
     """Return the depth whose leaves have about half as many rows as the noise on them.
 
-    >>> depth_for(0.1), depth_for(32), depth_for(1e9)
+    >>> affordable_depth(0.1), affordable_depth(32), affordable_depth(1e9)
     (1, 6, 10)
     """
     return max(1, min(DEEPEST, math.floor(math.log2(max(1.0, 2 * leaves_at_noise)))))

@@ -19,11 +19,11 @@ from dpsql.kernel.session import Session
 from dpsql.methods.base import Trained
 from dpsql.trees.estimate.mixtures import Mixtures
 from dpsql.trees.forest import Forest
-from dpsql.trees.join import beside
+from dpsql.trees.join import join_trees
 from dpsql.trees.voting import VotingForest
 
 #: One nat is so many points of weight, and a factor of 1 so many sixtieths.
-GRAIN, WHOLE = 1024, 60
+POINTS_PER_NAT, FACTOR_ONE = 1024, 60
 #: Factors of naive Bayes and of the trees.
 ALL_TREES = ((1, 0), (0.6, 0), (1, 0.5), (0.6, 0.5), (0.6, 1), (0.3, 0.5), (0.3, 1), (0.3, 2), (0, 1), (0.6, 2))
 ONE_KIND = ((0.6, 1), (0.3, 0.5), (0.3, 1), (0, 1))
@@ -56,7 +56,7 @@ def choices(kinds: Sequence[str], strength: float) -> list[Choice]:
     return [(a, b, "") for a, b in ALL_TREES] + one_kind
 
 
-def read(session: Session, reading: Reading, *, ask: bool, strength: float) -> Trained:
+def mixture_forest(session: Session, reading: Reading, *, ask: bool, strength: float) -> Trained:
     """Return the forest of the mixture that the kernel picks, or of the one that needs no asking."""
     usual = (*(STRONG if strength >= STRONG_FROM else WEAK), "")
     known = choices(reading.kinds, strength)
@@ -76,10 +76,12 @@ def mixtures(reading: Reading, known: Sequence[Choice], usual: Choice) -> Mixtur
     """Return these mixtures of the prior (part 0), the one-feature trees (1) and the trees of each kind (2, 3, …)."""
     kinds = list(dict.fromkeys(reading.kinds))
     prior = Forest(reading.stumps.axes, 1, ())
-    forest = beside(beside(prior, reading.stumps), reading.trees)
+    forest = join_trees(join_trees(prior, reading.stumps), reading.trees)
     lifts = np.concatenate([reading.prior[None, :], reading.stump_lifts, reading.tree_lifts])
     part = np.array([0] + [1] * reading.stumps.trees + [2 + kinds.index(kind) for kind in reading.kinds])
-    factors = np.array([[WHOLE, round(a * WHOLE), *_tree_factors(reading.kinds, b, kind)] for a, b, kind in known])
+    factors = np.array(
+        [[FACTOR_ONE, round(a * FACTOR_ONE), *_tree_factors(reading.kinds, b, kind)] for a, b, kind in known]
+    )
     weights = [PREFERRED if one == usual else COMMON if not one[2] else 1 for one in known]
     return Mixtures(VotingForest(forest, _points(lifts)), part, factors, np.array(weights, np.int64))
 
@@ -87,14 +89,14 @@ def mixtures(reading: Reading, known: Sequence[Choice], usual: Choice) -> Mixtur
 def _tree_factors(kinds: Sequence[str], factor: float, kind: str) -> list[int]:
     """Return the factor of each kind: what the trees that are listened to share evenly."""
     heard = [one for one in kinds if not kind or one == kind]
-    each = round(factor * WHOLE / max(1, len(heard)))
+    each = round(factor * FACTOR_ONE / max(1, len(heard)))
     return [each if not kind or one == kind else 0 for one in dict.fromkeys(kinds)]
 
 
 def _forest(reading: Reading, choice: Choice) -> VotingForest:
     """Return one mixture as a forest of its own, without trees that it does not listen to."""
     a, b, kind = choice
-    pieces = [(reading.stumps, reading.stump_lifts, round(a * WHOLE))]
+    pieces = [(reading.stumps, reading.stump_lifts, round(a * FACTOR_ONE))]
     factors = dict(zip(dict.fromkeys(reading.kinds), _tree_factors(reading.kinds, b, kind), strict=True))
     for number, one in enumerate(reading.kinds):
         own = slice(*reading.trees.first_leaf[number : number + 2])
@@ -102,12 +104,12 @@ def _forest(reading: Reading, choice: Choice) -> VotingForest:
     heard = [(forest, _points(lifts) * factor) for forest, lifts, factor in pieces if factor]
     forest, weights = heard[0][0], [heard[0][1]]
     for other, spoken in heard[1:]:
-        forest = beside(forest, other)
+        forest = join_trees(forest, other)
         weights.append(spoken)
     votes = np.concatenate(weights)
-    votes[: forest.first_leaf[1]] += _points(reading.prior) * WHOLE
-    return VotingForest(forest, votes, nat=GRAIN * WHOLE)
+    votes[: forest.first_leaf[1]] += _points(reading.prior) * FACTOR_ONE
+    return VotingForest(forest, votes, nat=POINTS_PER_NAT * FACTOR_ONE)
 
 
 def _points(lifts: Floats) -> NDArray[np.int64]:
-    return np.rint(lifts * GRAIN).astype(np.int64)
+    return np.rint(lifts * POINTS_PER_NAT).astype(np.int64)

@@ -17,7 +17,7 @@ from dpsql.trees.voting import VotingForest
 #: Of the classes' shares, how much is spread evenly: no class that noise wiped out is ruled out.
 EVEN = 0.05
 #: Votes are shares of a leaf's rows in this grain.
-GRAIN = 4096
+VOTES_PER_LEAF = 4096
 
 
 def public_trees(axes: tuple[Axis, ...], advice: Advice, seed: int) -> Forest:
@@ -34,8 +34,8 @@ def shared_votes(session: Session, forest: Forest) -> Trained:
     shares = shrunken_totals(forest, floats, deviation)
     prior = (1 - EVEN) * shares + EVEN / len(shares)
     spoken = prior * np.exp(path_lifts(forest, noisy_counts, prior, deviation))
-    classes = dict(zip(session.schema.classes, _rounded(forest, floats), strict=True))
-    return Trained(VotingForest(forest, np.rint(GRAIN * spoken).astype(np.int64)), {"classes": classes})
+    classes = dict(zip(session.schema.classes, _round_votes(forest, floats), strict=True))
+    return Trained(VotingForest(forest, np.rint(VOTES_PER_LEAF * spoken).astype(np.int64)), {"classes": classes})
 
 
 def shrunken_totals(forest: Forest, noisy_counts: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:
@@ -50,5 +50,5 @@ def shrunken_totals(forest: Forest, noisy_counts: NDArray[np.float64], deviation
     return np.asarray(shares / shares.sum()) if shares.sum() > 0 else np.full(classes, 1 / classes)
 
 
-def _rounded(forest: Forest, noisy_counts: NDArray[np.float64]) -> list[int]:
+def _round_votes(forest: Forest, noisy_counts: NDArray[np.float64]) -> list[int]:
     return [round(total) for total in noisy_counts.sum(axis=0) / forest.trees]

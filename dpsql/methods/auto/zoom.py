@@ -25,7 +25,7 @@ KEPT = 0.6
 STANDS = 3.0
 
 
-def zoomed(session: Session, rows: float) -> bool:
+def zoom_in(session: Session, rows: float) -> bool:
     """Ask for the histograms of step "zoom" and narrow the session's schema where they say so; return whether they did.
 
     `rows` is how many rows the step looks at, about.

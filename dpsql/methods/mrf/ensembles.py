@@ -11,9 +11,9 @@ from dpsql.errors import ParameterError, UsageError
 from dpsql.schema import Numeric, Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes, digits
-from dpsql.trees.grow.common_cells import Domain, orders
-from dpsql.trees.grow.random_trees import LIMIT
-from dpsql.trees.join import beside
+from dpsql.trees.grow.common_cells import CommonCells, random_orders
+from dpsql.trees.grow.random_trees import MOST_COUNTS
+from dpsql.trees.join import join_trees
 from dpsql.trees.strategies.workload import Leaves
 
 #: The most cells of one ensemble, unless asked otherwise; where features do not fit, an ensemble gets so many cells.
@@ -26,7 +26,7 @@ SEVERAL = 4
 class Ensemble:
     """Trees over some of the features: their cells, the trees, and which leaf each cell is in."""
 
-    domain: Domain
+    domain: CommonCells
     forest: Forest
     workload: Leaves
 
@@ -48,21 +48,21 @@ def ensembles(schema: Schema, chosen: Mapping[str, Any]) -> list[Ensemble]:
     place = {axis.feature: number for number, axis in enumerate(grid)}
     found = []
     for number, subset in enumerate(subsets):
-        domain = Domain(grid, tuple(place[one] for one in subset), tuple(sizes[one] for one in subset))
+        domain = CommonCells(grid, tuple(place[one] for one in subset), tuple(sizes[one] for one in subset))
         trees = (number + 1) * chosen["trees"] // len(subsets) - number * chosen["trees"] // len(subsets)
         depth = chosen["depth"] or usual_depth(len(subset))
         forest, leaf = domain.forest(
-            trees=trees, depth=depth, seed=chosen["seed"] + number, limit=LIMIT, classes=len(schema.classes)
+            trees=trees, depth=depth, seed=chosen["seed"] + number, limit=MOST_COUNTS, classes=len(schema.classes)
         )
         found.append(Ensemble(domain, forest, Leaves(domain.sizes, leaf)))
     return found
 
 
-def joined(found: list[Ensemble]) -> Forest:
+def joined_forest(found: list[Ensemble]) -> Forest:
     """Return the trees of all ensembles as one forest."""
     forest = found[0].forest
     for one in found[1:]:
-        forest = beside(forest, one.forest)
+        forest = join_trees(forest, one.forest)
     return forest
 
 
@@ -97,18 +97,18 @@ def _subsets(sizes: Mapping[int, int], chosen: Mapping[str, Any]) -> list[list[i
     if wanted is None and count in (None, 1) and math.prod(sizes.values()) <= limit:
         return [every]
     found = []
-    for order in orders(len(every), count or SEVERAL, chosen["seed"]):
+    for order in random_orders(len(every), count or SEVERAL, chosen["seed"]):
         shuffled = [every[place] for place in order]
         subset = shuffled[: wanted or len(every)]
         if wanted is None:
-            subset = _fitting(shuffled, sizes, min(limit, FEW_CELLS))
+            subset = _features_that_fit(shuffled, sizes, min(limit, FEW_CELLS))
         elif math.prod(sizes[one] for one in subset) > limit:
             raise ParameterError("features", allowed=f"few enough for at most {limit} cells", given=wanted)
         found.append(sorted(subset))
     return found
 
 
-def _fitting(shuffled: list[int], sizes: Mapping[int, int], limit: int) -> list[int]:
+def _features_that_fit(shuffled: list[int], sizes: Mapping[int, int], limit: int) -> list[int]:
     """Return features in this order, leaving out those that would make too many cells; never none."""
     found: list[int] = []
     cells = 1

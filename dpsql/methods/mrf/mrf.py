@@ -36,8 +36,8 @@ from dpsql.kernel.operations import Linear
 from dpsql.kernel.plan import Composition, Plan, Sequential, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
-from dpsql.methods.base import Choice, Method, Parameter, Trained, Whole, resolved
-from dpsql.methods.mrf.ensembles import MOST_CELLS, Ensemble, ensembles, joined
+from dpsql.methods.base import Choice, Method, Parameter, Trained, Whole, resolve_parameters
+from dpsql.methods.mrf.ensembles import MOST_CELLS, Ensemble, ensembles, joined_forest
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.strategies.least_squares import least_squares
@@ -47,7 +47,7 @@ from dpsql.trees.voting import VotingForest, largest_weight
 SUMMED, HARD = "summed", "hard"
 BEST = "best"
 #: A count of 1 is so many points of a vote.
-GRAIN = 16
+POINTS_PER_ROW = 16
 
 
 class Mrf(Method):
@@ -72,7 +72,7 @@ class Mrf(Method):
         self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
     ) -> Plan:
         """Return the plan: one question-and-answer for each ensemble."""
-        chosen = resolved(self, parameters)
+        chosen = resolve_parameters(self, parameters)
         found = ensembles(schema, chosen)
         strategies = [_strategy(one, chosen) for one in found]
         facts = {
@@ -83,14 +83,14 @@ class Mrf(Method):
         }
         return Plan(
             self.name,
-            steps(strategies, nano_epsilon, schema),
+            mrf_steps(strategies, nano_epsilon, schema),
             promise or Promise(schema.unit),
             chosen | {"chosen": facts},
         )
 
     def public_trees(self, schema: Schema, plan: Plan) -> Forest:
         """Return the trees: they need no rows."""
-        return joined(ensembles(schema, plan.parameters))
+        return joined_forest(ensembles(schema, plan.parameters))
 
     def train(self, session: Session) -> Trained:
         """Return the forest whose leaves vote with what follows from the answers."""
@@ -105,7 +105,7 @@ def _strategy(ensemble: Ensemble, chosen: Mapping[str, Any]) -> BestStrategy:
     return best_strategy(ensemble.workload, kind=kind, effort=chosen["effort"])
 
 
-def steps(strategies: Sequence[BestStrategy], nano_epsilon: int, schema: Schema) -> Composition:
+def mrf_steps(strategies: Sequence[BestStrategy], nano_epsilon: int, schema: Schema) -> Composition:
     """Return one step for each ensemble; they share epsilon evenly, and add up to it exactly."""
     count, classes = len(strategies), len(schema.classes)
     ends = [nano_epsilon * number // count for number in range(count + 1)]
@@ -139,7 +139,7 @@ def ask_strategies(
         answers = session.linear(step_name(number), ensemble.cells, one.strategy)
         cells = least_squares(one.strategy, answers.astype(np.float64))
         weights.append(leaf_votes(ensemble.workload.answer(cells), hard=hard))
-    forest = joined(list(found))
+    forest = joined_forest(list(found))
     most = largest_weight(forest.trees, len(session.schema.classes))
     return VotingForest(forest, np.clip(np.concatenate(weights), -most, most))
 
@@ -147,7 +147,7 @@ def ask_strategies(
 def leaf_votes(leaves: NDArray[np.float64], *, hard: bool) -> NDArray[np.int64]:
     """Return what leaves say: their counts in points, or one vote for the largest."""
     if not hard:
-        return np.rint(GRAIN * leaves).astype(np.int64)
+        return np.rint(POINTS_PER_ROW * leaves).astype(np.int64)
     votes = np.zeros(leaves.shape, np.int64)
     votes[np.arange(len(leaves)), leaves.argmax(axis=1)] = 1
     return votes

@@ -25,15 +25,15 @@ from dpsql.kernel.operations import Linear
 from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
-from dpsql.methods.base import resolved
-from dpsql.methods.mrf.ensembles import Ensemble, ensembles, joined
-from dpsql.methods.mrf.mrf import BEST, HARD, SUMMED, Mrf, ask_strategies, leaf_votes, steps
+from dpsql.methods.base import resolve_parameters
+from dpsql.methods.mrf.ensembles import Ensemble, ensembles, joined_forest
+from dpsql.methods.mrf.mrf import BEST, HARD, SUMMED, Mrf, ask_strategies, leaf_votes, mrf_steps
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import Cells
 from dpsql.trees.strategies.least_squares import least_squares
 from dpsql.trees.strategies.optimize import BestStrategy, best_strategy
-from dpsql.trees.strategies.workload import Sums, reached, votes
+from dpsql.trees.strategies.workload import Sums, reached_leaves, vote_workload
 from dpsql.trees.voting import VotingForest, largest_weight
 
 BATCH, SUBSAMPLE = "batch", "subsample"
@@ -42,7 +42,7 @@ _STEP = "leaves"
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class PreparedStrategies:
     """A batch that is ready to be asked: its plan, and how the answers become a forest."""
 
     plan: Plan
@@ -61,19 +61,21 @@ class Prepared:
         return VotingForest(self.forest, np.clip(leaf_votes(leaves, hard=False), -most, most))
 
 
-def prepare(schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], batch: Cells, way: str) -> Prepared:
+def prepare(
+    schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], batch: Cells, way: str
+) -> PreparedStrategies:
     """Return the plan for a batch, whose rows are given by their cells on the schema's grid. No private row is read."""
-    chosen = resolved(Mrf(), parameters)
+    chosen = resolve_parameters(Mrf(), parameters)
     if chosen["votes"] == HARD:
         chosen["votes"] = SUMMED  # what is optimised are sums
     found = tuple(ensembles(schema, chosen))
-    forest = joined(list(found))
+    forest = joined_forest(list(found))
     looked = _workloads(found, forest, batch, way)
     kind = "" if chosen["strategy"] == BEST else chosen["strategy"]
     strategies = tuple(best_strategy(one, kind=kind, effort=chosen["effort"]) for one in looked)
-    composition = steps(strategies, nano_epsilon, schema)
+    composition = mrf_steps(strategies, nano_epsilon, schema)
     if way == SUBSAMPLE:
-        composition = _apart(strategies[0], nano_epsilon, schema, forest)
+        composition = _disjoint_step(strategies[0], nano_epsilon, schema, forest)
     facts = {
         "way": way,
         "batch_rows": len(batch),
@@ -81,17 +83,19 @@ def prepare(schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], ba
         "strategies": [one.strategy.name for one in strategies],
         "error_to_identity": [round(one.ratio, 4) for one in strategies],
     }
-    return Prepared(Plan(Mrf.name, composition, Promise(schema.unit), chosen | facts), found, strategies, forest)
+    return PreparedStrategies(
+        Plan(Mrf.name, composition, Promise(schema.unit), chosen | facts), found, strategies, forest
+    )
 
 
 def _workloads(found: tuple[Ensemble, ...], forest: Forest, batch: Cells, way: str) -> list[Sums]:
     if way == BATCH:
-        return [votes(one.workload, one.domain.numbers(batch)) for one in found]
+        return [vote_workload(one.workload, one.domain.cell_numbers(batch)) for one in found]
     different, place = np.unique(batch, axis=0, return_inverse=True)
-    return [reached(forest.route(different).T, forest.leaves, place.ravel())]
+    return [reached_leaves(forest.route(different).T, forest.leaves, place.ravel())]
 
 
-def _apart(found: BestStrategy, nano_epsilon: int, schema: Schema, forest: Forest) -> Step:
+def _disjoint_step(found: BestStrategy, nano_epsilon: int, schema: Schema, forest: Forest) -> Step:
     """Return the one step of trees that see disjoint rows."""
     return Step(
         _STEP,

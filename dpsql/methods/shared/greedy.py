@@ -43,8 +43,8 @@ from dpsql.methods.base import Parameter, Whole
 from dpsql.schema import Schema
 from dpsql.trees.forest import PASS, Forest, Ints, Level
 from dpsql.trees.grid import Axis
-from dpsql.trees.grow.random_trees import LIMIT
-from dpsql.trees.grow.splits import Held, Splits
+from dpsql.trees.grow.random_trees import MOST_COUNTS
+from dpsql.trees.grow.splits import ReachableCells, Splits
 from dpsql.trees.voting import VotingForest
 
 #: The most levels: each is paid for.
@@ -53,7 +53,9 @@ DEEPEST = 30
 PARAMETERS: Mapping[str, Parameter] = {
     "depth": Whole(5, 1, DEEPEST, "most splits on a path"),
     "branches": Whole(64, 2, 64, "most branches of a category; wider ones are split by groups of neighbours"),
-    "limit": Whole(LIMIT, 2, 2**26, "most candidate splits of a level, and cells (leaves × classes) of a release"),
+    "limit": Whole(
+        MOST_COUNTS, 2, 2**26, "most candidate splits of a level, and cells (leaves × classes) of a release"
+    ),
 }
 
 #: The shares of epsilon, in hundredths: for all choices of splits, for all sizes; the leaves get the rest.
@@ -141,7 +143,7 @@ def greedy_forest(
     `demand` says how much of `rows_needed` each branch of a split must have.
     """
     plan, forest, measured = session.plan, roots, list[Measured]()
-    held, live = Held.roots(roots.axes, roots.trees), np.ones(roots.trees, bool)
+    held, live = ReachableCells.roots(roots.axes, roots.trees), np.ones(roots.trees, bool)
     needed = demand * rows_needed(len(session.schema.classes), float(plan.noise_scale("counts")))
     nodes = most_nodes(session.schema, splits, roots.trees, limit)
     left, share = plan.step("splits").nano_epsilon, 0
@@ -154,7 +156,7 @@ def greedy_forest(
             break
         level = candidates.level(session.choose("splits", forest, candidates, nano_epsilon=share))
         forest, left = Forest(forest.axes, forest.trees, (*forest.levels, level)), left - share
-        held, live = held.below(level), np.repeat(level.axis != PASS, level.arity)
+        held, live = held.at_next_level(level), np.repeat(level.axis != PASS, level.arity)
     return _read(forest, measured, _measure(session, "counts", forest))
 
 
@@ -173,13 +175,13 @@ def worthwhile(rows: float, needed: float, depth: int) -> int:
 
 
 def candidate_splits(
-    grid: Sequence[Axis], splits: Splits, held: Held, rows: Floats, needed: float, nodes: int
+    grid: Sequence[Axis], splits: Splits, held: ReachableCells, rows: Floats, needed: float, nodes: int
 ) -> Candidates | None:
     """Return the open splits of each node, every feature with the same weight; None when no node has any.
 
     When there would be more than `nodes` nodes on the next level, the largest are split.
     """
-    allowed = held.open(splits) & (splits.arity * np.float64(needed) <= rows[:, None, None])
+    allowed = held.open_splits(splits) & (splits.arity * np.float64(needed) <= rows[:, None, None])
     ask = np.asarray(allowed.any(axis=(1, 2)))
     order = np.argsort(np.where(ask, -rows, np.inf), kind="stable")
     widest = np.where(allowed, splits.arity, 1).max(axis=(1, 2)).astype(np.int64)

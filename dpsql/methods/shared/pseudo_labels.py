@@ -14,7 +14,7 @@ from dpsql.kernel.plan import Step
 from dpsql.kernel.session import Session
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
-from dpsql.trees.join import together
+from dpsql.trees.join import join_over_same_features
 from dpsql.trees.voting import VotingForest, largest_weight
 
 
@@ -33,10 +33,10 @@ def pseudo_step(trees: int, cells: int, schema: Schema) -> Step:
     )
 
 
-def taught(session: Session, teacher: VotingForest, forest: Forest) -> VotingForest:
+def teach_trees(session: Session, teacher: VotingForest, forest: Forest) -> VotingForest:
     """Return the teacher's trees beside trees whose leaves count the teacher's labels of the unlabelled rows."""
     schema = session.schema
     counts = session.pseudo_counts("pseudo_labels", teacher, forest)
     most = largest_weight(teacher.forest.trees + forest.trees, len(schema.classes))
     pupil = VotingForest(forest, np.clip(counts, -most, most))
-    return together(VotingForest(teacher.forest, np.clip(teacher.weights, -most, most)), pupil)
+    return join_over_same_features(VotingForest(teacher.forest, np.clip(teacher.weights, -most, most)), pupil)

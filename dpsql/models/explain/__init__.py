@@ -6,9 +6,9 @@ whatever is worked out from them is post-processing and costs no epsilon.
 
 from __future__ import annotations
 
-from dpsql.models.explain.explanation import explain
+from dpsql.models.explain.explanation import explain_model
 from dpsql.models.explain.explanation_text import TOP
-from dpsql.models.explain.explanation_values import Effect, Group, Learned, Profile, Reason
+from dpsql.models.explain.explanation_values import ClassProfile, Effect, Group, Learned, Reason
 from dpsql.models.explain.picture import PANELS
 
-__all__ = ["PANELS", "TOP", "Effect", "Group", "Learned", "Profile", "Reason", "explain"]
+__all__ = ["PANELS", "TOP", "Effect", "Group", "Learned", "ClassProfile", "Reason", "explain_model"]

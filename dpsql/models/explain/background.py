@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.models.explain.density import axis_masses, feature_mass, loudness
+from dpsql.models.explain.density import axis_masses, feature_mass, rows_of_leaves
 from dpsql.models.explain.facts import Facts
 from dpsql.schema import CELLS, Categorical, Feature, Schema
 from dpsql.trees.forest import Ints
@@ -24,7 +24,7 @@ Reals = NDArray[np.float64]
 PUBLIC = "in the public rows you gave"
 COUNTS = "its noisy counts say"
 LEAVES = "its noisy leaves say"
-ALIKE = "each other: the model does not tell how often they occur"
+EQUAL = "each other: the model does not tell how often they occur"
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Background:
         for mass in self.masses:
             place = (generator.permutation(most) + 0.5) / most
             drawn.append(np.minimum(np.searchsorted(np.cumsum(mass), place, side="right"), len(mass) - 1))
-        return np.stack([digit(drawn[axis.feature], axis.digit) for axis in axes], axis=1)
+        return np.stack([digit_of_cells(drawn[axis.feature], axis.digit) for axis in axes], axis=1)
 
 
 def background(schema: Schema, released: VotingForest, facts: Facts, public: Cells | None = None) -> Background:
@@ -53,30 +53,38 @@ def background(schema: Schema, released: VotingForest, facts: Facts, public: Cel
     axes = released.forest.axes
     if public is not None and len(public):
         cells = public.astype(np.int64)
-        masses = (np.bincount(_joined(axes, cells, at), minlength=one.cells) for at, one in enumerate(features))
-        return Background(tuple(_share(one, mass) for one, mass in zip(features, masses, strict=True)), PUBLIC, cells)
+        masses = (
+            np.bincount(_feature_cells(axes, cells, at), minlength=feature.cells) for at, feature in enumerate(features)
+        )
+        return Background(
+            tuple(_shares_of_mass(feature, mass) for feature, mass in zip(features, masses, strict=True)), PUBLIC, cells
+        )
     if facts.features:
-        return Background(tuple(_share(one, _counted(one, facts)) for one in features), COUNTS)
-    rows = loudness(schema, released)
+        return Background(
+            tuple(_shares_of_mass(feature, _counted_mass(feature, facts)) for feature in features), COUNTS
+        )
+    rows = rows_of_leaves(schema, released)
     if rows is None:
-        return Background(tuple(_share(one, np.zeros(one.cells)) for one in features), ALIKE)
+        return Background(tuple(_shares_of_mass(feature, np.zeros(feature.cells)) for feature in features), EQUAL)
     spread = axis_masses(released.forest, rows)
-    found = (feature_mass(released.forest, spread, at, one.cells) for at, one in enumerate(features))
-    return Background(tuple(_share(one, mass) for one, mass in zip(features, found, strict=True)), LEAVES)
+    leaf_masses = (feature_mass(released.forest, spread, at, feature.cells) for at, feature in enumerate(features))
+    return Background(
+        tuple(_shares_of_mass(feature, mass) for feature, mass in zip(features, leaf_masses, strict=True)), LEAVES
+    )
 
 
-def digit(cells: Ints, place: int) -> Ints:
+def digit_of_cells(cells: Ints, place: int) -> Ints:
     """Return one base-64 digit of cells."""
     return cells >> (BITS * place) & (CELLS - 1)
 
 
-def _joined(axes: Sequence[Axis], cells: Ints, position: int) -> Ints:
+def _feature_cells(axes: Sequence[Axis], cells: Ints, position: int) -> Ints:
     """Return the cells of one feature from those of its axes."""
     own = [cells[:, number] << (BITS * axis.digit) for number, axis in enumerate(axes) if axis.feature == position]
     return np.sum(own, axis=0)
 
 
-def _counted(feature: Feature, facts: Facts) -> Reals:
+def _counted_mass(feature: Feature, facts: Facts) -> Reals:
     mass = np.zeros(feature.cells)
     known = facts.features.get(feature.name)
     if known is not None:
@@ -85,7 +93,7 @@ def _counted(feature: Feature, facts: Facts) -> Reals:
     return mass
 
 
-def _share(feature: Feature, mass: NDArray[np.floating] | Ints) -> Reals:
+def _shares_of_mass(feature: Feature, mass: NDArray[np.floating] | Ints) -> Reals:
     """Return masses as shares; where there is none, every declared value has the same."""
     if mass.sum() > 0:
         return np.asarray(mass / mass.sum(), np.float64)

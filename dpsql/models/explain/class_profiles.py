@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.models.explain.explanation_values import Effect, Group, Profile, Reason
+from dpsql.models.explain.explanation_values import ClassProfile, Effect, Group, Reason
 from dpsql.models.explain.facts import Counts
 from dpsql.models.explain.phrases import phrase
 from dpsql.schema import Schema
@@ -28,7 +28,7 @@ _BESIDE_STRONGEST = 0.1
 _TINY = 1e-9
 
 
-def standing_out(counts: Counts, shares: Reals) -> Reals:
+def deviations_above_chance(counts: Counts, shares: Reals) -> Reals:
     """Return by how many standard errors each count is above what its class's share of the group would be.
 
     A group of n rows has n · share of a class by chance alone. The difference a − share · (a + b) has the variance
@@ -41,10 +41,10 @@ def standing_out(counts: Counts, shares: Reals) -> Reals:
     return (noisy - shares * noisy.sum(axis=1, keepdims=True)) / error
 
 
-def drowned(counts: Counts, shares: Reals) -> bool:
+def is_drowned(counts: Counts, shares: Reals) -> bool:
     """Return whether no group of a feature stands out: the largest of k normal errors is below √(2 ln 2k)."""
-    found = np.abs(standing_out(counts, shares))
-    return bool(found.max(initial=0.0) < math.sqrt(2 * math.log(2 * max(2, found.size))))
+    deviations = np.abs(deviations_above_chance(counts, shares))
+    return bool(deviations.max(initial=0.0) < math.sqrt(2 * math.log(2 * max(2, deviations.size))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,45 +56,48 @@ class Evidence:
     middle: Reals
 
 
-def profiles(schema: Schema, evidence: Sequence[Evidence], shares: Reals) -> tuple[Profile, ...]:
+def profiles(schema: Schema, evidence: Sequence[Evidence], shares: Reals) -> tuple[ClassProfile, ...]:
     """Return the profile of each class, given the features and the shares of the classes."""
     return tuple(
-        Profile(name, float(shares[number]), _reasons(schema, evidence, number))
+        ClassProfile(name, float(shares[number]), _reasons(schema, evidence, number))
         for number, name in enumerate(schema.classes)
     )
 
 
-def number_profiles(schema: Schema, evidence: Sequence[Evidence]) -> tuple[Profile, ...]:
+def number_profiles(schema: Schema, evidence: Sequence[Evidence]) -> tuple[ClassProfile, ...]:
     """Return what makes a predicted number high, and what makes it low."""
     return tuple(
-        Profile(name, None, tuple(_moved(schema, evidence, sign))) for name, sign in (("high", 1), ("low", -1))
+        ClassProfile(name, None, tuple(_reasons_of_number(schema, evidence, sign)))
+        for name, sign in (("high", 1), ("low", -1))
     )
 
 
-def lifts(groups: Sequence[Group], shares: Reals) -> Reals:
+def group_lifts(groups: Sequence[Group], shares: Reals) -> Reals:
     """Return the lift of each group for each class."""
     return np.array([group.values for group in groups]) / np.maximum(shares, _TINY)
 
 
 def evidence(effect: Effect, counts: Counts | None, shares: Reals) -> Evidence:
     """Return how strongly each group of a feature speaks for each class."""
-    found = np.log(np.maximum(lifts(effect.groups, shares), _TINY))
+    strength = np.log(np.maximum(group_lifts(effect.groups, shares), _TINY))
     if counts is not None:
-        clear = (standing_out(counts, shares) > STANDS_OUT) & (found > math.log(LEAST_LIFT))
-        found = np.where(clear & (not effect.drowned), found, 0.0)
-    found[[group.mass <= 0 for group in effect.groups]] = 0.0  # a value that does not occur speaks for nothing
-    return Evidence(effect, np.maximum(found, 0.0) * effect.read, shares)
+        clear = (deviations_above_chance(counts, shares) > STANDS_OUT) & (strength > math.log(LEAST_LIFT))
+        strength = np.where(clear & (not effect.drowned), strength, 0.0)
+    strength[[group.mass <= 0 for group in effect.groups]] = 0.0  # a value that does not occur speaks for nothing
+    return Evidence(effect, np.maximum(strength, 0.0) * effect.read, shares)
 
 
-def _reasons(schema: Schema, found: Sequence[Evidence], number: int) -> tuple[Reason, ...]:
-    least = _BESIDE_STRONGEST * max((float(one.strength[:, number].max(initial=0)) for one in found), default=0.0)
+def _reasons(schema: Schema, evidence_of: Sequence[Evidence], number: int) -> tuple[Reason, ...]:
+    least = _BESIDE_STRONGEST * max(
+        (float(piece.strength[:, number].max(initial=0)) for piece in evidence_of), default=0.0
+    )
     said = []
-    for one in found:
-        strength = one.strength[:, number]
-        spoken = strength > (_TINY if one.effect.counted else max(least, _TINY))
+    for piece in evidence_of:
+        strength = piece.strength[:, number]
+        spoken = strength > (_TINY if piece.effect.counted else max(least, _TINY))
         if spoken.any() and not spoken.all():
-            groups = [group for group, keep in zip(one.effect.groups, spoken, strict=True) if keep]
-            said.append(_reason(schema, one.effect, groups, one.middle, number))
+            groups = [group for group, keep in zip(piece.effect.groups, spoken, strict=True) if keep]
+            said.append(_reason(schema, piece.effect, groups, piece.middle, number))
     return tuple(reason for _, reason in sorted(said, key=lambda pair: -pair[0]))
 
 
@@ -104,26 +107,26 @@ def _reason(
     """Return groups of one feature as one reason, and how much it says: P(groups | class) · ln lift."""
     mass = np.array([group.mass for group in groups])
     weight = mass / mass.sum() if mass.sum() > 0 else np.full(len(groups), 1 / len(groups))
-    lift = float(weight @ lifts(groups, shares)[:, number])
+    lift = float(weight @ group_lifts(groups, shares)[:, number])
     error = _error(groups, weight, number, max(float(shares[number]), _TINY))
     loudest = sorted(groups, key=lambda group: -group.mass * group.values[number])
     said = Reason(effect.feature, _words(schema, effect.feature, loudest), lift, error)
     return float(mass.sum()) * lift * math.log(max(lift, 1.0)), said
 
 
-def _moved(schema: Schema, found: Sequence[Evidence], sign: int) -> Iterator[Reason]:
+def _reasons_of_number(schema: Schema, evidence_of: Sequence[Evidence], sign: int) -> Iterator[Reason]:
     """Yield what moves a predicted number up (or down), strongest first."""
-    largest = max((float(np.abs(one.strength).max(initial=0)) for one in found), default=0.0)
+    largest = max((float(np.abs(piece.strength).max(initial=0)) for piece in evidence_of), default=0.0)
     said = []
-    for one in found:
-        met = np.array([group.mass > 0 for group in one.effect.groups])
-        spoken = met & (sign * one.strength[:, 0] > max(_BESIDE_STRONGEST * largest, _TINY))
-        groups = [group for group, keep in zip(one.effect.groups, spoken, strict=True) if keep]
+    for piece in evidence_of:
+        met = np.array([group.mass > 0 for group in piece.effect.groups])
+        spoken = met & (sign * piece.strength[:, 0] > max(_BESIDE_STRONGEST * largest, _TINY))
+        groups = [group for group, keep in zip(piece.effect.groups, spoken, strict=True) if keep]
         if groups:
             mass = np.array([group.mass for group in groups])
-            change = float(mass @ one.strength[spoken, 0] / mass.sum())
-            words = _words(schema, one.effect.feature, groups)
-            said.append((abs(change) * float(mass.sum()), Reason(one.effect.feature, words, change)))
+            change = float(mass @ piece.strength[spoken, 0] / mass.sum())
+            words = _words(schema, piece.effect.feature, groups)
+            said.append((abs(change) * float(mass.sum()), Reason(piece.effect.feature, words, change)))
     yield from (reason for _, reason in sorted(said, key=lambda pair: -pair[0]))
 
 

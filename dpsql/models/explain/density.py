@@ -30,7 +30,7 @@ _LEAST_TREES = 3
 _TINY = 1e-300
 
 
-def loudness(schema: Schema, released: VotingForest) -> Reals | None:
+def rows_of_leaves(schema: Schema, released: VotingForest) -> Reals | None:
     """Return how many rows each leaf seems to hold, up to a factor; None where leaves do not tell.
 
     Noisy counts tell: some are below zero, as no vote, share or probability is. So do the leaves of a numeric target,
@@ -46,23 +46,23 @@ def axis_masses(forest: Forest, leaf_rows: Reals) -> Reals:
     """Return how rows spread over the cells of each axis (axes × 64, each sums to 1); zeros for an axis never read."""
     branches = list(_branches(forest, leaf_rows))
     wide = np.array([axis.values for axis in forest.axes])
-    found = (np.arange(CELLS) < wide[:, None]) / wide[:, None]  # NULL and unknown values only go along
+    masses = (np.arange(CELLS) < wide[:, None]) / wide[:, None]  # NULL and unknown values only go along
     for _ in range(_ROUNDS):
-        spread = np.zeros_like(found)
+        spread = np.zeros_like(masses)
         for branch in branches:
-            _add(spread, found, branch)
+            _spread_rows(spread, masses, branch)
         total = np.maximum(spread, 0.0).sum(axis=1, keepdims=True)
-        found = np.where(total > 0, np.maximum(spread, 0.0) / np.where(total > 0, total, 1.0), 0.0)
-    return found
+        masses = np.where(total > 0, np.maximum(spread, 0.0) / np.where(total > 0, total, 1.0), 0.0)
+    return masses
 
 
 def feature_mass(forest: Forest, masses: Reals, position: int, cells: int) -> Reals:
     """Return how rows spread over the cells of a feature; digits of a wide category are taken as independent."""
-    found = np.ones(cells)
+    mass_of_cells = np.ones(cells)
     for axis, mass in zip(forest.axes, masses, strict=True):
         if axis.feature == position and mass.any():
-            found *= mass[np.arange(cells) >> (BITS * axis.digit) & (CELLS - 1)]
-    return found
+            mass_of_cells *= mass[np.arange(cells) >> (BITS * axis.digit) & (CELLS - 1)]
+    return mass_of_cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ class _Branches:
 
 def _branches(forest: Forest, leaf_rows: Reals) -> Iterator[_Branches]:
     used = np.zeros((forest.trees, len(forest.axes)), bool)
-    rows, told = _by_level(forest, leaf_rows), 0
+    rows, nodes_used = _by_level(forest, leaf_rows), 0
     for level, below in zip(forest.levels, rows[1:], strict=True):
         split = np.flatnonzero(level.axis != PASS)
         fresh = split[~used[split, level.axis[split]]]
@@ -85,23 +85,23 @@ def _branches(forest: Forest, leaf_rows: Reals) -> Iterator[_Branches]:
             child = level.child[nodes][:, None] + level.slots(nodes[:, None], np.arange(CELLS))
             yield _Branches(level.axis[nodes], child - child.min(), below[child.min() : child.max() + 1])
         used[split, level.axis[split]] = True
-        told += len(fresh)
-        if level.width * len(forest.axes) > _LIMIT or told > _NODES:
+        nodes_used += len(fresh)
+        if level.width * len(forest.axes) > _LIMIT or nodes_used > _NODES:
             return
         used = np.repeat(used, level.arity, axis=0)
 
 
-def _add(spread: Reals, found: Reals, branches: _Branches) -> None:
+def _spread_rows(spread: Reals, masses: Reals, branches: _Branches) -> None:
     """Add the rows of branches to their cells, in proportion to what has been found so far."""
-    share = found[branches.axis]
-    whole = np.bincount(branches.branch.ravel(), weights=share.ravel(), minlength=len(branches.rows))
-    within = share / np.maximum(whole, _TINY)[branches.branch]
+    share = masses[branches.axis]
+    branch_mass = np.bincount(branches.branch.ravel(), weights=share.ravel(), minlength=len(branches.rows))
+    within = share / np.maximum(branch_mass, _TINY)[branches.branch]
     np.add.at(spread, branches.axis, branches.rows[branches.branch] * within)
 
 
 def _by_level(forest: Forest, of_leaves: Reals) -> list[Reals]:
     """Return the rows of each node, one array per level, roots first, leaves last."""
-    found = [of_leaves]
+    sums = [of_leaves]
     for level in reversed(forest.levels):
-        found.append(np.add.reduceat(found[-1], level.child))
-    return found[::-1]
+        sums.append(np.add.reduceat(sums[-1], level.child))
+    return sums[::-1]

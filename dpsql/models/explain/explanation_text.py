@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dpsql.models.explain.explanation_values import Effect, Learned, Profile, Reason
+    from dpsql.models.explain.explanation_values import ClassProfile, Effect, Learned, Reason
 
 #: Features with a bar, reasons of a profile and profiles that are shown unless you ask for more.
 TOP = 10
@@ -18,7 +18,7 @@ _WIDTH = 120
 _NAME = 32
 
 
-def summary(learned: Learned, *, top: int = TOP) -> str:
+def explanation_text(learned: Learned, *, top: int = TOP) -> str:
     """Return the summary: what is predicted from what, its cost, the features that count, a profile of each class."""
     parts = [_head(learned), _importance(learned.effects, top), _unseen(learned.effects), _profiles(learned)]
     return "\n\n".join("\n".join(part) for part in map(list, parts) if part)
@@ -26,10 +26,10 @@ def summary(learned: Learned, *, top: int = TOP) -> str:
 
 def _head(learned: Learned) -> Iterator[str]:
     yield f'What "{learned.model}" learned'
-    kinds = learned.target or f"one of {_and(learned.classes, 'or')}"
-    yield from _wrapped("Predicts:  ", f"{learned.label}, {kinds}")
+    kinds = learned.target or f"one of {_join_words(learned.classes, 'or')}"
+    yield from _wrap("Predicts:  ", f"{learned.label}, {kinds}")
     used = sum(effect.read for effect in learned.effects)
-    yield from _wrapped(
+    yield from _wrap(
         "From:      ",
         f'{used} of {len(learned.effects)} features of table "{learned.table}", by {learned.method}: '
         f"{learned.trees} trees, {learned.leaves} leaves",
@@ -46,11 +46,11 @@ def _importance(effects: Sequence[Effect], top: int) -> Iterator[str]:
     if not shown:
         yield "  nothing: it predicts the same for every row"
         return
-    wide = max(len(_cut(effect.feature, _NAME)) for effect in shown)
+    wide = max(len(_shorten(effect.feature, _NAME)) for effect in shown)
     largest = shown[0].importance
     for effect in shown:
         bar = "█" * max(1, round(_BAR * effect.importance / largest)) + ("  (noise)" if effect.drowned else "")
-        yield f"  {_cut(effect.feature, _NAME):<{wide}}  {100 * effect.importance:5.1f} %  {bar}"
+        yield f"  {_shorten(effect.feature, _NAME):<{wide}}  {100 * effect.importance:5.1f} %  {bar}"
     rest = [effect.importance for effect in effects[len(shown) :] if effect.importance > 0]
     if rest:
         yield f"  {f'{len(rest)} more':<{wide}}  {100 * sum(rest):5.1f} %"
@@ -59,14 +59,14 @@ def _importance(effects: Sequence[Effect], top: int) -> Iterator[str]:
 def _unseen(effects: Sequence[Effect]) -> list[str]:
     unread = [effect.feature for effect in effects if not effect.read]
     drowned = [effect.feature for effect in effects if effect.drowned and effect.read]
-    found = []
+    lines = []
     if unread or drowned:
-        found.append("What it could not see")
+        lines.append("What it could not see")
     if drowned:
-        found += _wrapped("  ", f"drowned in noise, no value stands out: {_and(drowned)}")
+        lines += _wrap("  ", f"drowned in noise, no value stands out: {_join_words(drowned)}")
     if unread:
-        found += _wrapped("  ", f"read by no tree: {_and(unread)}")
-    return found
+        lines += _wrap("  ", f"read by no tree: {_join_words(unread)}")
+    return lines
 
 
 def _profiles(learned: Learned) -> Iterator[str]:
@@ -77,12 +77,12 @@ def _profiles(learned: Learned) -> Iterator[str]:
         if not profile.reasons:
             yield "  nothing that stands out"
         for reason in profile.reasons[:REASONS]:
-            yield f"  {_effect(reason, numeric=profile.share is None)}  {_cut(reason.text, _WIDTH - 20)}"
+            yield f"  {_effect(reason, numeric=profile.share is None)}  {_shorten(reason.text, _WIDTH - 20)}"
     if len(learned.profiles) > PROFILES:
         yield f"\n… {len(learned.profiles) - PROFILES} more classes (all of them: --json, or .profiles in Python)"
 
 
-def _title(learned: Learned, profile: Profile) -> str:
+def _title(learned: Learned, profile: ClassProfile) -> str:
     if profile.share is None:
         return f"What makes {learned.label} {profile.name}"
     rows = any(effect.counted for effect in learned.effects)
@@ -96,15 +96,15 @@ def _effect(reason: Reason, *, numeric: bool) -> str:
     return f"{reason.effect:5.2f}{'' if reason.error is None else f' ± {reason.error:.2f}'}"
 
 
-def _wrapped(head: str, body: str) -> list[str]:
+def _wrap(head: str, body: str) -> list[str]:
     return textwrap.wrap(body, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head), break_on_hyphens=False)
 
 
-def _cut(text: str, most: int) -> str:
+def _shorten(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def _and(texts: Sequence[str], word: str = "and", most: int = 12) -> str:
+def _join_words(texts: Sequence[str], word: str = "and", most: int = 12) -> str:
     if len(texts) > most:
         return f"{', '.join(texts[:most])} {word} {len(texts) - most} more"
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} {word} {texts[-1]}"

@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from dpsql.models.explain.explanation_text import TOP, summary
-from dpsql.models.explain.picture import PANELS, draw
+from dpsql.models.explain.explanation_text import TOP, explanation_text
+from dpsql.models.explain.picture import PANELS, draw_explanation
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Reason:
 
 
 @dataclass(frozen=True)
-class Profile:
+class ClassProfile:
     """A class, its share of the rows (0 to 1), and what speaks for it, strongest first.
 
     A number has two profiles, "high" and "low"; their share is None.
@@ -99,10 +99,10 @@ class Learned:
     private: bool
     background: str
     effects: tuple[Effect, ...]
-    profiles: tuple[Profile, ...]
+    profiles: tuple[ClassProfile, ...]
 
     def __str__(self) -> str:
-        return summary(self)
+        return explanation_text(self)
 
     @property
     def importance(self) -> pd.Series:
@@ -113,13 +113,13 @@ class Learned:
         """Return one feature's part."""
         return next(effect for effect in self.effects if effect.feature == feature)
 
-    def profile(self, name: str) -> Profile:
+    def profile(self, name: str) -> ClassProfile:
         """Return one class's part."""
         return next(profile for profile in self.profiles if profile.name == name)
 
     def text(self, *, top: int = TOP) -> str:
         """Return the summary as text, with the `top` most important features."""
-        return summary(self, top=top)
+        return explanation_text(self, top=top)
 
     def to_dict(self) -> Mapping[str, Any]:
         """Return everything as plain values; keys are the names used here."""
@@ -127,4 +127,4 @@ class Learned:
 
     def plot(self, file: str | Path, *, top: int = PANELS) -> None:
         """Write a picture to a new PNG file: importance, and a panel for each of the `top` features."""
-        draw(self, file, top=top)
+        draw_explanation(self, file, top=top)

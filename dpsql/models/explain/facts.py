@@ -41,7 +41,7 @@ class Facts:
     features: Mapping[str, Counts] = field(default_factory=dict)
 
 
-def read(schema: Schema, certificate: Mapping[str, Any]) -> Facts:
+def read_facts(schema: Schema, certificate: Mapping[str, Any]) -> Facts:
     """Return the facts of a certificate; none where it has none, an error where they make no sense."""
     stored = certificate.get(FACTS)
     if not stored or not schema.classes:
@@ -61,12 +61,12 @@ def read(schema: Schema, certificate: Mapping[str, Any]) -> Facts:
 def _classes(schema: Schema, stored: Mapping[str, Any]) -> Reals | None:
     if not stored.get("classes"):
         return None
-    return np.maximum(_finite([stored["classes"][name] for name in schema.classes]), 1.0)
+    return np.maximum(_finite_numbers([stored["classes"][name] for name in schema.classes]), 1.0)
 
 
 def _counts(schema: Schema, feature: Feature, stored: Mapping[str, Any], scale: float) -> Counts:
     groups = tuple(tuple(int(cell) for cell in group) for group in stored["groups"])
-    counts = _finite(stored["counts"])
+    counts = _finite_numbers(stored["counts"])
     cells = [cell for group in groups for cell in group]
     if counts.shape != (len(groups), len(schema.classes)) or not all(groups):
         raise ValueError("counts do not fit")
@@ -74,14 +74,14 @@ def _counts(schema: Schema, feature: Feature, stored: Mapping[str, Any], scale: 
         raise ValueError("cells do not fit")
     scale = float(stored.get("scale", scale))
     known = stored.get("errors", [scale * math.sqrt(2 * len(group)) for group in groups])
-    errors = _finite(known)
+    errors = _finite_numbers(known)
     if errors.shape != (len(groups),) or (errors < 0).any():
         raise ValueError("errors do not fit")
     return Counts(groups, counts, errors)
 
 
-def _finite(values: Any) -> Reals:
-    found = np.array(values, np.float64)
-    if not np.isfinite(found).all():
+def _finite_numbers(values: Any) -> Reals:
+    numbers = np.array(values, np.float64)
+    if not np.isfinite(numbers).all():
         raise ValueError("not finite")
-    return found
+    return numbers

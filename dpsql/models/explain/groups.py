@@ -9,24 +9,24 @@ from numpy.typing import NDArray
 
 from dpsql.models.explain.explanation_values import Group
 from dpsql.models.explain.facts import Counts
-from dpsql.models.explain.phrases import short
+from dpsql.models.explain.phrases import short_phrase
 from dpsql.models.explain.sweep import Swept
 from dpsql.schema import Feature, Numeric
 
 Reals = NDArray[np.float64]
 #: Most groups of a feature that has no counts of its own.
-MOST = 12
+MOST_GROUPS = 12
 #: Two averages that differ by less are one and the same.
-_SAME = 1e-9
+_SAME_AVERAGE = 1e-9
 
 
-def counted(feature: Feature, counts: Counts, rows: float) -> tuple[Group, ...]:
+def counted_groups(feature: Feature, counts: Counts, rows: float) -> tuple[Group, ...]:
     """Return the groups whose noisy counts were released, with the share of each class and its standard error.
 
     A count n with noise of standard deviation s has the variance s² + max(n, 0): noise, and which rows came by chance.
     A share a/(a + b) then has the variance (b²·var a + a²·var b)/(a + b)⁴.
     """
-    found = []
+    groups = []
     for cells, noisy, error in zip(counts.groups, counts.noisy_counts, counts.errors, strict=True):
         own = np.maximum(noisy, 0.0)
         total = max(float(own.sum()), 1.0)
@@ -35,11 +35,13 @@ def counted(feature: Feature, counts: Counts, rows: float) -> tuple[Group, ...]:
         errors = tuple(np.minimum(np.sqrt(spread), 1.0).tolist())
         shares = own / total if own.any() else np.full(len(own), 1 / len(own))
         mass = total / rows if own.any() else 0.0
-        found.append(Group(short(feature, cells), cells, mass, tuple(shares.tolist()), errors, *_ends(feature, cells)))
-    return tuple(found)
+        groups.append(
+            Group(short_phrase(feature, cells), cells, mass, tuple(shares.tolist()), errors, *_ends(feature, cells))
+        )
+    return tuple(groups)
 
 
-def predicted(feature: Feature, swept: Swept) -> tuple[Group, ...]:
+def predicted_groups(feature: Feature, swept: Swept) -> tuple[Group, ...]:
     """Return at most MOST groups of cells for which the model predicts about the same, with its average prediction.
 
     Numbers keep their order; of a category the values that are alike come together.
@@ -47,10 +49,10 @@ def predicted(feature: Feature, swept: Swept) -> tuple[Group, ...]:
     varied = int(np.argmax(swept.average.std(axis=0)))
     ordered = isinstance(feature, Numeric)
     order = np.arange(len(swept.cells)) if ordered else np.argsort(swept.average[:, varied], kind="stable")
-    if not ordered and len(order) <= MOST:
+    if not ordered and len(order) <= MOST_GROUPS:
         parts = [np.array([place]) for place in range(len(order))]
     else:
-        parts = [order[first:last] for first, last in _alike(swept.average[order], swept.mass[order])]
+        parts = [order[first:last] for first, last in _runs_of_equals(swept.average[order], swept.mass[order])]
     return tuple(_group(feature, swept, part) for part in parts)
 
 
@@ -59,7 +61,9 @@ def _group(feature: Feature, swept: Swept, part: NDArray[np.int64]) -> Group:
     mass = swept.mass[part]
     weight = mass if mass.any() else np.ones(len(part))
     values = np.average(swept.average[part], axis=0, weights=weight)
-    return Group(short(feature, cells), cells, float(mass.sum()), tuple(values.tolist()), None, *_ends(feature, cells))
+    return Group(
+        short_phrase(feature, cells), cells, float(mass.sum()), tuple(values.tolist()), None, *_ends(feature, cells)
+    )
 
 
 def _ends(feature: Feature, cells: Sequence[int]) -> tuple[float | None, float | None]:
@@ -70,7 +74,7 @@ def _ends(feature: Feature, cells: Sequence[int]) -> tuple[float | None, float |
     return edges[min(cells)], edges[max(cells) + 1]
 
 
-def _alike(average: Reals, mass: Reals) -> list[tuple[int, int]]:
+def _runs_of_equals(average: Reals, mass: Reals) -> list[tuple[int, int]]:
     """Return runs of neighbours by their ends: the two that differ least are joined until at most MOST are left.
 
     How much two differ is what joining them adds to the sum of squares (Ward 1963). Equal ones are joined too.
@@ -80,7 +84,7 @@ def _alike(average: Reals, mass: Reals) -> list[tuple[int, int]]:
     while len(starts) > 1:
         costs = weight[:-1] * weight[1:] / (weight[:-1] + weight[1:]) * (np.diff(middle, axis=0) ** 2).sum(axis=1)
         best = int(np.argmin(costs))
-        if len(starts) <= MOST and costs[best] > _SAME**2:
+        if len(starts) <= MOST_GROUPS and costs[best] > _SAME_AVERAGE**2:
             break
         pair = slice(best, best + 2)
         joined = np.average(middle[pair], axis=0, weights=weight[pair])

@@ -13,7 +13,7 @@ from dpsql.schema import Categorical, Feature, Numeric
 #: Values of a category that a phrase lists.
 MOST_VALUES = 4
 #: The part of a cell below which an edge beside zero is zero.
-_NOTHING = 1e-6
+_ZERO_PART = 1e-6
 
 
 def phrase(feature: Feature, cells: Iterable[int]) -> str:
@@ -24,19 +24,19 @@ def phrase(feature: Feature, cells: Iterable[int]) -> str:
     >>> phrase(Categorical("color", ("red", "green", "blue")), (0, 2))
     'color is red or blue'
     """
-    held = list(dict.fromkeys(cells))
+    distinct = list(dict.fromkeys(cells))
     if isinstance(feature, Numeric):
-        return f"{feature.name} {' or '.join(_range(feature, first, last) for first, last in runs(sorted(held)))}"
-    left_out = [cell for cell in range(len(feature.values)) if cell not in set(held)]
-    if len(held) > MOST_VALUES and 0 < len(left_out) <= 2 and len(feature.values) in held:
-        return f"{feature.name} is not {_listed([feature.values[cell] for cell in left_out])}"
-    return f"{feature.name} is {_listed(names(feature, held))}"
+        return f"{feature.name} {' or '.join(_range(feature, first, last) for first, last in runs(sorted(distinct)))}"
+    left_out = [cell for cell in range(len(feature.values)) if cell not in set(distinct)]
+    if len(distinct) > MOST_VALUES and 0 < len(left_out) <= 2 and len(feature.values) in distinct:
+        return f"{feature.name} is not {_join_values([feature.values[cell] for cell in left_out])}"
+    return f"{feature.name} is {_join_values(names(feature, distinct))}"
 
 
-def short(feature: Feature, cells: Sequence[int]) -> str:
+def short_phrase(feature: Feature, cells: Sequence[int]) -> str:
     """Return the same without the feature's name, for an axis that bears it.
 
-    >>> short(Numeric("age", 0, 64), range(10)), short(Categorical("color", ("red", "green")), (1, 2))
+    >>> short_phrase(Numeric("age", 0, 64), range(10)), short_phrase(Categorical("color", ("red", "green")), (1, 2))
     ('< 10', 'green, unknown or NULL')
     """
     said = phrase(feature, cells).removeprefix(f"{feature.name} ")
@@ -45,10 +45,10 @@ def short(feature: Feature, cells: Sequence[int]) -> str:
 
 def names(feature: Categorical, cells: Iterable[int]) -> list[str]:
     """Return the values that cells stand for; the last cell is every value that was not declared, and NULL."""
-    found: list[str] = []
+    values: list[str] = []
     for cell in cells:
-        found += [feature.values[cell]] if cell < len(feature.values) else _others(feature)
-    return found
+        values += [feature.values[cell]] if cell < len(feature.values) else _others(feature)
+    return values
 
 
 def runs(cells: Sequence[int]) -> list[tuple[int, int]]:
@@ -57,13 +57,13 @@ def runs(cells: Sequence[int]) -> list[tuple[int, int]]:
     >>> runs([1, 2, 3, 7])
     [(1, 3), (7, 7)]
     """
-    found: list[tuple[int, int]] = []
+    runs_so_far: list[tuple[int, int]] = []
     for cell in cells:
-        if found and cell == found[-1][1] + 1:
-            found[-1] = (found[-1][0], cell)
+        if runs_so_far and cell == runs_so_far[-1][1] + 1:
+            runs_so_far[-1] = (runs_so_far[-1][0], cell)
         else:
-            found.append((cell, cell))
-    return found
+            runs_so_far.append((cell, cell))
+    return runs_so_far
 
 
 def edge_text(feature: Numeric, cell: int) -> str:
@@ -73,7 +73,7 @@ def edge_text(feature: Numeric, cell: int) -> str:
     ('0.25', '4688')
     """
     edge = feature.edges[cell - 1]
-    if abs(edge) * feature.scale < _NOTHING:
+    if abs(edge) * feature.scale < _ZERO_PART:
         return "0"
     digits = max(0, math.ceil(-math.log10(0.2 / feature.scale)))
     if digits > 6 or abs(edge) >= 1e9:
@@ -96,7 +96,7 @@ def _others(feature: Categorical) -> list[str]:
     return ["unknown"] * (feature.unknown is None) + ["NULL"] * (feature.null is None)
 
 
-def _listed(texts: Sequence[str]) -> str:
+def _join_values(texts: Sequence[str]) -> str:
     if len(texts) > MOST_VALUES:
         shown = MOST_VALUES - 1
         return f"{', '.join(texts[:shown])} or {len(texts) - shown} more"

@@ -28,14 +28,14 @@ _BARS, _ROWS, _LETTERS = 14, 10, 22
 _PALE = 0.2
 
 
-def draw(learned: Learned, file: str | Path, *, top: int = PANELS) -> None:
+def draw_explanation(learned: Learned, file: str | Path, *, top: int = PANELS) -> None:
     """Write the picture to a new PNG file."""
     if importlib.util.find_spec("matplotlib") is None:
         raise UsageError("plots need matplotlib, which is not installed.", hint="pip install 'dpsql[plots]'")
     path = Path(file)
     if path.suffix.lower() != ".png":
         raise ParameterError("plot", allowed="a file whose name ends in .png", given=str(file))
-    figure = canvas(learned, top)
+    figure = explanation_figure(learned, top)
     try:
         with path.open("xb") as opened:
             figure.savefig(opened, dpi=120, format="png")
@@ -46,7 +46,7 @@ def draw(learned: Learned, file: str | Path, *, top: int = PANELS) -> None:
         raise ParameterError("plot", allowed=allowed, given=str(file)) from None
 
 
-def canvas(learned: Learned, top: int = PANELS) -> Any:
+def explanation_figure(learned: Learned, top: int = PANELS) -> Any:
     """Return the whole figure: bars on the left, panels on the right, one legend."""
     from matplotlib.figure import Figure
 
@@ -71,7 +71,9 @@ def canvas(learned: Learned, top: int = PANELS) -> Any:
 
 def _title(learned: Learned) -> str:
     cost = f"epsilon {learned.epsilon}, {learned.neighbours}" if learned.private else "NOT differentially private"
-    return _plain(f'What "{_cut(learned.model)}" learned about {_cut(learned.label)} ({learned.method}, {cost})')
+    return _plain(
+        f'What "{_shorten(learned.model)}" learned about {_shorten(learned.label)} ({learned.method}, {cost})'
+    )
 
 
 def _bars(axes: Any, learned: Learned) -> None:
@@ -80,7 +82,7 @@ def _bars(axes: Any, learned: Learned) -> None:
     places = np.arange(len(shown))
     values = [100 * effect.importance for effect in shown]
     axes.barh(places, values, color=[_GREY if effect.drowned else COLOURS[0] for effect in shown], height=0.7)
-    axes.set_yticks(places, [_plain(_cut(effect.feature)) for effect in shown])
+    axes.set_yticks(places, [_plain(_shorten(effect.feature)) for effect in shown])
     axes.set_ylim(len(shown) - 0.4, -0.6)
     for place, value in zip(places, values, strict=True):
         axes.annotate(f"{value:.1f}", (value, place), (4, 0), textcoords="offset points", va="center", fontsize=9)
@@ -129,7 +131,7 @@ def _panel(axes: Any, learned: Learned, effect: Effect, lines: Sequence[int], sp
         _average(axes.axvline, learned, lines)
         axes.set_xlim(*span)
         axes.set_xlabel(_output(learned, lines), fontsize=9)
-    axes.set_title(_plain(_cut(effect.feature, 40)), fontsize=10, loc="left")
+    axes.set_title(_plain(_shorten(effect.feature, 40)), fontsize=10, loc="left")
     axes.tick_params(labelsize=8)
     axes.grid(color="#e6e6e6", linewidth=0.7)
     axes.set_axisbelow(True)
@@ -160,7 +162,7 @@ def _categories(axes: Any, groups: Sequence[Group], lines: Sequence[int]) -> Non
             shade = _shade(group, line)
             error = None if shade < 1 and len(lines) > 1 else _whiskers(group, line)  # several would hide each other
             axes.errorbar(group.values[line], place, xerr=error, alpha=shade, **_style(number))
-    axes.set_yticks(range(len(ordered)), [_plain(_cut(group.text)) for group in ordered])
+    axes.set_yticks(range(len(ordered)), [_plain(_shorten(group.text)) for group in ordered])
     axes.set_ylim(-0.6, len(ordered) - 0.4)
     if len(met) > len(ordered):
         axes.annotate(f"{len(met) - len(ordered)} rarer left out", (1, 1.02), xycoords="axes fraction",
@@ -192,8 +194,8 @@ def _whiskers(group: Group, line: int) -> Any:
 
 def _output(learned: Learned, lines: Sequence[int]) -> str:
     if learned.target is not None:
-        return _plain(f"predicted {_cut(learned.label)}")
-    return "share of class" if len(lines) > 1 else _plain(f"share of {_cut(learned.classes[lines[0]])}")
+        return _plain(f"predicted {_shorten(learned.label)}")
+    return "share of class" if len(lines) > 1 else _plain(f"share of {_shorten(learned.classes[lines[0]])}")
 
 
 def _legend(figure: Any, learned: Learned, shown: Sequence[Effect], lines: Sequence[int]) -> None:
@@ -207,7 +209,7 @@ def _legend(figure: Any, learned: Learned, shown: Sequence[Effect], lines: Seque
     handles = []
     if learned.target is None and len(learned.classes) > 2:
         for number, line in enumerate(lines):
-            label = _plain(_cut(learned.classes[line]))
+            label = _plain(_shorten(learned.classes[line]))
             handles.append(Line2D([], [], color=COLOURS[number], marker=MARKS[number], label=label))
         left_out = len(learned.classes) - len(lines)
         bars += f" {left_out} classes that vary less are left out." if left_out else ""
@@ -216,7 +218,7 @@ def _legend(figure: Any, learned: Learned, shown: Sequence[Effect], lines: Seque
                   title=title, title_fontsize=9)  # fmt: skip
 
 
-def _cut(text: str, most: int = _LETTERS) -> str:
+def _shorten(text: str, most: int = _LETTERS) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 

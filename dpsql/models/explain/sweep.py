@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.models.explain.background import Background, digit
+from dpsql.models.explain.background import Background, digit_of_cells
 from dpsql.schema import Categorical, Feature, Schema
-from dpsql.trees.estimate.means import predictions
+from dpsql.trees.estimate.means import predicted_numbers
 from dpsql.trees.forest import PASS, Forest, Ints
 from dpsql.trees.voting import VotingForest
 
@@ -47,14 +47,14 @@ def sweep(schema: Schema, released: VotingForest, background: Background) -> lis
     """Return each feature of a schema swept through its cells, in the schema's order."""
     reads = _reads(released.forest)
     base = background.rows(released.forest.axes, _rows(schema, released.forest, reads))
-    whole = _scores(released, base, np.arange(released.forest.trees))
+    all_scores = _scores(released, base, np.arange(released.forest.trees))
     return [
-        _swept(schema, released, position, mass, base, whole, np.flatnonzero(reads[:, position]))
+        _sweep_feature(schema, released, position, mass, base, all_scores, np.flatnonzero(reads[:, position]))
         for position, mass in enumerate(background.masses)
     ]
 
 
-def reachable(feature: Feature) -> Ints:
+def reachable_cells(feature: Feature) -> Ints:
     """Return the cells that some value has: all, but for a category whose NULL and unknown values are declared away."""
     shut = isinstance(feature, Categorical) and None not in (feature.null, feature.unknown)
     return np.arange(feature.cells - shut)
@@ -63,7 +63,7 @@ def reachable(feature: Feature) -> Ints:
 def outputs(schema: Schema, released: VotingForest, scores: NDArray[np.int64]) -> Reals:
     """Return what scores predict: the shares of the classes, or one number."""
     if schema.target is not None:
-        return predictions(schema.target, scores)[:, None]
+        return predicted_numbers(schema.target, scores)[:, None]
     nat = getattr(released, "nat", 0)
     if not nat:
         return released.shares(scores)
@@ -74,13 +74,13 @@ def outputs(schema: Schema, released: VotingForest, scores: NDArray[np.int64]) -
 def _reads(forest: Forest) -> NDArray[np.bool_]:
     """Return which trees read which features (trees × features)."""
     feature = np.array([axis.feature for axis in forest.axes])
-    found = np.zeros((forest.trees, int(feature.max(initial=0)) + 1), bool)
+    reads = np.zeros((forest.trees, int(feature.max(initial=0)) + 1), bool)
     tree = np.arange(forest.trees)
     for level in forest.levels:
         split = level.axis != PASS
-        found[tree[split], feature[level.axis[split]]] = True
+        reads[tree[split], feature[level.axis[split]]] = True
         tree = np.repeat(tree, level.arity)
-    return found
+    return reads
 
 
 def _rows(schema: Schema, forest: Forest, reads: NDArray[np.bool_]) -> int:
@@ -90,17 +90,17 @@ def _rows(schema: Schema, forest: Forest, reads: NDArray[np.bool_]) -> int:
     return int(np.clip(_STEPS // max(1, steps), LEAST_ROWS, MOST_ROWS))
 
 
-def _swept(
-    schema: Schema, released: VotingForest, position: int, mass: Reals, base: Ints, whole: Ints, trees: Ints
+def _sweep_feature(
+    schema: Schema, released: VotingForest, position: int, mass: Reals, base: Ints, all_scores: Ints, trees: Ints
 ) -> Swept:
     """Sweep one feature; only the trees that read it are walked again."""
-    cells = reachable(schema.features[position])
+    cells = reachable_cells(schema.features[position])
     mass = mass[cells]
-    rest = whole - _scores(released, base, trees)
+    rest = all_scores - _scores(released, base, trees)
     step = max(1, _CHUNK // (len(base) * max(1, len(trees))))
     said = np.concatenate(
         [
-            _said(schema, released, position, cells[first : first + step], base, rest, trees)
+            _predictions(schema, released, position, cells[first : first + step], base, rest, trees)
             for first in range(0, len(cells), step)
         ]
     )
@@ -109,14 +109,14 @@ def _swept(
     return Swept(cells, mass, said.mean(axis=1), moved, read=len(trees) > 0)
 
 
-def _said(
+def _predictions(
     schema: Schema, released: VotingForest, position: int, cells: Ints, base: Ints, rest: Ints, trees: Ints
 ) -> Reals:
     """Return what the model predicts for each cell on each row (cells × rows × outputs)."""
     changed = np.tile(base, (len(cells), 1))
     for number, axis in enumerate(released.forest.axes):
         if axis.feature == position:
-            changed[:, number] = np.repeat(digit(cells, axis.digit), len(base))
+            changed[:, number] = np.repeat(digit_of_cells(cells, axis.digit), len(base))
     scores = _scores(released, changed, trees) + np.tile(rest, (len(cells), 1))
     return outputs(schema, released, scores).reshape(len(cells), len(base), -1)
 

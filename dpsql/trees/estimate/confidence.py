@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.trees.forest import Forest, by_level
+from dpsql.trees.forest import Forest, sums_by_level
 from dpsql.trees.voting import Weights, largest_weight
 
 Shares = NDArray[np.float64]
@@ -23,8 +23,8 @@ def most_confident(forest: Forest, noisy_counts: NDArray[np.int64], scale: float
     confident nodes the one nearest the root, which has the most rows.
     """
     classes = noisy_counts.shape[1]
-    totals = by_level(forest, noisy_counts.astype(np.float64))
-    leaves = by_level(forest, np.ones(forest.leaves))
+    totals = sums_by_level(forest, noisy_counts.astype(np.float64))
+    leaves = sums_by_level(forest, np.ones(forest.leaves))
     best = _shares(totals[0])
     for level, counts, below in zip(forest.levels, totals[1:], leaves[1:], strict=True):
         best = np.repeat(best, level.arity, axis=0)
@@ -35,13 +35,13 @@ def most_confident(forest: Forest, noisy_counts: NDArray[np.int64], scale: float
     return best
 
 
-def votes(shares: Shares, trees: int) -> Weights:
+def confidence_votes(shares: Shares, trees: int) -> Weights:
     """Return weights that grow with the power of a share, so that in a sum the most confident tree wins.
 
     A share s weighs M^s, M the largest weight a forest may have. A tree that is ahead of all others by log_M of the
     number of trees (0.08 for 10 trees) wins whatever they say; below that the trees are heard together.
 
-    >>> votes(np.array([[0.0, 1.0]]), trees=1).tolist()
+    >>> confidence_votes(np.array([[0.0, 1.0]]), trees=1).tolist()
     [[1, 1099511627776]]
     """
     most = largest_weight(trees, shares.shape[1])

@@ -22,7 +22,7 @@ GROUPS = 12
 #: The most groups that one feature may have.
 MOST_GROUPS = 20
 #: How many standard deviations above chance a difference of classes must be for a group to be parted.
-PARTED = 4.0
+SPLIT_DEVIATIONS = 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,11 +35,11 @@ class Marginal:
 
 
 @dataclass(frozen=True, eq=False)
-class Profile:
+class MarginalProfile:
     """A feature (or one of its axes) as noisy counts show it. Groups are numbered in an order that has a meaning.
 
     `group` is the group of each bin; `counts` is groups × classes, `spread` the standard deviation of the noise on each
-    count of a group; `mass` the share of rows in each group; `lifts` what a group adds to the log of each class's
+    count of a group; `mass` the share of rows in each group; `class_lifts` what a group adds to the log of each class's
     share; `information` how far it moves them on average.
     """
 
@@ -64,8 +64,8 @@ class Profile:
 
 def class_totals(marginals: Sequence[Marginal]) -> Floats:
     """Return the rows of each class: every marginal has them, the fewer bins the less noise."""
-    weights = np.array([1 / (len(one.counts) * one.deviation**2) for one in marginals])
-    totals = np.array([one.counts.sum(axis=0) for one in marginals])
+    weights = np.array([1 / (len(marginal.counts) * marginal.deviation**2) for marginal in marginals])
+    totals = np.array([marginal.counts.sum(axis=0) for marginal in marginals])
     return np.asarray((weights[:, None] * totals).sum(axis=0) / weights.sum())
 
 
@@ -76,7 +76,7 @@ def class_shares(totals: Floats) -> Floats:
     return np.asarray(positive / positive.sum())
 
 
-def profile(marginal: Marginal, totals: Floats) -> Profile:
+def marginal_profile(marginal: Marginal, totals: Floats) -> MarginalProfile:
     """Return the profile of a feature from its marginal and the rows of each class."""
     prior, rows = class_shares(totals), max(1.0, float(totals.sum()))
     parts = _number_groups(marginal, rows) if marginal.ordered else _category_groups(marginal, prior, rows)
@@ -87,12 +87,12 @@ def profile(marginal: Marginal, totals: Floats) -> Profile:
     spread = marginal.deviation * np.sqrt([len(part) for part in parts])
     positive = np.maximum(counts.sum(axis=1), 0)
     mass = positive / max(float(positive.sum()), 1e-9)
-    found = lifts(counts, spread, prior)
-    told = float((mass[:, None] * prior * np.abs(found)).sum())
-    return Profile(group, counts, spread, mass, found, told)
+    lifts_of_groups = class_lifts(counts, spread, prior)
+    information = float((mass[:, None] * prior * np.abs(lifts_of_groups)).sum())
+    return MarginalProfile(group, counts, spread, mass, lifts_of_groups, information)
 
 
-def lifts(counts: Floats, spread: Floats, prior: Floats) -> Floats:
+def class_lifts(counts: Floats, spread: Floats, prior: Floats) -> Floats:
     """Return the log of each class's share in a group over its share of all rows, shrunk as the noise demands.
 
     A group is lent as many rows of the prior as the noise may have made up; what is left is damped by the squared
@@ -112,8 +112,8 @@ def _number_groups(marginal: Marginal, rows: float) -> list[Ints]:
     counts, classes = marginal.counts, marginal.counts.shape[1]
     noise = marginal.deviation * math.sqrt(classes)
     totals = counts.sum(axis=1)
-    parts = _merged(np.where(totals < noise, 0, totals), max(rows / GROUPS, noise), np.arange(len(counts)))
-    return _parted(parts, counts, marginal.deviation**2)
+    parts = _merge_runs(np.where(totals < noise, 0, totals), max(rows / GROUPS, noise), np.arange(len(counts)))
+    return _split_groups(parts, counts, marginal.deviation**2)
 
 
 def _category_groups(marginal: Marginal, prior: Floats, rows: float) -> list[Ints]:
@@ -121,7 +121,7 @@ def _category_groups(marginal: Marginal, prior: Floats, rows: float) -> list[Int
     if len(order) <= GROUPS:
         return [np.array([value]) for value in order]
     noise = marginal.deviation * math.sqrt(len(prior))
-    return _merged(np.maximum(marginal.counts.sum(axis=1), 0)[order], max(rows / GROUPS, noise), order)
+    return _merge_runs(np.maximum(marginal.counts.sum(axis=1), 0)[order], max(rows / GROUPS, noise), order)
 
 
 def class_order(marginal: Marginal, prior: Floats) -> Ints:
@@ -135,34 +135,34 @@ def class_order(marginal: Marginal, prior: Floats) -> Ints:
     return np.argsort(centred @ directions[0], kind="stable")
 
 
-def _merged(totals: Floats, needed: float, order: Ints) -> list[Ints]:
+def _merge_runs(totals: Floats, needed: float, order: Ints) -> list[Ints]:
     """Return runs of `order` in which each has at least `needed` rows; what is left at the end joins the last.
 
     Where noise has made up more rows than there are, a run needs more of them: there are never too many runs.
     """
-    ends, held = [], 0.0
+    ends, rows_in_run = [], 0.0
     needed = max(needed, float(totals.sum()) / MOST_GROUPS)
     for place, rows in enumerate(totals):
-        held += float(rows)
-        if held >= needed:
+        rows_in_run += float(rows)
+        if rows_in_run >= needed:
             ends.append(place + 1)
-            held = 0.0
+            rows_in_run = 0.0
     ends = [*ends[:-1], len(order)] if ends else [len(order)]
     return np.split(order, ends[:-1])
 
 
-def _parted(parts: list[Ints], counts: Floats, variance: float) -> list[Ints]:
+def _split_groups(parts: list[Ints], counts: Floats, variance: float) -> list[Ints]:
     """Part groups where the classes left and right differ by more than noise and chance explain."""
-    found, place = list(parts), 0
+    groups, place = list(parts), 0
     classes = counts.shape[1]
-    limit = classes - 1 + PARTED * math.sqrt(2 * (classes - 1))
-    while place < len(found) and len(found) < MOST_GROUPS:
-        at, evidence = _best_cut(counts[found[place]], variance)
+    limit = classes - 1 + SPLIT_DEVIATIONS * math.sqrt(2 * (classes - 1))
+    while place < len(groups) and len(groups) < MOST_GROUPS:
+        at, evidence = _best_cut(counts[groups[place]], variance)
         if evidence > limit:
-            found[place : place + 1] = [found[place][:at], found[place][at:]]
+            groups[place : place + 1] = [groups[place][:at], groups[place][at:]]
         else:
             place += 1
-    return found
+    return groups
 
 
 def _best_cut(counts: Floats, variance: float) -> tuple[int, float]:
@@ -171,16 +171,16 @@ def _best_cut(counts: Floats, variance: float) -> tuple[int, float]:
         return 0, 0.0
     classes, cut = counts.shape[1], np.arange(1, len(counts))
     left = np.cumsum(counts, axis=0)[:-1]
-    whole = counts.sum(axis=0)
-    right = whole - left
+    totals = counts.sum(axis=0)
+    right = totals - left
     rows_left, rows_right = left.sum(axis=1), right.sum(axis=1)
     noise_left, noise_right = variance * cut, variance * (len(counts) - cut)
     stands = (rows_left > 2 * np.sqrt(classes * noise_left)) & (rows_right > 2 * np.sqrt(classes * noise_right))
     rows = np.maximum(rows_left + rows_right, 1)
-    shares = np.maximum(whole, 0) / max(float(np.maximum(whole, 0).sum()), 1e-9)
-    apart = (rows_right[:, None] * left - rows_left[:, None] * right) / rows[:, None]
+    shares = np.maximum(totals, 0) / max(float(np.maximum(totals, 0).sum()), 1e-9)
+    difference = (rows_right[:, None] * left - rows_left[:, None] * right) / rows[:, None]
     noise = (rows_right**2 * noise_left + rows_left**2 * noise_right) / rows**2
     chance = (rows_left * rows_right / rows)[:, None] * np.maximum(shares, 0.01)
-    evidence = np.where(stands, (apart**2 / np.maximum(noise[:, None] + chance, 1e-9)).sum(axis=1), -1.0)
+    evidence = np.where(stands, (difference**2 / np.maximum(noise[:, None] + chance, 1e-9)).sum(axis=1), -1.0)
     best = int(evidence.argmax())
     return best + 1, float(evidence[best])

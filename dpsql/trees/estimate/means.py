@@ -21,11 +21,11 @@ from dpsql.schema import Target
 from dpsql.trees.voting import Weights
 
 #: The weight of the overall mean in a prediction, beside that of the leaves (each from 0 to 1).
-PRIOR = 0.2
+PRIOR_WEIGHT = 0.2
 #: Votes of a leaf of weight 1.
-VOTES = 2**20
+VOTES_PER_LEAF = 2**20
 #: The least and most that the means of leaves are taken to spread, as a share of the range.
-SPREAD = (0.01, 0.5)
+SPREAD_BOUNDS = (0.01, 0.5)
 
 Reals = NDArray[np.float64]
 
@@ -43,15 +43,15 @@ def mean_votes(noisy_sums: NDArray[np.int64], scale: float, trees: int) -> Weigh
     rows = np.maximum(total, 0)
     weight = rows**2 / (rows**2 + variance / spread**2)
     share = np.clip(sums[:, 1] / np.where(total > 0, total, 1), 0, 1)
-    upper = weight * share + PRIOR / trees * middle
-    lower = weight * (1 - share) + PRIOR / trees * (1 - middle)
-    return np.maximum(np.rint(VOTES * np.stack([lower, upper], axis=1)), 1).astype(np.int64)
+    upper = weight * share + PRIOR_WEIGHT / trees * middle
+    lower = weight * (1 - share) + PRIOR_WEIGHT / trees * (1 - middle)
+    return np.maximum(np.rint(VOTES_PER_LEAF * np.stack([lower, upper], axis=1)), 1).astype(np.int64)
 
 
-def predictions(target: Target, votes: Weights) -> Reals:
+def predicted_numbers(target: Target, votes: Weights) -> Reals:
     """Return the numbers that rows' votes for both bounds stand for, in the arithmetic of `compile/predict/votes.py`.
 
-    >>> predictions(Target(10, 20), np.array([[3, 1], [0, 0]])).tolist()
+    >>> predicted_numbers(Target(10, 20), np.array([[3, 1], [0, 0]])).tolist()
     [12.5, 10.0]
     """
     share = votes[:, 1].astype(np.float64) / np.maximum(votes.sum(axis=1), 1).astype(np.float64)
@@ -68,10 +68,10 @@ def _middle_and_spread(upper: Reals, total: Reals, scale: float) -> tuple[float,
     """
     size = float(np.sum(total**2 - 4 * scale**2))
     if size <= 3 * scale**2 * np.sqrt(56 * len(total)):
-        return 0.5, SPREAD[0]
+        return 0.5, SPREAD_BOUNDS[0]
     middle = float(np.clip(np.sum(upper * total - 2 * scale**2) / size, 0, 1))
     moved = float(np.sum((upper - middle * total) ** 2 - _variance(middle, scale)))
-    return middle, float(np.clip(np.sqrt(max(moved, 0.0) / size), *SPREAD))
+    return middle, float(np.clip(np.sqrt(max(moved, 0.0) / size), *SPREAD_BOUNDS))
 
 
 def _variance(middle: float, scale: float) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.trees.forest import PASS, Forest, by_level
+from dpsql.trees.forest import PASS, Forest, sums_by_level
 
 Floats = NDArray[np.float64]
 
@@ -20,17 +20,17 @@ def path_lifts(forest: Forest, noisy_counts: NDArray[np.int64], prior: Floats, d
 
     `deviation` is the standard deviation of the noise on each count.
     """
-    totals = by_level(forest, noisy_counts.astype(np.float64))
-    leaves = by_level(forest, np.ones(forest.leaves))
-    shares = _lent(totals[0], np.tile(prior, (forest.trees, 1)), deviation, leaves[0])
+    totals = sums_by_level(forest, noisy_counts.astype(np.float64))
+    leaves = sums_by_level(forest, np.ones(forest.leaves))
+    shares = _shrink_to_prior(totals[0], np.tile(prior, (forest.trees, 1)), deviation, leaves[0])
     for level, counts, below in zip(forest.levels, totals[1:], leaves[1:], strict=True):
         above = np.repeat(shares, level.arity, axis=0)
         split = np.repeat(level.axis != PASS, level.arity)
-        shares = np.where(split[:, None], _lent(counts, above, deviation, below), above)
+        shares = np.where(split[:, None], _shrink_to_prior(counts, above, deviation, below), above)
     return np.asarray(np.log(shares) - np.log(prior))
 
 
-def _lent(counts: Floats, prior: Floats, deviation: float, leaves: Floats) -> Floats:
+def _shrink_to_prior(counts: Floats, prior: Floats, deviation: float, leaves: Floats) -> Floats:
     lent = (1 + deviation * np.sqrt(leaves * counts.shape[1]))[:, None]
     positive = np.maximum(counts, 0)
     return np.asarray((positive + lent * prior) / (positive.sum(axis=1, keepdims=True) + lent))

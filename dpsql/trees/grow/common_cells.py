@@ -21,7 +21,7 @@ from dpsql.trees.grow.random_trees import random_forest
 
 
 @dataclass(frozen=True)
-class Domain:
+class CommonCells:
     """The cells of some axes: the place of each axis in the schema's grid, and how many bins it has."""
 
     axes: tuple[Axis, ...]
@@ -36,15 +36,15 @@ class Domain:
     @cached_property
     def bins(self) -> NDArray[np.uint8]:
         """The bin of each of the 64 cells of each axis (axes × 64)."""
-        found = [_bins(self.axes[place], size) for place, size in zip(self.places, self.sizes, strict=True)]
-        return np.stack(found)
+        bins = [_bins(self.axes[place], size) for place, size in zip(self.places, self.sizes, strict=True)]
+        return np.stack(bins)
 
-    def numbers(self, cells: Cells) -> Ints:
+    def cell_numbers(self, cells: Cells) -> Ints:
         """Return which cell each row (of rows × axes of the schema's grid) is in."""
-        found = np.zeros(len(cells), np.int64)
+        numbers = np.zeros(len(cells), np.int64)
         for bins, place, size in zip(self.bins, self.places, self.sizes, strict=True):
-            found = found * size + bins[cells[:, place]]
-        return found
+            numbers = numbers * size + bins[cells[:, place]]
+        return numbers
 
     def tree(self) -> Forest:
         """Return the tree whose leaves are the cells, in order of their number."""
@@ -63,22 +63,22 @@ class Domain:
         grown = random_forest(small, trees=trees, depth=depth, seed=seed, classes=classes, branches=CELLS, limit=limit)
         every = np.stack(np.unravel_index(np.arange(self.cells), self.sizes), axis=1)
         leaf = np.ascontiguousarray(grown.route(every).T)
-        return Forest(self.axes, trees, tuple(self._translated(level) for level in grown.levels)), leaf
+        return Forest(self.axes, trees, tuple(self._onto_grid(level) for level in grown.levels)), leaf
 
-    def _translated(self, level: Level) -> Level:
+    def _onto_grid(self, level: Level) -> Level:
         """Return a level over bins as one over the cells of the schema's grid."""
         axis = np.where(level.axis == PASS, PASS, np.array(self.places)[level.axis])
         planes = np.zeros(level.planes.shape, np.uint64)
         for number, (size, bins) in enumerate(zip(self.sizes, self.bins, strict=True)):
             here = level.axis == number
-            for one in range(size):
-                mask = bits((bins == one)[None, :])[0]
-                there = (level.planes[:, here] >> np.uint64(one)) & np.uint64(1)
+            for cell_bin in range(size):
+                mask = bits((bins == cell_bin)[None, :])[0]
+                there = (level.planes[:, here] >> np.uint64(cell_bin)) & np.uint64(1)
                 planes[:, here] |= np.where(there == 1, mask, np.uint64(0))
         return Level(axis.astype(np.int16), level.arity, planes)
 
 
-def orders(features: int, count: int, seed: int) -> list[list[int]]:
+def random_orders(features: int, count: int, seed: int) -> list[list[int]]:
     """Return so many random orders of the features."""
     generator = np.random.default_rng([seed, 7])
     return [generator.permutation(features).tolist() for _ in range(count)]

@@ -32,7 +32,7 @@ def one_feature_trees(axes: tuple[Axis, ...], bins: int) -> Forest:
     >>> forest.trees, forest.depth, forest.first_leaf.tolist()
     (2, 1, [0, 4, 7])
     """
-    features = features_of(axes)
+    features = axes_by_feature(axes)
     levels: list[Level] = []
     heads = [[*reversed(places)] for places in features]
     nodes = np.ones(len(features), np.int64)
@@ -44,15 +44,15 @@ def one_feature_trees(axes: tuple[Axis, ...], bins: int) -> Forest:
     return Forest(axes, len(features), tuple(levels))
 
 
-def features_of(axes: Sequence[Axis]) -> list[list[int]]:
+def axes_by_feature(axes: Sequence[Axis]) -> list[list[int]]:
     """Return the places of each feature's axes, lowest digit first."""
-    found: list[list[int]] = [[] for _ in range(max(axis.feature for axis in axes) + 1)]
+    places: list[list[int]] = [[] for _ in range(max(axis.feature for axis in axes) + 1)]
     for place, axis in enumerate(axes):
-        found[axis.feature].append(place)
-    return found
+        places[axis.feature].append(place)
+    return places
 
 
-def digit(values: Ints, axis: Axis) -> Ints:
+def axis_digit(values: Ints, axis: Axis) -> Ints:
     """Return the digit that an axis holds of a wide category's cells (the cell itself where there is one digit)."""
     return values >> (BITS * axis.digit) & (CELLS - 1)
 
@@ -61,16 +61,16 @@ def _width(axes: Sequence[Axis], place: int, bins: int) -> int:
     return int(cell_bins(axes[place], bins)[-1]) + 1
 
 
-def _level(axes: Sequence[Axis], chosen: Ints, bins: int) -> Level:
+def _level(axes: Sequence[Axis], node_axis: Ints, bins: int) -> Level:
     """Return the level in which each node sends every bin of its axis to a child of its own."""
-    arity = np.ones(len(chosen), np.uint8)
-    planes = np.zeros((BITS, len(chosen)), np.uint64)
-    for place in np.unique(chosen[chosen != PASS]):
-        here, slot = chosen == place, cell_bins(axes[place], bins)
+    arity = np.ones(len(node_axis), np.uint8)
+    planes = np.zeros((BITS, len(node_axis)), np.uint64)
+    for place in np.unique(node_axis[node_axis != PASS]):
+        here, slot = node_axis == place, cell_bins(axes[place], bins)
         # Cells past the last do not occur; they go where the last one goes.
         padded = np.concatenate([slot, np.full(CELLS - len(slot), slot[-1])])
         arity[here] = slot[-1] + 1
         masks = [int(bits((padded >> plane & 1).astype(bool)[None, :])[0]) for plane in range(BITS)]
         planes[:, here] = np.array(masks, np.uint64)[:, None]
     used = max(1, int(arity.max() - 1).bit_length())
-    return Level(chosen.astype(np.int16), arity, planes[:used])
+    return Level(node_axis.astype(np.int16), arity, planes[:used])

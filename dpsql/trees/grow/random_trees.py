@@ -21,14 +21,14 @@ from dpsql.trees.forest import PASS, Forest, Level, bits
 from dpsql.trees.grid import Axis
 
 #: The most cells (leaves of all trees × classes) a release may have unless asked otherwise.
-LIMIT = 2**22
+MOST_COUNTS = 2**22
 #: The most branches of one split: categories with more values are split by random groups of values.
-BRANCHES = 8
+MOST_BRANCHES = 8
 _CHUNK = 2**15
 
 
 @dataclass(frozen=True, eq=False)
-class _Frontier:
+class _RandomFrontier:
     """The open nodes of a level: the first and last cell of each axis that a path still allows (nodes × axes)."""
 
     low: NDArray[np.uint8]
@@ -42,8 +42,8 @@ def random_forest(
     depth: int,
     seed: int,
     classes: int = 2,
-    branches: int = BRANCHES,
-    limit: int = LIMIT,
+    branches: int = MOST_BRANCHES,
+    limit: int = MOST_COUNTS,
 ) -> Forest:
     """Return a forest of random trees, each of `depth` levels or of as many as the limit allows.
 
@@ -53,7 +53,7 @@ def random_forest(
     """
     generator = np.random.default_rng(seed)
     last = np.array([axis.cells - 1 for axis in axes], np.uint8)
-    frontier = _Frontier(np.zeros((trees, len(axes)), np.uint8), np.tile(last, (trees, 1)))
+    frontier = _RandomFrontier(np.zeros((trees, len(axes)), np.uint8), np.tile(last, (trees, 1)))
     levels: list[Level] = []
     for _ in range(depth):
         level = _grow_level(axes, frontier, generator, branches)
@@ -64,24 +64,26 @@ def random_forest(
     return Forest(axes, trees, tuple(levels))
 
 
-def _grow_level(axes: tuple[Axis, ...], frontier: _Frontier, generator: np.random.Generator, branches: int) -> Level:
-    chosen = np.concatenate(
+def _grow_level(
+    axes: tuple[Axis, ...], frontier: _RandomFrontier, generator: np.random.Generator, branches: int
+) -> Level:
+    node_axis = np.concatenate(
         [
             _choose_axes(axes, frontier.low[start : start + _CHUNK], frontier.high[start : start + _CHUNK], generator)
             for start in range(0, len(frontier.low), _CHUNK)
         ]
     )
-    arity = np.ones(len(chosen), np.uint8)
-    planes = np.zeros((max(1, (branches - 1).bit_length()), len(chosen)), np.uint64)
-    for position in np.unique(chosen[chosen != PASS]):
-        nodes = np.flatnonzero(chosen == position)
+    arity = np.ones(len(node_axis), np.uint8)
+    planes = np.zeros((max(1, (branches - 1).bit_length()), len(node_axis)), np.uint64)
+    for position in np.unique(node_axis[node_axis != PASS]):
+        nodes = np.flatnonzero(node_axis == position)
         if axes[position].ordered:
             arity[nodes] = 2
             planes[0, nodes] = _thresholds(frontier, nodes, position, generator)
         else:
             arity[nodes], planes[:, nodes] = _groups(axes[position], len(nodes), generator, branches, len(planes))
     used = max(1, int(arity.max(initial=1) - 1).bit_length())
-    return Level(chosen, arity, planes[:used])
+    return Level(node_axis, arity, planes[:used])
 
 
 def _choose_axes(
@@ -95,8 +97,8 @@ def _choose_axes(
         return np.where(open_axes.any(axis=1), _draw(open_axes, generator), PASS).astype(np.int16)
     open_features = np.logical_or.reduceat(open_axes, starts, axis=1)
     drawn = _draw(open_features, generator)
-    wanted = open_axes & (feature == feature[starts][drawn][:, None])
-    return np.where(open_features.any(axis=1), _draw(wanted, generator), PASS).astype(np.int16)
+    axes_of_drawn = open_axes & (feature == feature[starts][drawn][:, None])
+    return np.where(open_features.any(axis=1), _draw(axes_of_drawn, generator), PASS).astype(np.int16)
 
 
 def _draw(allowed: NDArray[np.bool_], generator: np.random.Generator) -> NDArray[np.int64]:
@@ -108,7 +110,7 @@ def _draw(allowed: NDArray[np.bool_], generator: np.random.Generator) -> NDArray
 
 
 def _thresholds(
-    frontier: _Frontier, nodes: NDArray[np.int64], axis: int, generator: np.random.Generator
+    frontier: _RandomFrontier, nodes: NDArray[np.int64], axis: int, generator: np.random.Generator
 ) -> NDArray[np.uint64]:
     """Draw the first cell that goes right, uniformly from the path's remaining cells but the first."""
     low, high = frontier.low[nodes, axis].astype(np.int64), frontier.high[nodes, axis].astype(np.int64)
@@ -141,13 +143,13 @@ def _shuffled_groups(values: int, arity: int, count: int, generator: np.random.G
     return generator.permuted(dealt, axis=1, out=dealt)
 
 
-def _descend(axes: tuple[Axis, ...], frontier: _Frontier, level: Level) -> _Frontier:
+def _descend(axes: tuple[Axis, ...], frontier: _RandomFrontier, level: Level) -> _RandomFrontier:
     """Return the open nodes of the next level: ranges narrowed, used categories closed."""
     low = np.repeat(frontier.low, level.arity, axis=0)
     high = np.repeat(frontier.high, level.arity, axis=0)
     axis = np.repeat(level.axis, level.arity)
     slot = np.arange(level.width) - np.repeat(level.child, level.arity)
-    ordered = np.array([one.ordered for one in axes])
+    ordered = np.array([grid_axis.ordered for grid_axis in axes])
     children = np.flatnonzero((axis != PASS) & ~ordered[axis])
     high[children, axis[children]] = low[children, axis[children]]
     first_right = np.repeat(_lowest_bit(level.planes[0]), level.arity)
@@ -155,7 +157,7 @@ def _descend(axes: tuple[Axis, ...], frontier: _Frontier, level: Level) -> _Fron
     left, right = np.flatnonzero(split & (slot == 0)), np.flatnonzero(split & (slot == 1))
     high[left, axis[left]] = first_right[left] - 1
     low[right, axis[right]] = first_right[right]
-    return _Frontier(low, high)
+    return _RandomFrontier(low, high)
 
 
 def _lowest_bit(masks: NDArray[np.uint64]) -> NDArray[np.uint8]:

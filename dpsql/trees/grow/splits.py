@@ -34,10 +34,10 @@ class Splits:
     def slots(self, axis: int) -> NDArray[np.uint8]:
         """Return the child that each split of an axis gives each of 64 cells, as splits × cells."""
         cells = np.arange(CELLS, dtype=np.uint64)
-        found = np.zeros((self.most, CELLS), np.uint8)
+        slots = np.zeros((self.most, CELLS), np.uint8)
         for plane, masks in enumerate(self.planes[:, axis]):
-            found |= ((masks[:, None] >> cells & np.uint64(1)) << np.uint64(plane)).astype(np.uint8)
-        return found
+            slots |= ((masks[:, None] >> cells & np.uint64(1)) << np.uint64(plane)).astype(np.uint8)
+        return slots
 
     def level(self, axis: Ints, number: Ints) -> Level:
         """Return the level in which each node makes this split of this axis; PASS hands its rows on."""
@@ -54,7 +54,7 @@ def two_way(axes: Sequence[Axis]) -> Splits:
     >>> splits.slots(0)[:, :4].tolist()
     [[0, 1, 1, 1], [0, 0, 1, 1], [0, 0, 0, 1]]
     """
-    return _gathered([_thresholds(axis) if axis.ordered else _one_against_others(axis) for axis in axes])
+    return _splits_from_slots([_thresholds(axis) if axis.ordered else _one_against_others(axis) for axis in axes])
 
 
 def many_way(axes: Sequence[Axis], branches: int) -> Splits:
@@ -62,7 +62,7 @@ def many_way(axes: Sequence[Axis], branches: int) -> Splits:
 
     With more values than `branches` neighbours in declared order share one. Cells of no declared value take the last.
     """
-    return _gathered([_thresholds(axis) if axis.ordered else _every_value(axis, branches) for axis in axes])
+    return _splits_from_slots([_thresholds(axis) if axis.ordered else _every_value(axis, branches) for axis in axes])
 
 
 def between_groups(group: Sequence[Ints]) -> Splits:
@@ -71,69 +71,69 @@ def between_groups(group: Sequence[Ints]) -> Splits:
     >>> between_groups([np.array([2, 0, 1])]).slots(0)[:, :3].tolist()
     [[1, 0, 1], [1, 0, 0]]
     """
-    return _gathered([_group_thresholds(cells) for cells in group])
+    return _splits_from_slots([_group_thresholds(cells) for cells in group])
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class ReachableCells:
     """The cells of each axis that a row at each node may have, as bits: nodes × axes."""
 
     cells: Words
 
     @classmethod
-    def roots(cls, axes: Sequence[Axis], trees: int) -> Held:
+    def roots(cls, axes: Sequence[Axis], trees: int) -> ReachableCells:
         """Return the roots of as many trees, which hold every cell."""
         full = bits(np.stack([np.arange(CELLS) < axis.cells for axis in axes]))
         return cls(np.tile(full, (trees, 1)))
 
-    def open(self, splits: Splits) -> NDArray[np.bool_]:
+    def open_splits(self, splits: Splits) -> NDArray[np.bool_]:
         """Return which splits part the cells of each node, as nodes × axes × splits."""
-        found = np.zeros((*self.cells.shape, splits.most), bool)
+        parts_cells = np.zeros((*self.cells.shape, splits.most), bool)
         here = self.cells[:, :, None]
         for masks in splits.planes:
             right = here & masks
-            found |= (right != 0) & (right != here)
-        return found
+            parts_cells |= (right != 0) & (right != here)
+        return parts_cells
 
-    def open_on(self, splits: Splits, axis: Ints) -> NDArray[np.bool_]:
+    def open_splits_on(self, splits: Splits, axis: Ints) -> NDArray[np.bool_]:
         """Return which splits of one axis of its own part the cells of each node, as nodes × splits; none for PASS."""
         here = self.cells[np.arange(len(axis)), axis][:, None]
-        found = np.zeros((len(axis), splits.most), bool)
+        parts_cells = np.zeros((len(axis), splits.most), bool)
         for masks in splits.planes:
             right = here & masks[axis]
-            found |= (right != 0) & (right != here)
-        return found & (axis != PASS)[:, None]
+            parts_cells |= (right != 0) & (right != here)
+        return parts_cells & (axis != PASS)[:, None]
 
     def open_axes(self) -> NDArray[np.bool_]:
         """Return which axes have two cells or more left, as nodes × axes."""
         return (self.cells & (self.cells - np.uint64(1))) != 0
 
-    def below(self, level: Level) -> Held:
+    def at_next_level(self, level: Level) -> ReachableCells:
         """Return the cells of the next level's nodes."""
         cells = np.repeat(self.cells, level.arity, axis=0)
         axis = np.repeat(level.axis, level.arity).astype(np.int64)
         parent = np.repeat(np.arange(len(level.axis)), level.arity)
         slot = np.arange(level.width) - np.repeat(level.child, level.arity)
-        kept = np.full(level.width, 2**64 - 1, np.uint64)
+        child_cells = np.full(level.width, 2**64 - 1, np.uint64)
         for plane, masks in enumerate(level.planes):
-            kept &= np.where(slot >> plane & 1, masks[parent], ~masks[parent])
+            child_cells &= np.where(slot >> plane & 1, masks[parent], ~masks[parent])
         split = np.flatnonzero(axis != PASS)
-        cells[split, axis[split]] &= kept[split]
-        return Held(cells)
+        cells[split, axis[split]] &= child_cells[split]
+        return ReachableCells(cells)
 
 
-def draw_axes(axes: Sequence[Axis], held: Held, seed: Sequence[int]) -> Ints:
+def draw_axes(axes: Sequence[Axis], reachable: ReachableCells, seed: Sequence[int]) -> Ints:
     """Draw a feature for each node, uniformly from those that can still be split; PASS where there is none.
 
     Of a wide category, which has several axes, one that can be split is drawn.
     """
     generator = np.random.default_rng(seed)
-    open_axes = held.open_axes()
+    open_axes = reachable.open_axes()
     feature = np.array([axis.feature for axis in axes])
     starts = np.flatnonzero(np.diff(feature, prepend=-1))
     drawn = _draw(np.logical_or.reduceat(open_axes, starts, axis=1), generator)
-    wanted = open_axes & (feature == feature[starts][drawn][:, None])
-    return np.where(open_axes.any(axis=1), _draw(wanted, generator), PASS)
+    axes_of_drawn = open_axes & (feature == feature[starts][drawn][:, None])
+    return np.where(open_axes.any(axis=1), _draw(axes_of_drawn, generator), PASS)
 
 
 def _draw(allowed: NDArray[np.bool_], generator: np.random.Generator) -> Ints:
@@ -166,14 +166,14 @@ def _every_value(axis: Axis, branches: int) -> NDArray[np.int64]:
     return np.where(cells < axis.values, cells * arity // max(arity, axis.values), arity - 1)[None, :]
 
 
-def _gathered(slots: Sequence[NDArray[np.int64]]) -> Splits:
+def _splits_from_slots(slots: Sequence[NDArray[np.int64]]) -> Splits:
     """Return splits given as one array of splits × cells for each axis."""
-    most = max(1, *(len(one) for one in slots)) if slots else 1
+    most = max(1, *(len(axis_slots) for axis_slots in slots)) if slots else 1
     arity = np.zeros((len(slots), most), np.uint8)
-    highest = max((int(one.max(initial=1)) for one in slots), default=1)
+    highest = max((int(axis_slots.max(initial=1)) for axis_slots in slots), default=1)
     planes = np.zeros((highest.bit_length(), len(slots), most), np.uint64)
-    for axis, one in enumerate(slots):
-        arity[axis, : len(one)] = one.max(axis=1) + 1 if len(one) else 0
+    for axis, axis_slots in enumerate(slots):
+        arity[axis, : len(axis_slots)] = axis_slots.max(axis=1) + 1 if len(axis_slots) else 0
         for plane in range(len(planes)):
-            planes[plane, axis, : len(one)] = bits((one >> plane & 1).astype(bool))
+            planes[plane, axis, : len(axis_slots)] = bits((axis_slots >> plane & 1).astype(bool))
     return Splits(arity, planes)

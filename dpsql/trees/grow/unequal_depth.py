@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 from dpsql.schema import CELLS
 from dpsql.trees.forest import PASS, Forest, Level, bits
 from dpsql.trees.grid import Axis
-from dpsql.trees.grow.random_trees import LIMIT
+from dpsql.trees.grow.random_trees import MOST_COUNTS
 
 _CHUNK = 2**15
 Sizes = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class _Frontier:
+class _UnequalFrontier:
     """The nodes of a level: the axes that each path has not used (nodes × axes), and the estimated rows of each."""
 
     unused: NDArray[np.bool_]
@@ -56,7 +56,7 @@ def unequal_forest(
     bins: int = 5,
     branches: int = CELLS,
     classes: int = 2,
-    limit: int = LIMIT,
+    limit: int = MOST_COUNTS,
 ) -> Forest:
     """Return random trees whose paths end where fewer than `threshold` of `rows` rows are expected.
 
@@ -69,16 +69,16 @@ def unequal_forest(
     """
     generator = np.random.default_rng(seed)
     sizes = domain_sizes(axes, bins, branches)
-    frontier = _Frontier(np.tile(sizes > 1, (trees, 1)), np.full(trees, float(rows)))
-    chosen = _roots(sizes, trees, generator)
+    frontier = _UnequalFrontier(np.tile(sizes > 1, (trees, 1)), np.full(trees, float(rows)))
+    node_axis = _roots(sizes, trees, generator)
     levels: list[Level] = []
-    while len(levels) < (len(axes) if depth is None else depth) and (chosen != PASS).any():
-        level = _level(axes, chosen, sizes, generator)
+    while len(levels) < (len(axes) if depth is None else depth) and (node_axis != PASS).any():
+        level = _level(axes, node_axis, sizes, generator)
         if level.width * classes > limit:
             break
         levels.append(level)
         frontier = _descend(frontier, level)
-        chosen = _choose(frontier, sizes, threshold, generator)
+        node_axis = _choose(frontier, sizes, threshold, generator)
     return Forest(axes, trees, tuple(levels))
 
 
@@ -88,29 +88,31 @@ def _roots(sizes: Sizes, trees: int, generator: np.random.Generator) -> NDArray[
     return np.resize(order if len(order) else np.array([PASS]), trees).astype(np.int16)
 
 
-def _choose(frontier: _Frontier, sizes: Sizes, threshold: float, generator: np.random.Generator) -> NDArray[np.int16]:
+def _choose(
+    frontier: _UnequalFrontier, sizes: Sizes, threshold: float, generator: np.random.Generator
+) -> NDArray[np.int16]:
     """Draw each node's axis from those that are unused and leave enough rows in a branch; PASS where there is none."""
-    chosen = np.full(len(frontier.rows), PASS, np.int16)
-    for start in range(0, len(chosen), _CHUNK):
+    node_axis = np.full(len(frontier.rows), PASS, np.int16)
+    for start in range(0, len(node_axis), _CHUNK):
         part = slice(start, start + _CHUNK)
         allowed = frontier.unused[part] & (frontier.rows[part, None] >= threshold * sizes)
         drawn = np.argmax(np.where(allowed, generator.random(allowed.shape), -1.0), axis=1)
-        chosen[part] = np.where(allowed.any(axis=1), drawn, PASS)
-    return chosen
+        node_axis[part] = np.where(allowed.any(axis=1), drawn, PASS)
+    return node_axis
 
 
-def _level(axes: tuple[Axis, ...], chosen: NDArray[np.int16], sizes: Sizes, generator: np.random.Generator) -> Level:
+def _level(axes: tuple[Axis, ...], node_axis: NDArray[np.int16], sizes: Sizes, generator: np.random.Generator) -> Level:
     """Return the level in which each node is split by its chosen axis."""
-    arity = np.where(chosen == PASS, 1, sizes[chosen]).astype(np.uint8)
-    planes = np.zeros((max(1, int(arity.max() - 1).bit_length()), len(chosen)), np.uint64)
-    for position in np.unique(chosen[chosen != PASS]):
-        nodes = np.flatnonzero(chosen == position)
+    arity = np.where(node_axis == PASS, 1, sizes[node_axis]).astype(np.uint8)
+    planes = np.zeros((max(1, int(arity.max() - 1).bit_length()), len(node_axis)), np.uint64)
+    for position in np.unique(node_axis[node_axis != PASS]):
+        nodes = np.flatnonzero(node_axis == position)
         for start in range(0, len(nodes), _CHUNK):
             part = nodes[start : start + _CHUNK]
             branch = _branches(axes[position], int(sizes[position]), len(part), generator)
             for plane in range(len(planes)):
                 planes[plane, part] = bits((branch >> plane & 1).astype(bool))
-    return Level(chosen, arity, planes)
+    return Level(node_axis, arity, planes)
 
 
 def _branches(axis: Axis, size: int, count: int, generator: np.random.Generator) -> NDArray[np.uint8]:
@@ -125,10 +127,10 @@ def _branches(axis: Axis, size: int, count: int, generator: np.random.Generator)
     return np.concatenate([dealt, np.repeat(others, CELLS - axis.values, axis=1).astype(np.uint8)], axis=1)
 
 
-def _descend(frontier: _Frontier, level: Level) -> _Frontier:
+def _descend(frontier: _UnequalFrontier, level: Level) -> _UnequalFrontier:
     """Return the nodes of the next level: the axis is used up, the rows are divided evenly."""
     unused = frontier.unused.copy()
     split = np.flatnonzero(level.axis != PASS)
     unused[split, level.axis[split]] = False
     unused[level.axis == PASS] = False
-    return _Frontier(np.repeat(unused, level.arity, axis=0), np.repeat(frontier.rows / level.arity, level.arity))
+    return _UnequalFrontier(np.repeat(unused, level.arity, axis=0), np.repeat(frontier.rows / level.arity, level.arity))

@@ -43,7 +43,7 @@ def marginals(workload: Workload, effort: Effort | None = None) -> tuple[Strateg
     best: tuple[float, Floats] | None = None
     for start in _starts(count, needed):
         weights = descend(slope, np.sqrt(start), steps=STEPS, go_on=effort.allows) ** 2
-        error = weighted_error(_rounded(weights).astype(np.float64), needed, acts)
+        error = weighted_error(_round_weights(weights).astype(np.float64), needed, acts)
         if best is None or error < best[0]:
             best = error, weights
         if not effort.allows():
@@ -51,7 +51,7 @@ def marginals(workload: Workload, effort: Effort | None = None) -> tuple[Strateg
     assert best is not None
     if not np.isfinite(best[0]):
         return None
-    strategy = of_weights(workload.sizes, _rounded(best[1]))
+    strategy = of_weights(workload.sizes, _round_weights(best[1]))
     return strategy, best[0] / strategy.sensitivity**2
 
 
@@ -116,7 +116,7 @@ def _slope(root: Floats, needed: Floats, acts: Floats) -> tuple[float, Floats]:
     return float(2 * np.log(total) + np.log(error)), slope * 2 * root
 
 
-def _rounded(weights: Floats) -> Ints:
+def _round_weights(weights: Floats) -> Ints:
     return np.rint(weights / weights.max() * PARTS).astype(np.int64)
 
 

@@ -45,7 +45,7 @@ _cache: dict[tuple[str, str], BestStrategy] = {}
 
 
 @contextmanager
-def watching(progress: Progress) -> Iterator[None]:
+def watch_search(progress: Progress) -> Iterator[None]:
     """Tell `progress` which kind of strategy is being looked for, until the block ends."""
     before = _watching.set(progress)
     try:
@@ -156,7 +156,7 @@ def _p_identity(workload: Workload, effort: Effort) -> tuple[Strategy, float] | 
     if more:
         assert isinstance(more[0], Dense)
         matrix = more[0].matrix.astype(np.float64)
-    return strategy, pidentity.spread(workload, own.weight.astype(np.float64), matrix)
+    return strategy, pidentity.starting_matrix(workload, own.weight.astype(np.float64), matrix)
 
 
 def _file(key: tuple[str, str]) -> Path | None:

@@ -54,7 +54,7 @@ def p_identity(workload: Workload, effort: Effort | None = None, *, questions: i
         error, _ = error_and_gradient(workload, theta)
         if error > 0 and (best is None or error < best[0]):
             best = error, theta
-    return None if best is None else rounded(best[1])
+    return None if best is None else round_strategy(best[1])
 
 
 def slope_work(workload: Workload, questions: int | None = None) -> int:
@@ -94,7 +94,7 @@ def error_and_gradient(workload: Workload, theta: Floats) -> tuple[float, Floats
     return error, inside + by_scale
 
 
-def spread(workload: Workload, own: Floats, matrix: Floats) -> float:
+def starting_matrix(workload: Workload, own: Floats, matrix: Floats) -> float:
     """Return tr(WᵀW·(AᵀA)⁻¹) for A = [diag(own); matrix], exactly as it was rounded."""
     theta, scale = matrix / own, 1 / own
     inner = np.linalg.inv(np.eye(len(theta)) + theta @ theta.T)
@@ -102,7 +102,7 @@ def spread(workload: Workload, own: Floats, matrix: Floats) -> float:
     return float((scale**2 * workload.diagonal).sum() - ((inner @ pushed) * theta).sum())
 
 
-def rounded(theta: Floats) -> Strategy:
+def round_strategy(theta: Floats) -> Strategy:
     """Return the strategy in whole numbers: each column is a share of PARTS, and every cell is still asked for."""
     scale = 1 + theta.sum(axis=0)
     matrix = np.minimum(np.rint(theta / scale * PARTS), LARGEST_ENTRY).astype(np.int64)

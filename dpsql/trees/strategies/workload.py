@@ -245,7 +245,7 @@ class Sums:
         return _digest("sums", np.array(self.sizes), self.matrix)
 
 
-def votes(trees: Leaves, batch: Ints) -> Sums:
+def vote_workload(trees: Leaves, batch: Ints) -> Sums:
     """Return the workload of a batch: for each of its cells the summed leaves of all trees, equal cells taken once.
 
     A cell that the batch has k times weighs √k, so that the error is that of all its rows. Of more cells than can be
@@ -258,7 +258,7 @@ def votes(trees: Leaves, batch: Ints) -> Sums:
     return Sums(trees.sizes, found * np.sqrt(times)[:, None])
 
 
-def reached(leaf: Ints, leaves: int, batch: Ints) -> Sums:
+def reached_leaves(leaf: Ints, leaves: int, batch: Ints) -> Sums:
     """Return the workload of a batch over the leaves themselves: the leaves that each of its cells reaches.
 
     For trees that see disjoint rows: their leaves are the cells, and no product of features.

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsql.compile.count.histograms import Asks, histograms
-from dpsql.compile.count.leaves import WHOLE, Part, Slice, Statement, at_nodes
+from dpsql.compile.count.leaves import EVERY_UNIT, Part, Slice, Statement, rows_at_nodes
 from dpsql.engines.base import Engine
 from dpsql.schema import Categorical, Numeric, Schema
 from dpsql.trees.forest import PASS, Forest
@@ -29,10 +29,10 @@ def asked_of(
     asked: list[int],
     *,
     by_class: bool = True,
-    part: Part = WHOLE,
+    part: Part = EVERY_UNIT,
 ) -> Statement:
     """Return the statement of histograms of the same axes at every node."""
-    query, rows, tables = at_nodes(source_of(schema), forest, engine.vocabulary, KEYS, trees, part)
+    query, rows, tables = rows_at_nodes(source_of(schema), forest, engine.vocabulary, KEYS, trees, part)
     asks = Asks.of(np.tile(np.array(asked), (forest.leaves, 1)))
     return histograms(query, rows, tables, len(forest.axes), asks, by_class=by_class)
 
@@ -118,7 +118,9 @@ def test_each_node_may_ask_for_its_own_axes(engine: Engine) -> None:
     own = np.full((forest.leaves, 2), PASS)
     own[0], own[1, 1] = (1, 0), 0
     asks = Asks.of(own)
-    query, last, tables = at_nodes(source_of(PLAIN), forest, engine.vocabulary, KEYS, Slice(True, 0, 1), WHOLE)
+    query, last, tables = rows_at_nodes(
+        source_of(PLAIN), forest, engine.vocabulary, KEYS, Slice(True, 0, 1), EVERY_UNIT
+    )
     found = run(engine, histograms(query, last, tables, 2, asks, by_class=True), "ask", "cell", "class")
     rows = [row for row in made.rows if class_of(PLAIN, row) is not None]
     places = {(0, 1): 0, (0, 0): 1, (1, 0): 2}

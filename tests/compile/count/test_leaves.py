@@ -13,7 +13,7 @@ from dpsql.compile.count import leaves
 from dpsql.compile.count.leaves import Part, Slice
 from dpsql.engines.base import Engine
 from dpsql.schema import Categorical, Numeric, Schema
-from dpsql.trees.grid import axes, cells
+from dpsql.trees.grid import axes, grid_cells
 from dpsql.trees.grow.random_trees import random_forest
 from tests.compile.running import KEYS, disjoint_counts, one_by_one, row_tickets, run, shared_counts
 from tests.rows import any_forest, class_of, create, naive_counts, random_table, schemas, source_of, walk
@@ -76,7 +76,7 @@ def test_the_vectorised_route_equals_the_walk(schema: Schema, seed: int) -> None
     """`Forest.route` on whole columns gives the leaves of the row-by-row walk, so that predictions match counts."""
     made = random_table(schema, 30, seed)
     forest = any_forest(axes(schema), trees=3, depth=3, seed=seed)
-    routed = forest.route(cells(schema, made.columns))
+    routed = forest.route(grid_cells(schema, made.columns))
     assert routed.tolist() == [walk(schema, forest, row) for row in made.rows]
 
 

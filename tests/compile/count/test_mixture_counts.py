@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsql.compile.check import check
+from dpsql.compile.check import check_statement
 from dpsql.compile.count import leaves as counts
 from dpsql.compile.count import mixture_counts
-from dpsql.compile.count.leaves import WHOLE, Part
+from dpsql.compile.count.leaves import EVERY_UNIT, Part
 from dpsql.compile.rows import Source
 from dpsql.engines.base import Engine
 from dpsql.schema import Categorical, Numeric, Schema, Unit
@@ -35,10 +35,10 @@ def mixtures_of(schema: Schema, *, seed: int, depth: int = 2, most: int = 9, cou
     return Mixtures(VotingForest(forest, votes), part, factors, np.ones(count, np.int64))
 
 
-def in_database(engine: Engine, source: Source, mixtures: Mixtures, part: Part = WHOLE) -> list[int]:
+def in_database(engine: Engine, source: Source, mixtures: Mixtures, part: Part = EVERY_UNIT) -> list[int]:
     """Return the right rows of each mixture as the kernel asks for them."""
     statement = mixture_counts.right_rows(source, mixtures, engine.vocabulary, KEYS, part)
-    check(statement.query, engine.vocabulary)
+    check_statement(statement.query, engine.vocabulary)
     found = aggregate(engine, statement.query, statement.tables)
     assert {len(values) for values in found.values()} == {1}
     return [int(found[mixture_counts.right_name(number)][0]) for number in range(len(mixtures.factors))]
@@ -135,7 +135,9 @@ def test_no_rows_are_no_right_rows(engine: Engine) -> None:
     for labels in ([], [None, "neither"]):
         made = Table({"x": "DOUBLE", "y": "VARCHAR"}, {"x": [1.0] * len(labels), "y": list(labels)})
         create(engine, "people", made)
-        statement = mixture_counts.right_rows(source_of(schema, made=made), mixtures, engine.vocabulary, KEYS, WHOLE)
+        statement = mixture_counts.right_rows(
+            source_of(schema, made=made), mixtures, engine.vocabulary, KEYS, EVERY_UNIT
+        )
         with engine.workspace() as here:
             found = here._cursor.execute(here._ready(statement.query, statement.tables)).fetchall()  # type: ignore[attr-defined]
         assert found == [(0,) * 5]
@@ -145,5 +147,5 @@ def test_one_scan(engine: Engine) -> None:
     """The table is read once, however many mixtures there are."""
     schema = Schema("y", ("a", "b"), (Numeric("x", 0, 9),))
     mixtures = mixtures_of(schema, seed=1, count=30)
-    statement = mixture_counts.right_rows(source_of(schema), mixtures, engine.vocabulary, KEYS, WHOLE)
+    statement = mixture_counts.right_rows(source_of(schema), mixtures, engine.vocabulary, KEYS, EVERY_UNIT)
     assert statement.query.sql(engine.dialect).count('"people"') == 1

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dpsql.compile.check import NotAggregate, check, check_unlabelled
+from dpsql.compile.check import NotAggregate, check_statement, check_unlabelled
 from dpsql.compile.count import pseudo_counts
 from dpsql.compile.rows import Source, Tickets
 from dpsql.engines.base import Engine
 from dpsql.schema import Categorical, Numeric, Schema, Target, Unit
 from dpsql.trees.forest import Forest
-from dpsql.trees.grid import axes, cells, words
+from dpsql.trees.grid import axes, grid_cells, words
 from dpsql.trees.voting import VotingForest
 from tests.compile.running import KEYS
 from tests.rows import Table, any_forest, create, random_table, schemas, source_of
@@ -45,8 +45,8 @@ def in_database(
     """Return the count of each (leaf, class) as the kernel asks for it: keep, then count."""
     kept = pseudo_counts.labelled_rows(source, teacher, engine.vocabulary, keys)
     check_unlabelled(kept.query, source.schema.label)
-    counted = pseudo_counts.counts("kept_guessed", pupil, engine.vocabulary)
-    check(counted.query, engine.vocabulary)
+    counted = pseudo_counts.pseudo_leaf_counts("kept_guessed", pupil, engine.vocabulary)
+    check_statement(counted.query, engine.vocabulary)
     found = np.zeros((pupil.leaves, teacher.weights.shape[1]), np.int64)
     with engine.workspace() as here:
         here.keep("kept_guessed", kept.query, kept.tables)
@@ -59,7 +59,7 @@ def in_python(schema: Schema, made: Table, teacher: VotingForest, pupil: Forest)
     """Return the same by numpy: the first of the highest scores is the class, then each row walks every tree."""
     found = np.zeros((pupil.leaves, len(schema.classes)), np.int64)
     if made.rows:
-        grid = cells(schema, made.columns)
+        grid = grid_cells(schema, made.columns)
         scores = teacher.scores(grid).tolist()
         for leaves, score in zip(pupil.route(grid).tolist(), scores, strict=True):
             found[leaves, score.index(max(score))] += 1

@@ -11,12 +11,12 @@ from dpsql.compile.views.condition_text import (
     MAX_LENGTH,
     MAX_TESTS,
     MAX_VALUES,
-    Joined,
+    JoinedTests,
     NotACondition,
     RowTest,
     Value,
     each_test,
-    parse,
+    parse_condition,
 )
 from dpsql.compile.vocabulary import column
 from dpsql.engines.duckdb.vocabulary import DuckDBVocabulary
@@ -32,7 +32,7 @@ def sql(text: str) -> str:
         name: Cell(family, column(name), exp.cast(column(name), "DOUBLE") if family == "real" else None)
         for name, family in FAMILIES.items()
     }
-    return condition_sql(parse(text), cells, DuckDBVocabulary()).sql("duckdb")
+    return condition_sql(parse_condition(text), cells, DuckDBVocabulary()).sql("duckdb")
 
 
 READ = {
@@ -55,20 +55,20 @@ READ = {
 @pytest.mark.parametrize("text", READ)
 def test_a_test_is_read_as_it_stands(text: str) -> None:
     """Letter case of words, spaces and brackets do not matter; quotes, signs and NOT do."""
-    assert parse(text) == READ[text]
+    assert parse_condition(text) == READ[text]
 
 
 def test_and_binds_closer_than_or_and_not_turns_both() -> None:
     """NOT is carried down: what comes out is ANDs and ORs of tests, as in SQL."""
-    found = parse("n = 1 OR n = 2 AND n = 3")
-    assert isinstance(found, Joined)
+    found = parse_condition("n = 1 OR n = 2 AND n = 3")
+    assert isinstance(found, JoinedTests)
     assert not found.every
-    assert isinstance(found.parts[1], Joined)
+    assert isinstance(found.parts[1], JoinedTests)
     assert found.parts[1].every
-    turned = parse("NOT (n = 1 OR n = 2 AND n = 3)")
-    assert isinstance(turned, Joined)
+    turned = parse_condition("NOT (n = 1 OR n = 2 AND n = 3)")
+    assert isinstance(turned, JoinedTests)
     assert turned.every
-    assert isinstance(turned.parts[1], Joined)
+    assert isinstance(turned.parts[1], JoinedTests)
     assert not turned.parts[1].every
     assert all(test.negated for test in each_test(turned))
 
@@ -167,7 +167,7 @@ REFUSED = {
 def test_everything_else_is_refused(text: str) -> None:
     """What is not in the language is refused with a reason in words."""
     with pytest.raises(NotACondition) as caught:
-        parse(text)
+        parse_condition(text)
     assert str(caught.value)[:1].isalpha()
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from dpsql.compile.views.row_to_row import RowView, base_name, row_to_row, why_not
-from dpsql.compile.views.total_expressions import family
+from dpsql.compile.views.total_expressions import type_family
 
 SETUP = """
 CREATE TYPE mood AS ENUM ('x', 'y');
@@ -380,4 +380,4 @@ def test_odd_names_survive(name: str) -> None:
 )
 def test_family_of_a_type(kind: str, expected: str) -> None:
     """Types whose values compare without failing are of one family; all others are "other"."""
-    assert family(kind, "duckdb") == expected
+    assert type_family(kind, "duckdb") == expected

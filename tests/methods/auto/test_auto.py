@@ -18,13 +18,13 @@ from dpsql.errors import ParameterError
 from dpsql.kernel.plan import Plan, Sample, Sequential, steps_with_parts
 from dpsql.kernel.promise import Promise
 from dpsql.methods.auto.auto import Auto
-from dpsql.methods.auto.auto_steps import steps
-from dpsql.methods.auto.epsilon_shares import ALONE, GUIDED, PUBLIC, advise
+from dpsql.methods.auto.auto_steps import auto_steps
+from dpsql.methods.auto.epsilon_shares import ALONE, GUIDED, PUBLIC, split_epsilon
 from dpsql.models.explain import facts
 from dpsql.models.usable_model import Model
 from dpsql.schema import Boolean, Categorical, Feature, Numeric, Schema, Unit
 from dpsql.trees.grid import axes
-from dpsql.trees.serialize import check
+from dpsql.trees.serialize import check_forest
 from tests.rows import schemas
 
 AUTO = Auto()
@@ -73,8 +73,8 @@ def test_steps_add_up_to_epsilon_exactly(schema: Schema, rows: int | None, nano:
 )
 def test_later_steps_fit_into_what_is_left(schema: Schema, rows: float, nano: int) -> None:
     """Where the size is bought, the steps planned from it cost the rest exactly, and make a plan of their own."""
-    advice = advise(schema, rows, nano / NANO)
-    found = steps(schema, Promise(schema.unit), advice, nano, rows)
+    advice = split_epsilon(schema, rows, nano / NANO)
+    found = auto_steps(schema, Promise(schema.unit), advice, nano, rows)
     assert found.cost == nano
     names = [step.name for step in steps_with_parts(found)]
     assert names == (["counts"] if advice.regime == PUBLIC else ["marginals"] if advice.regime == ALONE else
@@ -220,7 +220,7 @@ def test_sql_and_python_agree(run: Any) -> None:
 def test_the_forest_is_sound_and_the_charge_exact(run: Any) -> None:
     """The released forest passes the check of stored ones; the certificate and the ledger have the plan's epsilon."""
     _, _, model, database = run
-    check(model.released.forest)
+    check_forest(model.released.forest)
     assert model.released.forest.axes == axes(model.schema)
     assert database.book.entries(event="reserve")[-1].nano_epsilon == round(float(model.certificate["epsilon"]) * NANO)
 
@@ -228,7 +228,7 @@ def test_the_forest_is_sound_and_the_charge_exact(run: Any) -> None:
 def test_facts_have_the_documented_shape(run: Any) -> None:
     """What was released along the way is read by `models/explain/facts.py`: classes always, features where guided."""
     schema, _, model, _ = run
-    found = facts.read(model.schema, model.certificate)
+    found = facts.read_facts(model.schema, model.certificate)
     assert found.noisy_classes is not None
     assert len(found.noisy_classes) == len(schema.classes)
     # Where the size is bought, noise decides the regime: it is not in the plan, but the facts tell it.
@@ -320,7 +320,7 @@ def test_accuracy_is_well_above_the_majority(census_model: tuple[Model, pd.DataF
 def test_the_facts_tell_what_matters(census_model: tuple[Model, pd.DataFrame]) -> None:
     """The noisy classes are near the truth, and every feature was counted."""
     model, others = census_model
-    found = facts.read(model.schema, model.certificate)
+    found = facts.read_facts(model.schema, model.certificate)
     assert found.noisy_classes is not None
     share = found.noisy_classes[1] / found.noisy_classes.sum()
     assert share == pytest.approx((others["income"] == ">50K").mean(), abs=0.05)

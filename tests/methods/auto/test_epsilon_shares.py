@@ -18,10 +18,10 @@ from dpsql.methods.auto.epsilon_shares import (
     PUBLIC,
     ZOOM_SHARE,
     Advice,
-    advise,
-    depth_for,
-    leaves,
+    affordable_depth,
+    leaves_of_depth,
     numbers,
+    split_epsilon,
 )
 from dpsql.schema import Boolean, Categorical, Feature, Numeric, Schema, Unit
 
@@ -51,7 +51,7 @@ def test_more_rows_never_ask_for_less(schema: Schema) -> None:
 
     Depth rises too, but for one level where more trees share epsilon.
     """
-    found = [advise(schema, rows, 1.0) for rows in STRENGTHS]
+    found = [split_epsilon(schema, rows, 1.0) for rows in STRENGTHS]
     regimes = [one.regime for one in found]
     assert regimes == sorted(regimes, key=[PUBLIC, ALONE, GUIDED].index)
     assert {PUBLIC, GUIDED} <= set(regimes)
@@ -69,7 +69,7 @@ def test_more_rows_never_ask_for_less(schema: Schema) -> None:
 def test_rows_and_epsilon_count_together(schema: Schema) -> None:
     """Ten times the rows at a tenth of epsilon is the same advice: noise is measured in rows."""
     for rows in STRENGTHS:
-        one, other = advise(schema, rows, 1.0), advise(schema, rows * 10, 0.1)
+        one, other = split_epsilon(schema, rows, 1.0), split_epsilon(schema, rows * 10, 0.1)
         assert (one.regime, one.trees, one.depth, one.zoom, one.pick) == (
             other.regime, other.trees, other.depth, other.zoom, other.pick,
         )  # fmt: skip
@@ -79,7 +79,7 @@ def test_the_rows_of_a_unit_weaken_what_is_there() -> None:
     """With five rows to a unit advice is that of a fifth of the rows."""
     units = schema_of(6, 7, 5, Unit("who", 5))
     for rows in STRENGTHS:
-        assert advise(units, rows * 5, 1.0) == advise(SCHEMAS["mixed"], rows * 5 / 5, 1.0)
+        assert split_epsilon(units, rows * 5, 1.0) == split_epsilon(SCHEMAS["mixed"], rows * 5 / 5, 1.0)
 
 
 @settings(max_examples=200)
@@ -92,7 +92,7 @@ def test_the_rows_of_a_unit_weaken_what_is_there() -> None:
 )
 def test_shares_are_shares(numeric: int, flags: int, classes: int, rows: float, epsilon: float) -> None:
     """Whatever the schema and size: known numbers of trees, a depth within bounds, shares between 0 and 1."""
-    found = advise(schema_of(numeric, flags, classes), rows, epsilon)
+    found = split_epsilon(schema_of(numeric, flags, classes), rows, epsilon)
     assert 1 <= found.depth <= DEEPEST
     if found.regime == PUBLIC:
         assert (found.zoom, found.pick, found.calibration, found.marginals) == (False, False, False, 0.0)
@@ -113,36 +113,43 @@ def test_shares_are_shares(numeric: int, flags: int, classes: int, rows: float, 
 ])  # fmt: skip
 def test_where_the_regimes_meet(classes: int, numeric: int, rows: float, regime: str) -> None:
     """Marginals from 2.2 rows for each feature, twice as many for a number, times classes^1.5; alone below 300."""
-    assert advise(schema_of(numeric, 0 if numeric else 9, classes), rows, 1.0).regime == regime
+    assert split_epsilon(schema_of(numeric, 0 if numeric else 9, classes), rows, 1.0).regime == regime
 
 
 def test_marginals_get_more_where_there_are_many_features() -> None:
     """150 flags need more of epsilon than one."""
     rows = 5000
-    assert advise(SCHEMAS["flags"], rows, 1.0).marginals > advise(SCHEMAS["one flag"], rows, 1.0).marginals
+    assert (
+        split_epsilon(SCHEMAS["flags"], rows, 1.0).marginals > split_epsilon(SCHEMAS["one flag"], rows, 1.0).marginals
+    )
 
 
 @pytest.mark.parametrize(("rows", "share"), [(500, 0.8), (1000, 0.606), (3000, 0.391), (4000, 0.36), (1e6, 0.36)])
 def test_marginals_leave_more_to_trees_the_more_rows_there_are(rows: float, share: float) -> None:
     """With one flag, for which little would do: 80 % where a reader is first picked, 36 % in the end."""
-    assert advise(SCHEMAS["one flag"], rows, 1.0).marginals == pytest.approx(share, abs=1e-3)
+    assert split_epsilon(SCHEMAS["one flag"], rows, 1.0).marginals == pytest.approx(share, abs=1e-3)
 
 
 @pytest.mark.parametrize(("classes", "share"), [(2, 0.75), (4, 0.9)])
 def test_the_more_classes_the_sooner_marginals_starve(classes: int, share: float) -> None:
     """Of a thousand rows 30 flags and two classes have 16 each and more, four classes have not."""
-    assert advise(schema_of(0, 30, classes), 1000, 1.0).marginals == pytest.approx(share)
+    assert split_epsilon(schema_of(0, 30, classes), 1000, 1.0).marginals == pytest.approx(share)
 
 
 def test_depth_leaves_half_as_many_rows_as_noise() -> None:
     """Leaves at a depth are within a factor of two of twice those that have as many rows as noise."""
     for at_noise in (1.0, 5.0, 100.0, 500.0):
-        assert at_noise < 2 ** depth_for(at_noise) <= 2 * at_noise
+        assert at_noise < 2 ** affordable_depth(at_noise) <= 2 * at_noise
 
 
 def test_more_trees_leave_fewer_leaves_for_each() -> None:
     """Trees and classes share what the marginals leave."""
-    assert leaves(1000, 0.4, 2, 2) > leaves(1000, 0.4, 5, 2) > leaves(1000, 0.8, 5, 2) > leaves(1000, 0.8, 5, 20)
+    assert (
+        leaves_of_depth(1000, 0.4, 2, 2)
+        > leaves_of_depth(1000, 0.4, 5, 2)
+        > leaves_of_depth(1000, 0.8, 5, 2)
+        > leaves_of_depth(1000, 0.8, 5, 20)
+    )
 
 
 def test_numbers_are_found_by_their_place() -> None:
@@ -153,5 +160,5 @@ def test_numbers_are_found_by_their_place() -> None:
 
 def test_advice_is_a_value() -> None:
     """Equal facts give equal advice: a plan can be made again from the schema."""
-    assert advise(SCHEMAS["mixed"], 5000, 1.0) == advise(SCHEMAS["mixed"], 5000, 1.0)
-    assert isinstance(advise(SCHEMAS["mixed"], 5000, 1.0), Advice)
+    assert split_epsilon(SCHEMAS["mixed"], 5000, 1.0) == split_epsilon(SCHEMAS["mixed"], 5000, 1.0)
+    assert isinstance(split_epsilon(SCHEMAS["mixed"], 5000, 1.0), Advice)

@@ -10,20 +10,20 @@ from dpsql.kernel.operations import Pick, Size
 from dpsql.kernel.plan import Step
 from dpsql.methods.auto.mixture_list import (
     COMMON,
-    GRAIN,
+    FACTOR_ONE,
+    POINTS_PER_NAT,
     PREFERRED,
     STRONG,
     STRONG_FROM,
     WEAK,
-    WHOLE,
     Choice,
     Reading,
     _forest,
     choices,
+    mixture_forest,
     mixtures,
-    read,
 )
-from dpsql.trees.grid import axes, cells
+from dpsql.trees.grid import axes, grid_cells
 from dpsql.trees.grow.one_feature import one_feature_trees
 from dpsql.trees.voting import VotingForest
 from tests.kernel.helpers import held, session
@@ -32,7 +32,7 @@ from tests.tables import SCHEMA, mixture_weights, some_rows
 
 KINDS = ("likely", "likely", "quantile", "data")
 GRID = axes(SCHEMA)
-CELLS = cells(SCHEMA, random_table(SCHEMA, 80, 3).columns)
+CELLS = grid_cells(SCHEMA, random_table(SCHEMA, 80, 3).columns)
 
 
 def reading(kinds: tuple[str, ...] = KINDS, seed: int = 1) -> Reading:
@@ -47,14 +47,16 @@ def reading(kinds: tuple[str, ...] = KINDS, seed: int = 1) -> Reading:
 def plain_scores(one: Reading, choice: Choice) -> NDArray[np.int64]:
     """Return the scores of a mixture in plain sums: the prior, the factor of each stump's lift, that of each tree."""
     a, b, kind = choice
-    points = [np.rint(lifts * GRAIN).astype(np.int64) for lifts in (one.prior, one.stump_lifts, one.tree_lifts)]
+    points = [
+        np.rint(lifts * POINTS_PER_NAT).astype(np.int64) for lifts in (one.prior, one.stump_lifts, one.tree_lifts)
+    ]
     heard = [number for number, name in enumerate(one.kinds) if kind in ("", name)]
-    total = np.tile(points[0] * WHOLE, (len(CELLS), 1))
+    total = np.tile(points[0] * FACTOR_ONE, (len(CELLS), 1))
     for leaf in one.stumps.route(CELLS).T:
-        total += round(a * WHOLE) * points[1][leaf]
+        total += round(a * FACTOR_ONE) * points[1][leaf]
     for number, leaf in enumerate(one.trees.route(CELLS).T):
         if number in heard:
-            total += round(b * WHOLE / len(heard)) * points[2][leaf]
+            total += round(b * FACTOR_ONE / len(heard)) * points[2][leaf]
     return total
 
 
@@ -80,7 +82,7 @@ def test_the_picked_forest_drops_silent_trees_and_scores_the_same(number: int) -
     assert found.scores(CELLS).tolist() == plain_scores(one, (a, b, kind)).tolist()
     heard = sum(kind in ("", name) for name in KINDS) if b else 0
     assert found.forest.trees == (one.stumps.trees if a else 0) + heard
-    assert found.nat == GRAIN * WHOLE
+    assert found.nat == POINTS_PER_NAT * FACTOR_ONE
 
 
 def test_scores_are_logarithms() -> None:
@@ -115,7 +117,7 @@ def test_public_weights_prefer_the_usual() -> None:
 def test_without_asking_the_usual_mixture_is_read(strength: float, factors: tuple[float, float]) -> None:
     """No step is used; facts say which reader it is, and the forest is that of the mixture."""
     opened = session(held(some_rows()), Step("other", Size(), 5))
-    mixed = read(opened, reading(), ask=False, strength=strength)
+    mixed = mixture_forest(opened, reading(), ask=False, strength=strength)
     assert mixed.facts["reader"] == {"naive_bayes": factors[0], "trees": factors[1], "kind": ""}
     assert mixed.forest.scores(CELLS).tolist() == plain_scores(reading(), (*factors, "")).tolist()
     assert repr(opened) == "<Session: 1 of 1 steps left>"
@@ -126,9 +128,9 @@ def test_the_reader_that_labels_most_rows_right_is_picked() -> None:
     one = reading()
     rows = some_rows(60)
     opened = session(held(rows), Step("pick", Pick(), 10**13, cells=len(choices(KINDS, STRONG_FROM))))
-    picked = read(opened, one, ask=True, strength=1.0)
+    picked = mixture_forest(opened, one, ask=True, strength=1.0)
     frame = {"c": [row[2] for row in rows], "x": [row[1] for row in rows]}
-    grid, truth = cells(SCHEMA, frame), np.array([row[3] for row in rows])
+    grid, truth = grid_cells(SCHEMA, frame), np.array([row[3] for row in rows])
     names = np.array(SCHEMA.classes)
     right = [int((names[_forest(one, choice).predict(grid)] == truth).sum()) for choice in choices(KINDS, STRONG_FROM)]
     assert int((names[picked.forest.predict(grid)] == truth).sum()) == max(right) > min(right)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from dpsql.methods.auto.epsilon_shares import PUBLIC, Advice
-from dpsql.methods.auto.public_trees import GRAIN, public_trees, shared_votes, shrunken_totals
+from dpsql.methods.auto.public_trees import VOTES_PER_LEAF, public_trees, shared_votes, shrunken_totals
 from dpsql.schema import Boolean, Categorical, Numeric, Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
-from dpsql.trees.serialize import check
+from dpsql.trees.serialize import check_forest
 from tests.kernel.helpers import exact_leaf_counts, held, leaf_step, session
 from tests.tables import SCHEMA, some_rows
 
@@ -25,7 +25,7 @@ GRID = axes(
 def test_trees_are_full_binary_and_sound() -> None:
     """Each tree has all its leaves, and every split parts cells that a row may have."""
     forest = public_trees(GRID, replace(ADVICE, trees=10), 4)
-    check(forest)
+    check_forest(forest)
     assert forest.trees == 10
     assert forest.depth == 3
     assert {int(arity) for level in forest.levels for arity in level.arity} <= {1, 2}
@@ -63,9 +63,9 @@ def test_leaves_vote_with_their_shares() -> None:
     full = rows >= 8
     assert full.any()
     shares = exact[full] / rows[full][:, None]
-    assert np.abs(found.weights[full] / GRAIN - shares).max() < 0.2
+    assert np.abs(found.weights[full] / VOTES_PER_LEAF - shares).max() < 0.2
     assert (found.weights[full].argmax(axis=1) == shares.argmax(axis=1)).mean() > 0.8
-    assert np.abs(found.weights.sum(axis=1) - GRAIN).max() <= 3
+    assert np.abs(found.weights.sum(axis=1) - VOTES_PER_LEAF).max() <= 3
     assert (found.nat, trained.facts["classes"]) == (0, dict(zip(SCHEMA.classes, exact.sum(axis=0) // 3, strict=True)))
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dpsql.kernel.operations import Histograms
 from dpsql.kernel.plan import Step
-from dpsql.methods.auto.zoom import BINS, KEPT, STANDS, TAIL, holds_cells, kept_bins, zoomed
+from dpsql.methods.auto.zoom import BINS, KEPT, STANDS, TAIL, holds_cells, kept_bins, zoom_in
 from dpsql.schema import CELLS, Categorical, Numeric, Schema
 from tests.kernel.helpers import held, session
 from tests.tables import Row
@@ -83,7 +83,7 @@ def narrowed(schema: Schema, x: list[float]) -> Schema:
     numeric = len(schema.numeric)
     step = Step("zoom", Histograms(), 10**13, axes=numeric, cells=numeric * CELLS)
     opened = session(held(rows, schema=schema), step)
-    zoomed(opened, len(rows))
+    zoom_in(opened, len(rows))
     return opened.schema
 
 

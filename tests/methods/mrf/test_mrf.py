@@ -14,7 +14,7 @@ from dpsql.errors import ParameterError, UnknownName, UsageError
 from dpsql.kernel.plan import Plan
 from dpsql.kernel.promise import Promise
 from dpsql.methods.mrf.ensembles import FEW_CELLS, SEVERAL, ensembles, usual_depth
-from dpsql.methods.mrf.mrf import GRAIN, Mrf, leaf_votes
+from dpsql.methods.mrf.mrf import POINTS_PER_ROW, Mrf, leaf_votes
 from dpsql.models.usable_model import Model
 from dpsql.schema import Boolean, Categorical, Numeric, Schema
 from dpsql.trees.forest import Forest
@@ -69,9 +69,9 @@ def test_without_noise_leaves_weigh_their_counts(strategy: str, depth: int) -> N
     """Whatever is asked, the leaves that follow are GRAIN times the rows that a walk through the trees puts there."""
     rows = some_rows(60)
     model = trained(rows, strategy=strategy, depth=depth)
-    assert (model.released.weights == GRAIN * true_counts(model, rows)).all()
+    assert (model.released.weights == POINTS_PER_ROW * true_counts(model, rows)).all()
     leaf_rows = model.released.weights.sum(axis=1)
-    assert np.bincount(model.released.forest.leaf_tree, leaf_rows).tolist() == [64 * GRAIN] * 6
+    assert np.bincount(model.released.forest.leaf_tree, leaf_rows).tolist() == [64 * POINTS_PER_ROW] * 6
 
 
 @pytest.mark.parametrize("parameters", [{"ensembles": 2}, {"ensembles": 3, "features": 1}, {"cells": 6}], ids=str)
@@ -80,14 +80,16 @@ def test_leaves_of_all_ensembles_weigh_their_counts(parameters: dict[str, Any]) 
     rows = some_rows(60)
     model = trained(rows, strategy="identity", **parameters)
     assert model.released.forest.trees == 6
-    assert (model.released.weights == GRAIN * true_counts(model, rows)).all()
+    assert (model.released.weights == POINTS_PER_ROW * true_counts(model, rows)).all()
 
 
 def test_a_unit_of_few_rows_counts_whole() -> None:
     """At unit level the counts are those of all rows with a unit, as long as no unit has too many."""
     rows = some_rows(40)
     model = trained(rows, schema=UNITS, strategy="identity")
-    assert (model.released.weights == GRAIN * true_counts(model, [row for row in rows if row[0] is not None])).all()
+    assert (
+        model.released.weights == POINTS_PER_ROW * true_counts(model, [row for row in rows if row[0] is not None])
+    ).all()
 
 
 def test_hard_votes_name_the_largest_class() -> None:
@@ -140,7 +142,7 @@ def test_noise_is_that_of_the_cells_alone() -> None:
     rows, variance = some_rows(40), []
     for trees in (1, 60):
         model = trained(rows, epsilon=1, trees=trees, depth=2, bins=64, strategy="identity")
-        noise = (model.released.weights / GRAIN - true_counts(model, rows)).ravel()
+        noise = (model.released.weights / POINTS_PER_ROW - true_counts(model, rows)).ravel()
         variance.append(float((noise**2).mean()))
     # 2q/(1 − q)² for q = 1/e is 1.84, give or take 12 % for 384 values; trees that shared epsilon would make it 7,000.
     assert variance == pytest.approx([1.84, 1.84], rel=0.8)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpsql.models.explain.background import ALIKE, COUNTS, PUBLIC, Background, background
-from dpsql.models.explain.facts import Facts, read
+from dpsql.models.explain.background import COUNTS, EQUAL, PUBLIC, Background, background
+from dpsql.models.explain.facts import Facts, read_facts
 from dpsql.schema import Boolean, Categorical, Numeric, Schema
 from dpsql.trees.grid import axes
 from tests.tables import small_forest, voting
@@ -25,7 +25,7 @@ def test_made_up_rows_have_the_shares_of_the_counts() -> None:
     """Of a wide category nine tenths of the rows are in the group that has nine tenths of the noisy counts."""
     groups = [[3, 70, 199], [cell for cell in range(201) if cell not in (3, 70, 199)]]
     facts = {"features": {"zip": {"groups": groups, "counts": [[60, 30], [4, 6]]}}}
-    found = background(SCHEMA, RELEASED, read(SCHEMA, {"facts": facts}))
+    found = background(SCHEMA, RELEASED, read_facts(SCHEMA, {"facts": facts}))
     drawn = zips(found.rows(axes(SCHEMA), 200))
     assert found.source == COUNTS
     assert np.isin(drawn, [3, 70, 199]).mean() == pytest.approx(0.9, abs=0.01)
@@ -35,7 +35,7 @@ def test_made_up_rows_have_the_shares_of_the_counts() -> None:
 def test_without_anything_declared_values_are_alike() -> None:
     """Each declared value has the same share, and what stands for NULL and unknown values has none."""
     found = background(SCHEMA, RELEASED, Facts())
-    assert found.source == ALIKE
+    assert found.source == EQUAL
     assert found.masses[0][:200] == pytest.approx(np.full(200, 1 / 200))
     assert found.masses[0][200] == found.masses[1][2] == 0
     assert len(set(zips(found.rows(axes(SCHEMA), 200)).tolist())) == 200
@@ -57,4 +57,4 @@ def test_public_rows_are_taken_as_they_are() -> None:
     assert np.flatnonzero(found.masses[0]).tolist() == [7, 129]
     assert found.rows(axes(SCHEMA), 10).tolist() == given.tolist()
     assert found.rows(axes(SCHEMA), 2).tolist() == given[[0, 3]].tolist()
-    assert background(SCHEMA, RELEASED, Facts(), given[:0]).source == ALIKE
+    assert background(SCHEMA, RELEASED, Facts(), given[:0]).source == EQUAL

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpsql.models.explain.class_profiles import drowned, standing_out
+from dpsql.models.explain.class_profiles import deviations_above_chance, is_drowned
 from dpsql.models.explain.facts import Counts
-from dpsql.models.explain.groups import counted
+from dpsql.models.explain.groups import counted_groups
 from dpsql.models.usable_model import Model
 from dpsql.schema import Boolean, Categorical, Numeric, Schema
 from tests.models.explain.made import naive_bayes
@@ -102,7 +102,7 @@ def errors_at(scale: float) -> float:
     exact = generator.multinomial(1000, [0.3, 0.7], 4000).astype(float)
     noisy = exact + generator.laplace(0, scale, exact.shape)
     counts = Counts(tuple((cell,) for cell in range(4000)), noisy, np.full(4000, 20 * np.sqrt(2)))
-    return float(np.std(standing_out(counts, np.array([0.3, 0.7]))[:, 0]))
+    return float(np.std(deviations_above_chance(counts, np.array([0.3, 0.7]))[:, 0]))
 
 
 def test_standing_out_is_in_standard_errors() -> None:
@@ -123,7 +123,7 @@ def test_pure_noise_drowns_nine_times_out_of_ten() -> None:
     lost = []
     for _ in range(400):
         noisy = generator.multinomial(200, [0.25, 0.75], 12) + generator.laplace(0, 5, (12, 2))
-        lost.append(drowned(Counts(groups, noisy, np.full(12, 5 * np.sqrt(2))), np.array([0.25, 0.75])))
+        lost.append(is_drowned(Counts(groups, noisy, np.full(12, 5 * np.sqrt(2))), np.array([0.25, 0.75])))
     assert np.mean(lost) > 0.85
 
 
@@ -132,7 +132,7 @@ def test_errors_of_shares_cover_the_truth() -> None:
     generator = np.random.default_rng(13)
     noisy = generator.multinomial(500, [0.4, 0.6], 2000) + generator.laplace(0, 10, (2000, 2))
     counts = Counts(tuple((cell,) for cell in range(2000)), noisy, np.full(2000, 10 * np.sqrt(2)))
-    groups = counted(Categorical("c", tuple(map(str, range(2000)))), counts, 1e6)
+    groups = counted_groups(Categorical("c", tuple(map(str, range(2000)))), counts, 1e6)
     hit = [abs(group.values[0] - 0.4) <= 2 * group.errors[0] for group in groups if group.errors is not None]
     assert len(hit) == 2000
     assert 0.93 < np.mean(hit) < 0.99

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpsql.models.explain.density import axis_masses, feature_mass, loudness
+from dpsql.models.explain.density import axis_masses, feature_mass, rows_of_leaves
 from dpsql.schema import Categorical, Numeric, Schema, Target
-from dpsql.trees.grid import axes, cells
+from dpsql.trees.grid import axes, grid_cells
 from dpsql.trees.grow.random_trees import random_forest
 from dpsql.trees.voting import VotingForest
 from tests.models.explain.made import in_nats
@@ -24,7 +24,7 @@ def counted_forest(noise: float) -> tuple[VotingForest, np.ndarray]:
         "z": generator.random(20_000),
     }
     forest = random_forest(axes(SCHEMA), trees=30, depth=4, seed=2)
-    grid = cells(SCHEMA, columns)
+    grid = grid_cells(SCHEMA, columns)
     leaves, number = forest.route(grid), generator.integers(0, 2, 20_000)
     exact = np.zeros((forest.leaves, 2))
     np.add.at(exact, (leaves, number[:, None]), 1)
@@ -47,13 +47,13 @@ def test_skewed_rows_are_found_again(noise: float) -> None:
 def test_leaves_that_are_no_counts_tell_nothing() -> None:
     """Votes, shares, scores in nats and single trees are no counts; counts and votes for a number are."""
     released, _ = counted_forest(5.0)
-    assert loudness(SCHEMA, released) is not None
-    assert loudness(SCHEMA, VotingForest(released.forest, np.abs(released.weights))) is None
-    assert loudness(SCHEMA, in_nats(released.forest, released.weights)) is None
+    assert rows_of_leaves(SCHEMA, released) is not None
+    assert rows_of_leaves(SCHEMA, VotingForest(released.forest, np.abs(released.weights))) is None
+    assert rows_of_leaves(SCHEMA, in_nats(released.forest, released.weights)) is None
     one = released.forest.tree(0)
-    assert loudness(SCHEMA, VotingForest(one, released.weights[: one.leaves])) is None
+    assert rows_of_leaves(SCHEMA, VotingForest(one, released.weights[: one.leaves])) is None
     number = Schema("y", (), SCHEMA.features, target=Target(0, 1))
-    assert loudness(number, VotingForest(released.forest, np.abs(released.weights))) is not None
+    assert rows_of_leaves(number, VotingForest(released.forest, np.abs(released.weights))) is not None
 
 
 def test_an_axis_that_no_tree_reads_is_not_known() -> None:

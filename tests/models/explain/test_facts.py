@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpsql.errors import SchemaError
-from dpsql.models.explain.facts import read
+from dpsql.models.explain.facts import read_facts
 from dpsql.schema import Categorical, Numeric, Schema
 from tests.tables import model_of, small_forest, voting
 
@@ -27,7 +27,7 @@ FACTS: dict[str, Any] = {
 
 def test_facts_are_read_as_they_are() -> None:
     """Groups, counts and class rows come back; noise is that of the scale over a group's cells, or as declared."""
-    found = read(SCHEMA, {"facts": FACTS})
+    found = read_facts(SCHEMA, {"facts": FACTS})
     assert found.noisy_classes is not None
     assert found.noisy_classes.tolist() == [70, 30]
     assert found.features["x"].errors.tolist() == pytest.approx([2 * math.sqrt(64)] * 2)
@@ -37,7 +37,7 @@ def test_facts_are_read_as_they_are() -> None:
 
 def test_a_certificate_without_facts_has_none() -> None:
     """No facts, nothing known."""
-    found = read(SCHEMA, {})
+    found = read_facts(SCHEMA, {})
     assert found.noisy_classes is None
     assert not found.features
 
@@ -78,7 +78,7 @@ def _with(**changes: Any) -> dict[str, Any]:
 def test_damaged_facts_are_refused(damaged: Any) -> None:
     """Facts that do not fit the schema are an error with a message of its own, not a traceback."""
     with pytest.raises(SchemaError, match="facts in the model's certificate are damaged"):
-        read(SCHEMA, {"facts": damaged})
+        read_facts(SCHEMA, {"facts": damaged})
 
 
 def test_the_background_has_the_shares_of_the_counts() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpsql.models.explain.phrases import edge_text, phrase, runs, short
+from dpsql.models.explain.phrases import edge_text, phrase, runs, short_phrase
 from dpsql.schema import Boolean, Categorical, Feature, Numeric
 
 AGE = Numeric("age", 0, 64)
@@ -45,8 +45,8 @@ def test_cells_in_words(feature: Feature, cells: list[int], words: str) -> None:
 
 def test_short_words_leave_out_the_name() -> None:
     """On an axis that bears the feature's name the condition stands alone."""
-    assert short(AGE, range(10)) == "< 10"
-    assert short(KIN, [0, 1]) == "Husband or Wife"
+    assert short_phrase(AGE, range(10)) == "< 10"
+    assert short_phrase(KIN, [0, 1]) == "Husband or Wife"
 
 
 def test_the_words_of_a_number_fit_its_cells() -> None:

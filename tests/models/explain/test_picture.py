@@ -12,7 +12,7 @@ from matplotlib.image import imread
 
 from dpsql.errors import ParameterError, UsageError
 from dpsql.models.explain import Learned
-from dpsql.models.explain.picture import canvas
+from dpsql.models.explain.picture import explanation_figure
 from dpsql.schema import Categorical, Numeric, Schema, Target
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
@@ -54,13 +54,13 @@ def test_a_picture_is_a_png_file(learned: Learned, tmp_path: Path) -> None:
 
 def test_bars_have_the_importance(learned: Learned) -> None:
     """The first panel has a bar for each feature, as long as its importance in percent."""
-    bars = panels(canvas(learned))["What predictions depend on"].patches
+    bars = panels(explanation_figure(learned))["What predictions depend on"].patches
     assert [bar.get_width() for bar in bars] == pytest.approx([100 * one for one in learned.importance])
 
 
 def test_each_important_feature_has_a_panel(learned: Learned) -> None:
     """`top` features have a panel each."""
-    assert list(panels(canvas(learned, top=3)))[1:] == list(learned.importance.index[:3])
+    assert list(panels(explanation_figure(learned, top=3)))[1:] == list(learned.importance.index[:3])
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_odd_models_are_drawn(schema: Schema, tmp_path: Path) -> None:
 
 def test_long_names_are_cut() -> None:
     """No tick has more than 25 characters."""
-    figure = canvas(random_model(Schema("y", ("a", "b"), (Numeric("x", 0, 1), ODD))))
+    figure = explanation_figure(random_model(Schema("y", ("a", "b"), (Numeric("x", 0, 1), ODD))))
     ticks = [label.get_text() for axes in figure.axes for label in axes.get_yticklabels()]
     assert max(map(len, ticks)) <= 25
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpsql.trees.estimate.confidence import most_confident, votes
+from dpsql.trees.estimate.confidence import confidence_votes, most_confident
 from dpsql.trees.forest import Forest
 from dpsql.trees.grow.unequal_depth import unequal_forest
 from dpsql.trees.voting import VotingForest
@@ -70,7 +70,7 @@ def test_the_most_confident_tree_decides() -> None:
     for lead, winner in ((0.3, 1), (0.01, 0)):
         shares = np.tile([0.6, 0.4], (forest.leaves, 1))
         shares[:2] = [0.4 - lead, 0.6 + lead]
-        released = VotingForest(forest, votes(shares, forest.trees))
+        released = VotingForest(forest, confidence_votes(shares, forest.trees))
         assert released.predict(np.zeros((1, 1), np.uint8)).tolist() == [winner]
 
 
@@ -79,6 +79,6 @@ def test_votes_stay_within_what_a_model_may_hold(trees: int, classes: int) -> No
     """Every weight is positive, so that a stored model has the same cells whatever the counts."""
     shares = np.zeros((2 * trees, classes))
     shares[:, 0] = 1
-    weights = votes(shares, trees)
+    weights = confidence_votes(shares, trees)
     assert weights.min() == 1
     VotingForest(stump(trees), weights)

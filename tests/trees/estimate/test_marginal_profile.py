@@ -12,12 +12,12 @@ from dpsql.trees.estimate.marginal_profile import (
     GROUPS,
     MOST_GROUPS,
     Marginal,
-    Profile,
+    MarginalProfile,
+    class_lifts,
     class_order,
     class_shares,
     class_totals,
-    lifts,
-    profile,
+    marginal_profile,
 )
 
 Floats = NDArray[np.float64]
@@ -28,10 +28,10 @@ def noisy(counts: Floats, deviation: float, seed: int) -> Floats:
     return np.asarray(counts + np.random.default_rng(seed).laplace(0, deviation / np.sqrt(2), counts.shape).round())
 
 
-def of(counts: object, deviation: float = 0.01, *, ordered: bool = True) -> Profile:
+def of(counts: object, deviation: float = 0.01, *, ordered: bool = True) -> MarginalProfile:
     """Return the profile of counts."""
     found = np.array(counts, np.float64)
-    return profile(Marginal(found, deviation, ordered), found.sum(axis=0))
+    return marginal_profile(Marginal(found, deviation, ordered), found.sum(axis=0))
 
 
 @settings(max_examples=150)
@@ -48,7 +48,7 @@ def test_groups_part_the_bins(bins: int, classes: int, rows: int, deviation: flo
     generator = np.random.default_rng(seed)
     exact = generator.multinomial(rows, generator.dirichlet(np.full(bins * classes, 0.3))).reshape(bins, classes)
     marginal = Marginal(noisy(exact.astype(float), deviation, seed), deviation, ordered)
-    found = profile(marginal, class_totals([marginal]))
+    found = marginal_profile(marginal, class_totals([marginal]))
     assert np.unique(found.group).tolist() == list(range(found.groups))
     assert found.groups <= min(bins, MOST_GROUPS)
     if ordered:
@@ -103,7 +103,7 @@ def test_lifts_are_nothing_where_there_is_nothing() -> None:
     for seed in range(300):
         generator = np.random.default_rng(seed)
         exact = np.stack([generator.poisson(120, 4), generator.poisson(80, 4)], axis=1).astype(float)
-        found.append(lifts(noisy(exact, 10.0, seed), np.full(4, 10.0), np.array([0.6, 0.4])))
+        found.append(class_lifts(noisy(exact, 10.0, seed), np.full(4, 10.0), np.array([0.6, 0.4])))
     values = np.array(found)
     error = values.std(axis=0) / np.sqrt(300)
     assert (np.abs(values.mean(axis=0)) < 5 * error + 0.01).all()
@@ -114,7 +114,7 @@ def test_lifts_are_right_for_clear_signals() -> None:
     """With many rows and little noise a lift is the log of a class's share over its share of all rows, centred."""
     counts = np.array([[9000.0, 1000.0, 5000.0], [1000.0, 9000.0, 5000.0]])
     prior = np.array([1 / 3] * 3)
-    found = lifts(counts, np.full(2, 0.1), prior)
+    found = class_lifts(counts, np.full(2, 0.1), prior)
     raw = np.log(counts / counts.sum(axis=1, keepdims=True) / prior)
     expected = raw - (raw * prior).sum(axis=1, keepdims=True)
     assert found == pytest.approx(expected, abs=0.01)
@@ -123,7 +123,7 @@ def test_lifts_are_right_for_clear_signals() -> None:
 def test_lifts_vanish_with_noise() -> None:
     """The same counts under noise of their own size say next to nothing."""
     counts = np.array([[900.0, 100.0], [100.0, 900.0]])
-    clear, drowned = (lifts(counts, np.full(2, noise), np.array([0.5, 0.5])) for noise in (0.1, 1000.0))
+    clear, drowned = (class_lifts(counts, np.full(2, noise), np.array([0.5, 0.5])) for noise in (0.1, 1000.0))
     assert np.abs(clear).min() > 1.0
     assert np.abs(drowned).max() < 0.15 * np.abs(clear).min()
 
@@ -162,7 +162,7 @@ def test_categories_of_many_values_are_merged_along_their_order() -> None:
 def test_noise_alone_makes_no_more_groups_than_allowed() -> None:
     """A category of thousands of values that noise drowns has as few groups as any other."""
     counts = noisy(np.zeros((4097, 3)), 50.0, 1)
-    found = profile(Marginal(counts, 50.0, ordered=False), np.array([30.0, 20.0, 10.0]))
+    found = marginal_profile(Marginal(counts, 50.0, ordered=False), np.array([30.0, 20.0, 10.0]))
     assert found.groups <= MOST_GROUPS
 
 

@@ -10,7 +10,7 @@ import pytest
 from dpsql.errors import ParameterError
 from dpsql.trees.estimate.mixtures import LARGEST_FACTOR, Mixtures
 from dpsql.trees.forest import Forest
-from dpsql.trees.grid import axes, cells
+from dpsql.trees.grid import axes, grid_cells
 from dpsql.trees.voting import VotingForest, largest_weight
 from tests.rows import random_table
 from tests.tables import SCHEMA, mixture_weights, small_forest, voting
@@ -24,7 +24,7 @@ WEIGHTS = np.array([1, 8, 3, 1])
 def test_a_mixture_is_a_forest_with_other_weights() -> None:
     """Scores of a mixture are the sums of its trees' votes, each times the factor of its part."""
     mixtures = Mixtures(RELEASED, PART, FACTORS, WEIGHTS)
-    grid = cells(SCHEMA, random_table(SCHEMA, 30, 1).columns)
+    grid = grid_cells(SCHEMA, random_table(SCHEMA, 30, 1).columns)
     leaves = RELEASED.forest.route(grid)
     for number, factors in enumerate(FACTORS):
         expected = sum(factors[PART[tree]] * RELEASED.weights[leaves[:, tree]] for tree in range(4))

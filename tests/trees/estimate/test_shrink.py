@@ -7,9 +7,9 @@ import pytest
 
 from dpsql.schema import Boolean, Categorical, Numeric, Schema
 from dpsql.trees.estimate.shrink import path_lifts
-from dpsql.trees.forest import Forest, by_level
+from dpsql.trees.forest import Forest, sums_by_level
 from dpsql.trees.grid import axes
-from dpsql.trees.join import beside
+from dpsql.trees.join import join_trees
 from tests.rows import any_forest
 
 SCHEMA = Schema("y", ("a", "b", "c"), (Numeric("x", 0, 1), Categorical("z", ("p", "q")), Boolean("b")))
@@ -64,7 +64,7 @@ def test_levels_that_pass_rows_on_change_nothing() -> None:
     """Beside a deeper forest, whose depth a shallow tree is padded to, its lifts are the same."""
     shallow, deep = forest_of(2, 1, seed=8), forest_of(3, 5, seed=9)
     counts = counts_of(shallow, 20)
-    joined = path_lifts(beside(shallow, deep), np.concatenate([counts, counts_of(deep, 20)]), PRIOR, 15.0)
+    joined = path_lifts(join_trees(shallow, deep), np.concatenate([counts, counts_of(deep, 20)]), PRIOR, 15.0)
     assert joined[: shallow.leaves] == pytest.approx(path_lifts(shallow, counts, PRIOR, 15.0))
     assert joined[shallow.leaves :] == pytest.approx(path_lifts(deep, counts_of(deep, 20), PRIOR, 15.0))
 
@@ -82,7 +82,7 @@ def test_sums_by_level_are_those_of_the_leaves_below(depth: int) -> None:
     """`by_level` adds up, for every node of every level, the leaves that can be reached from it."""
     forest = forest_of(3, depth)
     values = np.random.default_rng(2).random((forest.leaves, 2))
-    found = by_level(forest, values)
+    found = sums_by_level(forest, values)
     assert len(found) == forest.depth + 1
     node = np.arange(forest.leaves)
     for number in range(forest.depth, -1, -1):

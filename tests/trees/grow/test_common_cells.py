@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from dpsql.schema import CELLS, Boolean, Categorical, Feature, Numeric, Schema
 from dpsql.trees.forest import PASS, Forest, Ints
-from dpsql.trees.grid import Cells, axes, cells, digits
-from dpsql.trees.grow.common_cells import Domain, orders
-from dpsql.trees.serialize import check
+from dpsql.trees.grid import Cells, axes, digits, grid_cells
+from dpsql.trees.grow.common_cells import CommonCells, random_orders
+from dpsql.trees.serialize import check_forest
 from tests.rows import one_cell, random_table, schemas, walk
 
 SCHEMA = Schema(
@@ -30,7 +30,7 @@ SCHEMA = Schema(
 )
 
 
-def domain_of(schema: Schema, features: list[int], bins: int = 5) -> Domain:
+def domain_of(schema: Schema, features: list[int], bins: int = 5) -> CommonCells:
     """Return the cells of some features: so many bins of a number, the values of a category."""
     grid = axes(schema)
     places = [next(n for n, axis in enumerate(grid) if axis.feature == feature) for feature in features]
@@ -38,7 +38,7 @@ def domain_of(schema: Schema, features: list[int], bins: int = 5) -> Domain:
     for feature in features:
         one = schema.features[feature]
         sizes.append(min(bins, one.cells) if isinstance(one, Numeric) else len(one.values))
-    return Domain(grid, tuple(places), tuple(sizes))
+    return CommonCells(grid, tuple(places), tuple(sizes))
 
 
 def one_bin(feature: Feature, size: int, value: Any) -> int:
@@ -47,18 +47,18 @@ def one_bin(feature: Feature, size: int, value: Any) -> int:
     return cell * size // feature.cells if isinstance(feature, Numeric) else min(cell, size - 1)
 
 
-def random_cells(domain: Domain, count: int = 200, seed: int = 1) -> Cells:
+def random_cells(domain: CommonCells, count: int = 200, seed: int = 1) -> Cells:
     """Return rows of any of the 64 cells on each axis, those that no value has among them."""
     return np.random.default_rng(seed).integers(0, CELLS, (count, len(domain.axes)), np.uint8)
 
 
-def small_forest(domain: Domain, *, trees: int = 4, depth: int = 2, seed: int = 1) -> tuple[Forest, Ints]:
+def small_forest(domain: CommonCells, *, trees: int = 4, depth: int = 2, seed: int = 1) -> tuple[Forest, Ints]:
     """Return random trees over the cells and the leaf of each cell."""
     return domain.forest(trees=trees, depth=depth, seed=seed, limit=2**20, classes=2)
 
 
 @st.composite
-def domains(draw: st.DrawFn) -> tuple[Schema, Domain]:
+def domains(draw: st.DrawFn) -> tuple[Schema, CommonCells]:
     """Draw a schema and some of the features that bins can be made of, up to 2,000 cells, in any order."""
     schema = draw(schemas(most=6))
     bins = draw(st.sampled_from([2, 3, 5, 64]))
@@ -73,13 +73,13 @@ def domains(draw: st.DrawFn) -> tuple[Schema, Domain]:
 
 @settings(max_examples=60)
 @given(drawn=domains(), seed=st.integers(0, 2**32))
-def test_the_leaf_of_each_row_is_its_cell(drawn: tuple[Schema, Domain], seed: int) -> None:
+def test_the_leaf_of_each_row_is_its_cell(drawn: tuple[Schema, CommonCells], seed: int) -> None:
     """The tree of cells, walked row by row, ends in the number of the row's bins: odd values and NULL too."""
     schema, domain = drawn
     table = random_table(schema, 30, seed)
-    found = domain.numbers(cells(schema, table.columns))
+    found = domain.cell_numbers(grid_cells(schema, table.columns))
     tree = domain.tree()
-    check(tree)
+    check_forest(tree)
     assert (tree.trees, tree.leaves) == (1, domain.cells)
     assert [walk(schema, tree, row) for row in table.rows] == found[:, None].tolist()
     for row, number in zip(table.rows, found.tolist(), strict=True):
@@ -90,22 +90,22 @@ def test_the_leaf_of_each_row_is_its_cell(drawn: tuple[Schema, Domain], seed: in
 
 @settings(max_examples=60)
 @given(drawn=domains(), depth=st.integers(1, 5), seed=st.integers(0, 2**32))
-def test_leaves_are_sets_of_whole_cells(drawn: tuple[Schema, Domain], depth: int, seed: int) -> None:
+def test_leaves_are_sets_of_whole_cells(drawn: tuple[Schema, CommonCells], depth: int, seed: int) -> None:
     """In every tree the leaf that a row reaches is that of its cell, wherever on the grid it is."""
     schema, domain = drawn
     forest, leaf = small_forest(domain, depth=depth, seed=seed)
-    check(forest)
+    check_forest(forest)
     assert leaf.shape == (4, domain.cells)
     rows = random_cells(domain, seed=seed)
-    assert np.array_equal(forest.route(rows), leaf[:, domain.numbers(rows)].T)
+    assert np.array_equal(forest.route(rows), leaf[:, domain.cell_numbers(rows)].T)
     table = random_table(schema, 10, seed)
-    numbers = domain.numbers(cells(schema, table.columns))
+    numbers = domain.cell_numbers(grid_cells(schema, table.columns))
     assert [walk(schema, forest, row) for row in table.rows] == leaf[:, numbers].T.tolist()
 
 
 @settings(max_examples=30)
 @given(drawn=domains(), depth=st.integers(1, 5), seed=st.integers(0, 2**32))
-def test_every_leaf_is_a_box_of_cells(drawn: tuple[Schema, Domain], depth: int, seed: int) -> None:
+def test_every_leaf_is_a_box_of_cells(drawn: tuple[Schema, CommonCells], depth: int, seed: int) -> None:
     """Every leaf of every tree has cells, and they are all combinations of one set of bins for each feature."""
     _, domain = drawn
     forest, leaf = small_forest(domain, depth=depth, seed=seed)
@@ -121,7 +121,7 @@ def test_every_leaf_is_a_box_of_cells(drawn: tuple[Schema, Domain], depth: int, 
 
 @settings(max_examples=30)
 @given(drawn=domains(), depth=st.integers(1, 5), seed=st.integers(0, 2**32))
-def test_a_feature_is_used_once_on_a_path(drawn: tuple[Schema, Domain], depth: int, seed: int) -> None:
+def test_a_feature_is_used_once_on_a_path(drawn: tuple[Schema, CommonCells], depth: int, seed: int) -> None:
     """A split has one branch for each bin, so that a feature splits a path once, and others never."""
     _, domain = drawn
     forest, _ = small_forest(domain, depth=depth, seed=seed)
@@ -153,7 +153,7 @@ def test_what_stands_for_a_value_goes_with_it() -> None:
     domain = domain_of(SCHEMA, [3, 4])
     table = {"x": [0.0] * 4, "c": ["a"] * 4, "b": [True] * 4}
     more = {"few": [None, -1.0, 1.0, math.nan], "known": [None, "p", "no such value", "q"]}
-    assert domain.numbers(cells(SCHEMA, table | more)).tolist() == [0, 0, 2 * 3 + 1, 1]
+    assert domain.cell_numbers(grid_cells(SCHEMA, table | more)).tolist() == [0, 0, 2 * 3 + 1, 1]
 
 
 def test_a_missing_number_is_in_the_bin_of_its_cell() -> None:
@@ -164,7 +164,7 @@ def test_a_missing_number_is_in_the_bin_of_its_cell() -> None:
     values = [None, math.nan, -math.inf, math.inf, 0.0, 63.9]
     rest = {"c": ["a"] * 6, "b": [True] * 6, "few": [0.0] * 6, "known": ["p"] * 6}
     missing = feature.null_cell * 5 // 64
-    assert domain.numbers(cells(SCHEMA, {"x": values} | rest)).tolist() == [missing, missing, 0, 4, 0, 4]
+    assert domain.cell_numbers(grid_cells(SCHEMA, {"x": values} | rest)).tolist() == [missing, missing, 0, 4, 0, 4]
 
 
 @pytest.mark.parametrize("grid", [2, 3, 17, 64])
@@ -192,9 +192,9 @@ def test_the_widest_category_of_one_axis_fits(values: int) -> None:
     schema = Schema("y", ("no", "yes"), (Categorical("c", tuple(map(str, range(values)))), Numeric("x", 0, 1)))
     domain = domain_of(schema, [0, 1], bins=2)
     rows = {"c": [*map(str, range(values)), None], "x": [0.9] * (values + 1)}
-    found = domain.numbers(cells(schema, rows))
+    found = domain.cell_numbers(grid_cells(schema, rows))
     assert found.tolist() == [2 * n + 1 for n in range(values)] + [2 * values - 1]
-    assert np.array_equal(domain.tree().route(cells(schema, rows))[:, 0], found)
+    assert np.array_equal(domain.tree().route(grid_cells(schema, rows))[:, 0], found)
 
 
 def test_the_limit_bounds_the_leaves() -> None:
@@ -216,8 +216,8 @@ def test_the_seed_alone_decides() -> None:
 
 def test_orders_are_permutations_by_seed() -> None:
     """Each order has every feature once; the seed alone decides, and more orders begin with the same ones."""
-    found = orders(7, 5, seed=3)
+    found = random_orders(7, 5, seed=3)
     assert [sorted(one) for one in found] == [list(range(7))] * 5
-    assert found == orders(7, 5, seed=3) == orders(7, 9, seed=3)[:5]
-    assert found != orders(7, 5, seed=4)
+    assert found == random_orders(7, 5, seed=3) == random_orders(7, 9, seed=3)[:5]
+    assert found != random_orders(7, 5, seed=4)
     assert len({tuple(one) for one in found}) > 1

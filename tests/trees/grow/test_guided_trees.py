@@ -11,41 +11,43 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsql.schema import CELLS
-from dpsql.trees.estimate.marginal_profile import Marginal, Profile, profile
+from dpsql.trees.estimate.marginal_profile import Marginal, MarginalProfile, marginal_profile
 from dpsql.trees.forest import PASS, Forest
 from dpsql.trees.grid import Axis
-from dpsql.trees.grow.guided_trees import LEAST, LIKELY, QUANTILE, Ladders, guided_forest
-from dpsql.trees.serialize import check
+from dpsql.trees.grow.guided_trees import LEAST_SIDE, LIKELY, QUANTILE, Ladders, guided_forest
+from dpsql.trees.serialize import check_forest
 
 KINDS = pytest.mark.parametrize("kind", [QUANTILE, LIKELY])
 
 
-def known(counts: object, *, ordered: bool = True) -> Profile:
+def known(counts: object, *, ordered: bool = True) -> MarginalProfile:
     """Return the profile of counts that are known nearly without noise."""
     found = np.array(counts, np.float64)
-    return profile(Marginal(found, 0.01, ordered), found.sum(axis=0))
+    return marginal_profile(Marginal(found, 0.01, ordered), found.sum(axis=0))
 
 
-def telling(cells: int = 64, at: float = 0.5, classes: int = 2) -> Profile:
+def telling(cells: int = 64, at: float = 0.5, classes: int = 2) -> MarginalProfile:
     """Return a number whose class changes from the first to the second at a share of its cells."""
     counts = np.full((cells, classes), 2.0)
     counts[: int(cells * at), 0] = counts[int(cells * at) :, 1] = 100
     return known(counts)
 
 
-def silent(cells: int = 64, classes: int = 2) -> Profile:
+def silent(cells: int = 64, classes: int = 2) -> MarginalProfile:
     """Return a number that says nothing of the class."""
     return known(np.full((cells, classes), 50.0))
 
 
-def grown(profiles: list[Profile], kinds: list[str], *, depth: int = 4, seed: int = 0, classes: int = 2) -> Forest:
+def grown(
+    profiles: list[MarginalProfile], kinds: list[str], *, depth: int = 4, seed: int = 0, classes: int = 2
+) -> Forest:
     """Return the forest of these profiles."""
     grid = tuple(Axis(n, 0, len(one.group), len(one.group), ordered=True) for n, one in enumerate(profiles))
     return guided_forest(grid, Ladders.of(grid, profiles, np.full(classes, 1 / classes)), kinds, depth=depth, seed=seed)
 
 
 @st.composite
-def some_profiles(draw: st.DrawFn) -> list[Profile]:
+def some_profiles(draw: st.DrawFn) -> list[MarginalProfile]:
     """Draw profiles of up to six axes of any number of cells and groups, with or without a signal."""
     generator = np.random.default_rng(draw(st.integers(0, 2**32)))
     sizes = draw(st.lists(st.sampled_from([1, 2, 3, 20, 64]), min_size=1, max_size=6))
@@ -55,17 +57,19 @@ def some_profiles(draw: st.DrawFn) -> list[Profile]:
         counts = generator.dirichlet(np.full(cells * classes, 0.4)).reshape(cells, classes) * 1000
         noise = draw(st.sampled_from([0.1, 30.0]))
         noisy = counts + generator.laplace(0, noise, counts.shape)
-        found.append(profile(Marginal(noisy, noise, draw(st.booleans())), np.full(classes, 1000 / classes)))
+        found.append(marginal_profile(Marginal(noisy, noise, draw(st.booleans())), np.full(classes, 1000 / classes)))
     return found
 
 
 @settings(max_examples=60)
 @given(profiles=some_profiles(), depth=st.integers(1, 6), seed=st.integers(0, 2**32))
-def test_splits_are_between_groups_and_every_row_reaches_a_leaf(profiles: list[Profile], depth: int, seed: int) -> None:
+def test_splits_are_between_groups_and_every_row_reaches_a_leaf(
+    profiles: list[MarginalProfile], depth: int, seed: int
+) -> None:
     """No split parts a group; both sides hold a group that a row may have; rows reach one leaf of each tree."""
     kinds = [LIKELY, QUANTILE, LIKELY]
     forest = grown(profiles, kinds, depth=depth, seed=seed, classes=profiles[0].counts.shape[1])
-    check(forest)
+    check_forest(forest)
     assert forest.depth <= depth
     groups = [one.group for one in profiles]
     for level in forest.levels:
@@ -134,7 +138,7 @@ def test_likely_splits_leave_enough_on_either_side() -> None:
     counts[:3], counts[3:, 0] = (95, 5), 48
     forest = grown([known(counts)], [LIKELY] * 100, depth=1)
     shares = np.array([64 - int(mask).bit_count() for mask in forest.levels[0].planes[0]]) / 64
-    assert np.minimum(shares, 1 - shares).min() > 0.8 * LEAST
+    assert np.minimum(shares, 1 - shares).min() > 0.8 * LEAST_SIDE
 
 
 def test_every_second_quantile_tree_draws_by_information() -> None:
@@ -178,7 +182,7 @@ def test_any_number_of_classes(classes: int) -> None:
     """Trees are grown for two and for twenty-six classes; the class shares of nodes stay finite."""
     profiles = [telling(classes=classes), silent(classes=classes)]
     forest = grown(profiles, [LIKELY, QUANTILE], depth=5, classes=classes)
-    check(forest)
+    check_forest(forest)
     assert forest.depth == 5
 
 

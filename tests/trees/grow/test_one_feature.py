@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsql.schema import CELLS, Boolean, Categorical, Feature, Numeric, Schema
-from dpsql.trees.grid import Axis, axes, cells, feature_cells
-from dpsql.trees.grow.one_feature import cell_bins, digit, features_of, one_feature_trees
-from dpsql.trees.serialize import check
+from dpsql.trees.grid import Axis, axes, feature_cells, grid_cells
+from dpsql.trees.grow.one_feature import axes_by_feature, axis_digit, cell_bins, one_feature_trees
+from dpsql.trees.serialize import check_forest
 from tests.rows import random_table, schemas
 
 
@@ -30,7 +30,7 @@ def test_every_row_reaches_the_leaf_of_its_cell(schema: Schema, bins: int, seed:
     """For any schema the leaf of a feature's tree, counted from its first, is the bin of the row's cell."""
     columns = random_table(schema, 20, seed).columns
     forest = one_feature_trees(axes(schema), bins)
-    leaves = forest.route(cells(schema, columns)) - forest.first_leaf[:-1]
+    leaves = forest.route(grid_cells(schema, columns)) - forest.first_leaf[:-1]
     for place, feature in enumerate(schema.features):
         expected = [own_bin(feature, int(cell), bins) for cell in feature_cells(feature, columns[feature.name])]
         assert leaves[:, place].tolist() == expected
@@ -45,12 +45,12 @@ def test_wide_categories_take_a_level_for_each_digit(values: int, digits: int, l
     forest = one_feature_trees(axes(schema), 8)
     given = [f"v{number}" for number in range(values)] + [None]
     columns = {"x": np.linspace(0, 0.999, values + 1), "c": given, "b": [True] * (values + 1)}
-    reached = forest.route(cells(schema, columns)) - forest.first_leaf[:-1]
+    reached = forest.route(grid_cells(schema, columns)) - forest.first_leaf[:-1]
     assert reached[:, 1].tolist() == list(range(values + 1))
     assert (forest.depth, int(np.diff(forest.first_leaf)[1])) == (digits, leaves)
     assert np.diff(forest.first_leaf)[[0, 2]].tolist() == [8, 3]
     assert (np.diff(reached[:, 0]) >= 0).all()
-    check(forest)
+    check_forest(forest)
 
 
 @pytest.mark.parametrize("bins", [1, 2, 3, 7, 33, 63, 64, 100])
@@ -72,8 +72,8 @@ def test_a_category_has_a_bin_for_each_cell() -> None:
 def test_digits_write_a_cell_in_base_64() -> None:
     """The digits of a feature's axes, put together, are the cell."""
     grid = axes(Schema("y", ("a", "b"), (Boolean("b"), category("c", 4096))))
-    places = features_of(grid)
+    places = axes_by_feature(grid)
     values = np.array([0, 1, 63, 64, 65, 4095, 4096])
     assert places == [[0], [1, 2, 3]]
-    again = sum(digit(values, grid[place]) * CELLS**power for power, place in enumerate(places[1]))
+    again = sum(axis_digit(values, grid[place]) * CELLS**power for power, place in enumerate(places[1]))
     assert np.asarray(again).tolist() == values.tolist()

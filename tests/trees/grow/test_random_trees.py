@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dpsql.schema import CELLS, Categorical, Numeric, Schema
 from dpsql.trees.forest import PASS, Forest
-from dpsql.trees.grid import Axis, axes, cells
+from dpsql.trees.grid import Axis, axes, grid_cells
 from dpsql.trees.grow.random_trees import random_forest
 from tests.rows import random_table, schemas
 
@@ -164,7 +164,7 @@ def test_used_up_categories_end_the_tree_early() -> None:
     """With three categories a tree has three levels, however deep it may be, and routes as one of depth three."""
     schema = Schema("y", ("0", "1"), tuple(Categorical(f"c{k}", ("a", "b")) for k in range(3)))
     deep, shallow = (random_forest(axes(schema), trees=4, depth=depth, seed=1) for depth in (9, 3))
-    rows = cells(schema, random_table(schema, 100, 1).columns)
+    rows = grid_cells(schema, random_table(schema, 100, 1).columns)
     assert deep.depth == 3
     assert (deep.route(rows) == shallow.route(rows)).all()
 

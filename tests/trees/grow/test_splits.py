@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dpsql.schema import CELLS, Boolean, Categorical, Numeric, Schema
 from dpsql.trees.forest import PASS, Forest
 from dpsql.trees.grid import Axis, axes
-from dpsql.trees.grow.splits import Held, Splits, between_groups, draw_axes, many_way, two_way
+from dpsql.trees.grow.splits import ReachableCells, Splits, between_groups, draw_axes, many_way, two_way
 
 WIDE = Categorical("zip", tuple(map(str, range(200))))
 #: One of each kind: thresholds, few cells, a category with and without a place for other values, a wide one.
@@ -75,20 +75,22 @@ def listed(splits: Splits, axis: int) -> list[list[int]]:
     return found
 
 
-def grown(grid: tuple[Axis, ...], splits: Splits, *, trees: int, depth: int, seed: int) -> tuple[Forest, Held]:
+def grown(
+    grid: tuple[Axis, ...], splits: Splits, *, trees: int, depth: int, seed: int
+) -> tuple[Forest, ReachableCells]:
     """Return a forest of random open splits, some nodes left alone, and the cells of its leaves."""
     generator = np.random.default_rng(seed)
-    forest, held = Forest(grid, trees, ()), Held.roots(grid, trees)
+    forest, held = Forest(grid, trees, ()), ReachableCells.roots(grid, trees)
     for _ in range(depth):
         axis, number = [], []
-        for node in held.open(splits):
+        for node in held.open_splits(splits):
             places = np.argwhere(node)
             stop = len(places) == 0 or generator.random() < 0.2
             one, split = (PASS, 0) if stop else generator.choice(places)
             axis.append(one)
             number.append(split)
         level = splits.level(np.array(axis, np.int64), np.array(number, np.int64))
-        forest, held = Forest(grid, trees, (*forest.levels, level)), held.below(level)
+        forest, held = Forest(grid, trees, (*forest.levels, level)), held.at_next_level(level)
     return forest, held
 
 
@@ -103,7 +105,7 @@ def plain_held(forest: Forest) -> list[list[set[int]]]:
     return found
 
 
-def as_sets(held: Held) -> list[list[set[int]]]:
+def as_sets(held: ReachableCells) -> list[list[set[int]]]:
     """Return held cells as sets."""
     return [[{cell for cell in range(CELLS) if int(word) >> cell & 1} for word in node] for node in held.cells]
 
@@ -138,9 +140,9 @@ def test_values_beyond_the_branches_are_shared_evenly() -> None:
 @pytest.mark.parametrize("splits", [two_way([SINGLE]), many_way([SINGLE], 64)], ids=["two_way", "many_way"])
 def test_an_axis_of_one_cell_has_no_split(splits: Splits) -> None:
     """Where there is one cell there is nothing to part: no split, nothing open, no axis drawn."""
-    held = Held.roots([SINGLE], 2)
+    held = ReachableCells.roots([SINGLE], 2)
     assert (splits.arity.tolist(), splits.most) == ([[0]], 1)
-    assert not held.open(splits).any()
+    assert not held.open_splits(splits).any()
     assert not held.open_axes().any()
     assert draw_axes([SINGLE], held, [1]).tolist() == [PASS, PASS]
 
@@ -182,7 +184,7 @@ def test_a_pass_node_takes_nothing_from_the_last_axis() -> None:
 
 def test_the_roots_hold_every_cell_and_no_other() -> None:
     """Each root holds exactly the cells that its axes have."""
-    found = as_sets(Held.roots(MIXED, 3))
+    found = as_sets(ReachableCells.roots(MIXED, 3))
     assert found == [[set(range(axis.cells)) for axis in MIXED]] * 3
 
 
@@ -209,11 +211,11 @@ def test_a_split_is_open_where_it_parts_what_is_held(many: bool, seed: int, dept
     cells = plain_held(forest)
     for leaf, axis, number in product(range(forest.leaves), range(len(MIXED)), range(splits.most)):
         expected[leaf, axis, number] = len(set(tables[axis][number, list(cells[leaf][axis])].tolist())) > 1
-    assert np.array_equal(held.open(splits), expected)
+    assert np.array_equal(held.open_splits(splits), expected)
     assert held.open_axes().tolist() == [[len(one) > 1 for one in node] for node in cells]
     asked = np.random.default_rng(seed).integers(PASS, len(MIXED), forest.leaves)
     alone = np.where((asked == PASS)[:, None], False, expected[np.arange(forest.leaves), asked])
-    assert held.open_on(splits, asked).tolist() == alone.tolist()
+    assert held.open_splits_on(splits, asked).tolist() == alone.tolist()
 
 
 @settings(max_examples=25)
@@ -241,22 +243,22 @@ def test_features_are_drawn_uniformly_however_many_axes_they_have() -> None:
         Schema("y", ("no", "yes"), (Numeric("x", 0, 1), Categorical("zip", tuple(map(str, range(4096)))), Boolean("b")))
     )
     assert [axis.feature for axis in grid] == [0, 1, 1, 1, 2]
-    found = shares(draw_axes(grid, Held.roots(grid, 30_000), [5, 0]), 5)
+    found = shares(draw_axes(grid, ReachableCells.roots(grid, 30_000), [5, 0]), 5)
     assert np.abs(found - np.array([3, 1, 1, 1, 3]) / 9).max() < 0.017
 
 
 def test_a_feature_that_is_used_up_leaves_its_share_to_the_others() -> None:
     """Where one feature and one axis of the wide category are closed, the others are drawn uniformly."""
     grid = axes(Schema("y", ("no", "yes"), (Boolean("a"), Categorical("code", tuple(map(str, range(4096)))), WIDE)))
-    cells = Held.roots(grid, 30_000).cells.copy()
+    cells = ReachableCells.roots(grid, 30_000).cells.copy()
     cells[:, [0, 2]] = 1
-    found = shares(draw_axes(grid, Held(cells), [8]), len(grid))
+    found = shares(draw_axes(grid, ReachableCells(cells), [8]), len(grid))
     assert np.abs(found - np.array([0, 1, 0, 1, 1, 1]) / 4).max() < 0.017
 
 
 def test_the_same_seed_draws_the_same() -> None:
     """A draw follows from its seed alone; another seed, or another number in it, gives another draw."""
-    held = Held.roots(MIXED, 200)
+    held = ReachableCells.roots(MIXED, 200)
     drawn = [draw_axes(MIXED, held, seed).tolist() for seed in ([3, 0], [3, 0], [4, 0], [3, 1], [3, 0, 1])]
     assert drawn[0] == drawn[1]
     assert all(drawn[0] != other for other in drawn[2:])

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from dpsql.schema import Schema
 from dpsql.trees.forest import PASS, Forest
-from dpsql.trees.grid import Axis, axes, cells
+from dpsql.trees.grid import Axis, axes, grid_cells
 from dpsql.trees.grow.unequal_depth import domain_sizes, unequal_forest
-from dpsql.trees.serialize import check
+from dpsql.trees.serialize import check_forest
 from tests.rows import random_table, schemas
 from tests.trees.grow.test_random_trees import category, number, same
 
@@ -119,8 +119,8 @@ def test_every_row_of_any_schema_reaches_a_leaf(schema: Schema, seed: int) -> No
     """The structure passes the check of stored models, and rows of every kind reach one leaf in each tree."""
     grid = axes(schema)
     forest = unequal_forest(grid, trees=3, seed=seed, rows=500, threshold=10)
-    check(forest)
-    found = forest.route(cells(schema, random_table(schema, 20, seed).columns))
+    check_forest(forest)
+    found = forest.route(grid_cells(schema, random_table(schema, 20, seed).columns))
     assert (forest.leaf_tree[found] == np.arange(3)).all()
 
 

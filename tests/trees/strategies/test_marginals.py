@@ -177,7 +177,7 @@ def test_weights_are_divided_by_what_they_share() -> None:
 
 def test_what_rounds_to_nothing_is_not_asked() -> None:
     """A weight below half a part of the largest is 0."""
-    assert module._rounded(np.array([1.0, 0.4 / PARTS, 0.6 / PARTS, 0.5])).tolist() == [PARTS, 0, 1, PARTS // 2]
+    assert module._round_weights(np.array([1.0, 0.4 / PARTS, 0.6 / PARTS, 0.5])).tolist() == [PARTS, 0, 1, PARTS // 2]
 
 
 def test_cells_that_are_no_product_have_no_marginals() -> None:

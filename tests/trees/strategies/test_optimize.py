@@ -17,7 +17,7 @@ from dpsql.trees.strategies.effort import PER_UNIT, Effort
 from dpsql.trees.strategies.least_squares import least_squares
 from dpsql.trees.strategies.optimize import KINDS, MIN_IMPROVEMENT, BestStrategy, best_strategy
 from dpsql.trees.strategies.strategy import Floats, Partition
-from dpsql.trees.strategies.workload import Leaves, Sums, Workload, reached, votes
+from dpsql.trees.strategies.workload import Leaves, Sums, Workload, reached_leaves, vote_workload
 from tests.mechanisms.oracles import seeded
 from tests.trees.strategies.test_marginals import true_error, true_spread
 from tests.trees.strategies.test_strategy import dense
@@ -39,8 +39,8 @@ WORKLOADS: dict[str, Workload] = {
     **{f"shallow, {name}": one for name, one in SHALLOW.items()},
     **{f"deep, {name}": one for name, one in DEEP.items()},
     "sums": some_sums((2, 3, 2)),
-    "votes": votes(grown((3, 4, 5), trees=8), np.arange(0, 60, 7)),
-    "reached": reached(grown().leaf, grown().leaves, np.arange(5)),
+    "votes": vote_workload(grown((3, 4, 5), trees=8), np.arange(0, 60, 7)),
+    "reached": reached_leaves(grown().leaf, grown().leaves, np.arange(5)),
     "one feature": grown((6,), trees=4, depth=3, thresholds=True),
 }
 EACH = pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
@@ -325,10 +325,10 @@ def test_whoever_watches_is_told_what_is_tried() -> None:
     """Within the block the kinds are named in order, after it nobody is told; what is known is not tried again."""
     told: list[str] = []
     workload = grown((3, 2, 3), trees=7, depth=2)
-    with optimize.watching(told.append):
+    with optimize.watch_search(told.append):
         best_strategy(workload)
     assert told == list(KINDS)
-    with optimize.watching(told.append):
+    with optimize.watch_search(told.append):
         best_strategy(workload)
     best_strategy(grown((3, 2, 3), trees=6, depth=2))
     assert told == list(KINDS)

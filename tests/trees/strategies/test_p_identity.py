@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsql.trees.strategies.effort import Effort
-from dpsql.trees.strategies.p_identity import PARTS, error_and_gradient, p_identity, rounded, spread
+from dpsql.trees.strategies.p_identity import PARTS, error_and_gradient, p_identity, round_strategy, starting_matrix
 from dpsql.trees.strategies.strategy import DENSE, LARGEST_ENTRY, Dense, Floats, Partition
 from dpsql.trees.strategies.workload import Sums, Workload
 from tests.trees.strategies.test_marginals import true_error
@@ -66,11 +66,11 @@ def test_the_gradient_is_that_of_small_steps(workload: Workload, seed: int) -> N
 @given(seed=SEEDS)
 def test_the_spread_is_that_of_the_rounded_matrices(workload: Workload, seed: int) -> None:
     """After rounding, sensitivity² · spread is the error of the whole numbers that are asked."""
-    strategy = rounded(some_theta(seed, workload))
+    strategy = round_strategy(some_theta(seed, workload))
     own, more = strategy.blocks
     assert isinstance(own, Partition)
     assert isinstance(more, Dense)
-    found = spread(workload, own.weight.astype(np.float64), more.matrix.astype(np.float64))
+    found = starting_matrix(workload, own.weight.astype(np.float64), more.matrix.astype(np.float64))
     assert strategy.sensitivity**2 * found == pytest.approx(true_error(workload, strategy), rel=1e-7)
 
 
@@ -80,7 +80,7 @@ def test_the_spread_is_that_of_the_rounded_matrices(workload: Workload, seed: in
 def test_rounding_keeps_the_sensitivity_of_the_rounded_numbers(workload: Workload, seed: int) -> None:
     """The sensitivity is that of the whole numbers: PARTS, and half a part more or less for each question."""
     theta = some_theta(seed, workload)
-    strategy = rounded(theta)
+    strategy = round_strategy(theta)
     assert strategy.sensitivity == np.abs(dense(strategy)).sum(axis=0).max()
     assert abs(strategy.sensitivity - PARTS) <= (len(theta) + 1) / 2
 
@@ -92,12 +92,12 @@ def test_rounding_changes_the_error_little(workload: Workload, seed: int) -> Non
     """Whole numbers of 4,096 parts are as good as fractions, to a few thousandths."""
     theta = some_theta(seed, workload)
     exact, _ = error_and_gradient(workload, theta)
-    assert true_error(workload, rounded(theta)) == pytest.approx(exact, rel=0.03)
+    assert true_error(workload, round_strategy(theta)) == pytest.approx(exact, rel=0.03)
 
 
 def test_every_cell_is_still_asked_for() -> None:
     """However much the other questions weigh, a cell's own weight is at least 1, and entries stay within bounds."""
-    strategy = rounded(np.full((2, 3), 1e12))
+    strategy = round_strategy(np.full((2, 3), 1e12))
     own = strategy.blocks[0]
     assert isinstance(own, Partition)
     assert own.weight.tolist() == [1, 1, 1]
@@ -107,10 +107,10 @@ def test_every_cell_is_still_asked_for() -> None:
 
 def test_questions_that_round_to_nothing_are_not_asked() -> None:
     """What is left is the identity, times a number."""
-    strategy = rounded(np.full((3, 4), 1e-9))
+    strategy = round_strategy(np.full((3, 4), 1e-9))
     assert strategy.questions == 4
     assert strategy.sensitivity == PARTS
-    some = rounded(np.array([[0.0, 0.0], [1.0, 0.0]]))
+    some = round_strategy(np.array([[0.0, 0.0], [1.0, 0.0]]))
     assert some.questions == 3
 
 

@@ -15,7 +15,7 @@ from dpsql.trees.grid import Axis
 from dpsql.trees.grow.random_trees import random_forest
 from dpsql.trees.strategies import workload as module
 from dpsql.trees.strategies.strategy import DENSE, Floats, Ints
-from dpsql.trees.strategies.workload import Leaves, Sums, Workload, reached, votes
+from dpsql.trees.strategies.workload import Leaves, Sums, Workload, reached_leaves, vote_workload
 
 SIZES = (3, 2, 4)
 
@@ -137,7 +137,7 @@ def test_every_cell_is_in_one_leaf_of_every_tree() -> None:
 def test_votes_are_the_batch_times_the_square(batch: list[int], seed: int) -> None:
     """Row by row Q·TᵀT, equal cells once and weighing the root of how often they come: the same WᵀW."""
     trees = grown(seed=seed)
-    found = votes(trees, np.array(batch))
+    found = vote_workload(trees, np.array(batch))
     asked = sorted(set(batch))
     roots = np.sqrt([batch.count(cell) for cell in asked])
     np.testing.assert_allclose(found.matrix, square(trees)[asked] * roots[:, None], atol=1e-12)
@@ -151,7 +151,7 @@ def test_votes_are_the_batch_times_the_square(batch: list[int], seed: int) -> No
 def test_reached_leaves_are_those_of_each_cell(batch: list[int], seed: int) -> None:
     """Each row has a 1 at the leaf of its cell in every tree, equal rows once and weighing the root."""
     trees = grown(seed=seed)
-    found = reached(trees.leaf, trees.leaves, np.array(batch))
+    found = reached_leaves(trees.leaf, trees.leaves, np.array(batch))
     every = written(trees).T[batch]
     assert (every.sum(axis=1) == len(trees.leaf)).all()
     np.testing.assert_allclose(square(found), every.T @ every, atol=1e-9)
@@ -172,8 +172,8 @@ def test_the_key_names_the_workload() -> None:
         grown(seed=2).key(),
         Leaves((4, 2, 3), leaf).key(),
         Sums(SIZES, leaf.astype(np.float64)).key(),
-        votes(grown(), np.array([1, 2])).key(),
-        votes(grown(), np.array([1, 2, 2])).key(),
+        vote_workload(grown(), np.array([1, 2])).key(),
+        vote_workload(grown(), np.array([1, 2, 2])).key(),
     ]
     assert keys[0] == Leaves(SIZES, leaf.copy()).key()
     assert len(set(keys)) == len(keys)
@@ -206,14 +206,17 @@ def test_of_too_many_cells_the_most_frequent_shape_the_noise(monkeypatch: pytest
     """Different cells count, not rows: of eleven where ten can be held the one that comes least often is left out."""
     trees, batch = grown(), np.concatenate([batches(11), batches(11)[1:]])
     monkeypatch.setattr(module, "DENSE", 24 * 10)
-    assert len(votes(trees, batches(10)).matrix) == 10
-    kept = votes(trees, batch)
-    assert kept.matrix.tolist() == votes(trees, np.repeat(np.arange(1, 11), 6)).matrix.tolist()
+    assert len(vote_workload(trees, batches(10)).matrix) == 10
+    kept = vote_workload(trees, batch)
+    assert kept.matrix.tolist() == vote_workload(trees, np.repeat(np.arange(1, 11), 6)).matrix.tolist()
 
 
 def test_of_a_batch_that_reaches_too_many_leaves_the_most_frequent_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Different cells times leaves count."""
     trees, batch = grown(), np.concatenate([batches(11), batches(11)[1:]])
     monkeypatch.setattr(module, "DENSE", trees.leaves * 10)
-    found = reached(trees.leaf, trees.leaves, batch)
-    assert found.matrix.tolist() == reached(trees.leaf, trees.leaves, np.repeat(np.arange(1, 11), 6)).matrix.tolist()
+    found = reached_leaves(trees.leaf, trees.leaves, batch)
+    assert (
+        found.matrix.tolist()
+        == reached_leaves(trees.leaf, trees.leaves, np.repeat(np.arange(1, 11), 6)).matrix.tolist()
+    )

@@ -21,7 +21,7 @@ GOAL = 20
 SCALES = (Fraction(1), Fraction(10), Fraction(1_234_567, 89_101))
 
 
-def measure(draws: int, *, repeat: int) -> dict[str, object]:
+def measure_noise(draws: int, *, repeat: int) -> dict[str, object]:
     """Return the figures as plain values; OpenDP's are None where it is not installed."""
     sampler = opendp_laplace() if importlib.util.find_spec("opendp") else None
     scales = [_measure_scale(scale, draws, sampler, repeat=repeat) for scale in SCALES]
