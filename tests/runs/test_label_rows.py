@@ -238,7 +238,7 @@ def test_one_request_is_one_charge(db: Database) -> None:
     again = db.predict_private(found, "fresh", epsilon=0.5, request_id="r1")
     assert again.to_json() == first.to_json()
     fill(db.engine, "others", NEW[:-1])
-    for data, epsilon, way in (("fresh", 0.25, "batch"), ("fresh", 0.5, "subsample"), ("others", 0.5, "batch")):
+    for data, epsilon, way in (("fresh", 0.25, "all"), ("fresh", 0.5, "parts"), ("others", 0.5, "all")):
         with pytest.raises(ParameterError, match="request_id"):
             db.predict_private(found, data, epsilon=epsilon, trees_see=way, request_id="r1")
     assert stored(db) == before
