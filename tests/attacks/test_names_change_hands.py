@@ -13,7 +13,7 @@ import pytest
 from dpsql.api.database import Database, connect
 from dpsql.errors import BudgetError, TableChanged, UsageError
 from dpsql.models.usable_model import Model
-from dpsql.runs.train import train
+from dpsql.runs.train import TrainRequest, train
 from tests.attacks.budgets import SCHEMA
 from tests.attacks.test_one_budget import db, file, home, make
 from tests.tables import run
@@ -32,9 +32,9 @@ def test_a_table_that_takes_the_name_while_a_run_is_planned_is_not_read(db: Data
         run(db.engine, f"ALTER TABLE {home(db, 'newcomers')} RENAME TO people")
         yield
 
-    asked = {"epsilon": 10, "method": "rdt", "parameters": {"trees": 1, "depth": 1}, "name": None, "who": "ann"}
+    request = TrainRequest(table="people", epsilon=10, method="rdt", parameters={"trees": 1, "depth": 1})
     with pytest.raises(TableChanged, match="not the table that was registered"):
-        train(db.engine, db.book, "people", planning=planning(), **asked)
+        train(db.engine, db.book, request, who="ann", planning=planning())
     assert [budget.spent for budget in db.budgets()] == [0, 0]
 
 
