@@ -155,7 +155,8 @@ def _against(advice: Recommendation, now: Outlook, then: Outlook) -> str:
     brings = f"{100 * more:+.1f} points" if abs(more) >= INVISIBLE else "nothing visible"
     return (
         f"{'the same trees' if same else shape}, noise {figure_text(then.leaf_deviation)} "
-        f"on {figure_text(then.rows_per_leaf)} rows per leaf, {percent_text(then.signal_kept)} of the signal kept, {brings}"
+        f"on {figure_text(then.rows_per_leaf)} rows per leaf, "
+        f"{percent_text(then.signal_kept)} of the signal kept, {brings}"
     )
 
 
