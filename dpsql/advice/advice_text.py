@@ -57,8 +57,10 @@ def _source(advice: Recommendation) -> str:
 def _verdict(advice: Recommendation, now: Outlook) -> str:
     rival = _rival(advice)
     if now.verdict == WASTE:
-        unlikely = f"at epsilon {advice.epsilon} a model is not likely to beat {rival}"
-        return f"Not worth the budget: {unlikely}; {_what_it_takes(now)}"
+        return (
+            f"Not worth the budget: at epsilon {advice.epsilon} a model is not likely to beat {rival}; "
+            f"{_what_it_takes(now)}"
+        )
     if now.verdict == DOUBTFUL:
         return (
             f"Doubtful: at epsilon {advice.epsilon} a model is likely to beat {rival} only if classes are about "
@@ -119,7 +121,7 @@ def _prospects(advice: Recommendation, now: Outlook) -> str:
 
 
 def _by_majority(advice: Recommendation) -> list[str]:
-    """Return how that depends on the largest class, which nobody told: the reference problem assumes its share."""
+    """Return the smallest epsilon by the share of the largest class, where that share is unknown and only assumed."""
     if not advice.by_majority:
         return []
     parts = [
@@ -154,9 +156,9 @@ def _against(advice: Recommendation, now: Outlook, then: Outlook) -> str:
     more = then.gain - now.gain
     brings = f"{100 * more:+.1f} points" if abs(more) >= INVISIBLE else "nothing visible"
     return (
-        f"{'the same trees' if same else shape}, noise {figure_text(then.leaf_deviation)} "
-        f"on {figure_text(then.rows_per_leaf)} rows per leaf, "
-        f"{percent_text(then.signal_kept)} of the signal kept, {brings}"
+        f"{'the same trees' if same else shape}, noise {figure_text(then.leaf_deviation)} on "
+        f"{figure_text(then.rows_per_leaf)} rows per leaf, {percent_text(then.signal_kept)} of the signal kept, "
+        f"{brings}"
     )
 
 

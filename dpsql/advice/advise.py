@@ -23,12 +23,18 @@ from dpsql.ledger.budget import amount_text
 from dpsql.runs.buy_size import BoughtSize, best_size, buy_size, plan_size
 from dpsql.schema import Schema
 
-#: The sizes that advice is given for where nobody told one.
+#: The numbers of rows that advice is given for where the size is unknown.
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)
+#: Shares of the largest class for which advice says what epsilon it takes.
 _MAJORITY_SHARES = (0.6, 0.8)
-DECLARED, GUESSED, BOUGHT, UNKNOWN = "declared", "guessed", "bought", "unknown"
+#: Where the size comes from: the schema, the caller, a charged noisy count, or nowhere.
+DECLARED = "declared"
+GUESSED = "guessed"
+BOUGHT = "bought"
+UNKNOWN = "unknown"
+#: The largest whole number that every double below it represents exactly.
 _MOST_ROWS = 2**53 - 1
-#: Below this many nano-epsilon nobody asks whether less would do.
+#: Epsilons below this, in nano-epsilon (1e-4), are not halved any further when a smaller one is looked for.
 _LEAST_HALVED = 10**5
 
 

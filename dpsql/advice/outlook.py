@@ -15,7 +15,11 @@ from dpsql.methods.auto.epsilon_shares import DEEPEST
 from dpsql.methods.shared.noisy_leaves import SIZE_SHARE
 from dpsql.schema import Schema
 
-WASTE, DOUBTFUL, HELPS, AMPLE = "not worth the budget", "doubtful", "likely to help", "more than needed"
+#: Verdicts, from too little epsilon to more than needed; users see these words.
+WASTE = "not worth the budget"
+DOUBTFUL = "doubtful"
+HELPS = "likely to help"
+AMPLE = "more than needed"
 _REGIMES = {
     "public": "too little for marginals: trees grown without data are counted, and nothing else",
     "alone": "marginals of every feature and nothing else: trees would add more noise than they tell",
@@ -34,7 +38,7 @@ class Outlook:
 
     @property
     def regime(self) -> str:
-        """What the method does with so much epsilon, in words."""
+        """What the method does with this epsilon, in words."""
         name = self.plan.parameters.get("regime")
         return _REGIMES[name] if name else "random trees grown without data; each leaf tells a noisy mean"
 

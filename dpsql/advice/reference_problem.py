@@ -12,11 +12,11 @@ square of that separation a run keeps the share
   share epsilon, the noise of all of them adds up, and so does that of the classes. The constant was calibrated on
   made-up tables, not on real ones (`docs/how-to/advise.md`);
 - sampling = 4 · features / i: the rows at which sampling error and signal are even where there is no noise. It is what
-  a linear rule of so many estimated means loses. Twice the epsilon leaves it as it is, twice the rows halve it.
+  a linear rule loses by estimating one mean per feature. Twice the epsilon does not change it; twice the rows halve it.
 
-What is kept labels rows as the best rule for a smaller separation would, which is a closed formula (`best_rule_gain`);
-what is won against each of several rivals adds up. A model is *likely to beat the majority class* where it is expected
-to label `VISIBLE` more of all rows right.
+With the share that is kept, rows are labelled as by the best rule for a separation smaller by √kept, for which there is
+a closed formula (`best_rule_gain`). With several rival classes, the gains against each of them are added up. A model is
+*likely to beat the majority class* where it is expected to label `VISIBLE` more of all rows right.
 
 For a number the yardstick is the mean, and the gain a share of the variance. Random trees explain little of it however
 large epsilon is: `EXPLAINED` on made-up tables, of which kept is the same share with `TARGET_NOISE` in place of noise.
@@ -35,14 +35,19 @@ from dpsql.schema import Schema
 INFORMATIVE = 1 / 3
 #: The strength at which noise and signal are even for one informative feature, per √class: the calibrated constant.
 NOISE = 24.0
-#: The same for random trees of a numeric target, whatever its features, and the most they explain of its variance.
-TARGET_NOISE, EXPLAINED = 800.0, 0.06
+#: The same for random trees of a numeric target, whatever its features.
+TARGET_NOISE = 800.0
+#: The largest share of a numeric target's variance that random trees explain.
+EXPLAINED = 0.06
 #: The share of all rows (of the variance, for a number) by which a model has to be better.
 VISIBLE = 0.03
 #: A gain that nobody would see.
 INVISIBLE = 0.002
+#: Halvings of the search for a smallest value: more than the digits of a double.
 _STEPS = 80
-_LEAST, _MOST = 1e-9, 1e9
+#: Between these bounds a smallest epsilon is looked for.
+_LEAST = 1e-9
+_MOST = 1e9
 
 
 @dataclass(frozen=True)

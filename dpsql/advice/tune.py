@@ -17,6 +17,7 @@ import numpy as np
 
 from dpsql import methods
 from dpsql.errors import ParameterError, UsageError
+from dpsql.kernel.plan import NANO
 from dpsql.ledger import parse_epsilon
 from dpsql.methods.base import resolve_parameters
 from dpsql.methods.mrf.ensembles import Ensemble, ensembles
@@ -30,9 +31,8 @@ TREES = (4, 16, 64, 128)
 DEPTHS = (1, 2, 3, 4, 6, 8)
 #: Ensembles and the features of each; None stands for all that fit.
 SHAPES = ((1, None), (4, 4), (4, 8))
-#: The cells of a batch for which the error of votes is worked out.
+#: Cells of the public grid for which the error of votes is worked out, evenly spaced.
 ASKED_CELLS = 128
-NANO = 10**9
 
 
 @dataclass(frozen=True)

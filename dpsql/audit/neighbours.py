@@ -27,7 +27,11 @@ from sqlglot import exp
 from dpsql.engines.base import Engine
 from dpsql.schema import Boolean, Categorical, Feature, Numeric, Schema, Target, Unit
 
-LABEL, PERSON, BATCH, PARTITION = "y", "person", "era", "part"
+#: Columns of the tables, besides features.
+LABEL = "y"
+PERSON = "person"
+BATCH = "era"
+PARTITION = "part"
 #: The values of the batch column; updates name two of them.
 ERAS = ("old", "new")
 #: How many rows the added unit has, besides around its `max_rows`.
@@ -197,8 +201,8 @@ def _persons(chance: Chance) -> list[int | None]:
 def _crowd(chance: Chance, schema: Schema, types: Mapping[str, str]) -> list[Row]:
     """Return rows of many people that are all alike.
 
-    Against so many a choice can lose nearly all that it may: what is best for them is chosen almost always, whether or
-    not the newcomer, who speaks for something else, is there.
+    Beside a crowd, a choice can lose nearly all that its epsilon allows: what is best for the crowd is chosen almost
+    always, whether or not the newcomer, whose row favours another candidate, is there.
     """
     plain = _row(chance, schema, types, None, odd=0)
     return [(_person(types, 1000 + number), *plain[1:]) for number in range(_CROWD)]

@@ -18,8 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-LAPLACE, GAUSSIAN = "discrete Laplace", "discrete Gaussian"
-EXPONENTIAL, FLIP = "exponential mechanism", "permute-and-flip"
+#: The mechanisms that a release can name.
+LAPLACE = "discrete Laplace"
+GAUSSIAN = "discrete Gaussian"
+EXPONENTIAL = "exponential mechanism"
+FLIP = "permute-and-flip"
 
 Numbers = NDArray[np.int64]
 

@@ -30,8 +30,13 @@ from dpsql.engines.base import Engine
 from dpsql.errors import DpsqlError
 from dpsql.ledger import Entry
 
-#: What two runs may differ in, besides the exact values of their releases: nothing of this.
-SHAPE, NOISE, PUBLIC, DIGEST, STORED, FAILURE = "shape", "noise", "public answer", "digest", "stored", "failure"
+#: Kinds of differences between two runs. Only the exact values behind releases may differ, so any of these is a breach.
+SHAPE = "shape"
+NOISE = "noise"
+PUBLIC = "public answer"
+DIGEST = "digest"
+STORED = "stored"
+FAILURE = "failure"
 
 Act = Callable[[Database], Sequence[Outcome]]
 

@@ -51,11 +51,11 @@ class Source:
     reads: tuple[Any, ...] = ()
 
     def with_value(self, name: str, value: str) -> Source:
-        """Return the rows alone whose column, as text, is this value."""
+        """Return the source restricted to rows whose column, as text, equals this value."""
         return self.where_also(_text(self.column(name)).eq(exp.Literal.string(value)))
 
     def where_also(self, test: exp.Expr) -> Source:
-        """Return the rows alone that also pass a test."""
+        """Return the source restricted to rows that also pass a test."""
         return replace(self, where=test if self.where is None else exp.and_(self.where.copy(), test))
 
     def column(self, name: str) -> exp.Expr:
@@ -109,7 +109,7 @@ def pack_rows(source: Source, vocabulary: Vocabulary, tickets: Tickets, part: Pa
 def counted_rows(
     source: Source, vocabulary: Vocabulary, tickets: Tickets, part: Part = EVERY_UNIT, *, cells: Sequence[exp.Expr] = ()
 ) -> exp.Select:
-    """Return the same rows without their words, or with other columns in their place."""
+    """Return the rows that `pack_rows` returns, but without packed words, or with other columns in their place."""
     return (
         pack_rows(source, vocabulary, tickets, part)
         if source.cached_rows
@@ -135,7 +135,7 @@ def _rows(
 
 
 def _rows_of_part(query: exp.Select, part: Part, ticket: exp.Expr) -> exp.Select:
-    """Leave out the units of other parts, before anything else is made of their rows."""
+    """Keep the units of one part alone, before anything else is computed from their rows."""
     if part.of == 1:
         return query
     upper = paren(exp.BitwiseRightShift(this=ticket.copy(), expression=int_literal(32)))

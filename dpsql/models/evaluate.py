@@ -163,7 +163,7 @@ def _evaluate_table(model: ReleasedModel, name: str) -> Evaluation | NumericEval
 
 
 def _tally_of_frame(frame: pd.DataFrame, classes: int) -> figures.Tally:
-    """Return the sums of a table as `metrics.tally` gives them for rows in memory."""
+    """Return the sums of a table as `figures.tally_rows` gives them for rows in memory."""
     parts = {what: frame[frame["what"] == what] for what in ("confusion", "bin", "ranks")}
     first_keys = {what: part["one"].to_numpy(np.int64) for what, part in parts.items()}
     confusion, bins, ranks = np.zeros((classes, classes)), np.zeros((figures.BINS, 3)), np.zeros((classes, 3))

@@ -29,12 +29,16 @@ if TYPE_CHECKING:
     import onnx
 
 
-#: Read by every ONNX runtime since 2023.
-_OPSET, _ML_OPSET, _FORMAT = 18, 3, 9
+#: Versions of ONNX's operators, its operators for machine learning, and its file format: read since 2023.
+_OPSET = 18
+_ML_OPSET = 3
+_FORMAT = 9
 #: The most bytes of one file, less room for the rest.
 _LARGEST = 2**31 - 2**24
-#: Whole numbers below the first are exact as doubles; of the second, in bits, a weight has at most two halves.
-_EXACT, _HALF = 2**53, 20
+#: Whole numbers below this are exact as doubles, in which runtimes add up.
+_EXACT = 2**53
+#: Larger weights (at most 2^40) are added up in two halves of this many bits.
+_HALF = 20
 _ML = "ai.onnx.ml"
 
 

@@ -1,11 +1,11 @@
 """Figures from noisy counts, with 95 % confidence intervals that hold both the noise and the sampling of rows.
 
-A figure is a ratio of sums over cells, or a mean of such ratios, or AUC. Counts are taken as they are, negative ones
-too: noise then cancels in sums, where cutting it off at 0 would add up. How far a figure moves with a cell is its
-derivative g; rows are taken for a sample from some population, so a cell's count varies by about itself, and its noise
-by the variance v that its scale says. The figure's variance is Σ g²·(count + v), and the interval 1.96 standard
-deviations to both sides (the delta method). A ratio whose denominator is within three standard deviations of its own
-noise has no value: nothing can be said of so few rows.
+A figure is a ratio of sums over cells, or a mean of such ratios, or AUC. Negative noisy counts are kept: noise then
+cancels in sums, where cutting it off at 0 would add a bias. Intervals follow by the delta method. Let g be the
+derivative of a figure by the count of a cell. Rows are taken as a sample from a population, so a count n has a sampling
+variance of about n, and noise of variance v on top. The variance of the figure is Σ g²·(n + v), and the interval is
+1.96 standard deviations to both sides. A ratio whose denominator is within three standard deviations of its own noise
+has no value: there are too few rows to say anything.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _LOG_LOSS = _values(lambda share: -np.log(share))
 _SQUARE = _values(lambda share: (1 - share) ** 2)
 #: Standard deviations to each side of a figure: 95 % of a normal distribution.
 INTERVAL_DEVIATIONS = 1.96
-#: A denominator must be so many standard deviations of its noise above 0.
+#: Standard deviations of its noise by which a denominator must be above 0.
 CLEAR_DEVIATIONS = 3.0
 
 

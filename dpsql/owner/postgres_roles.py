@@ -27,6 +27,7 @@ from dpsql.models.release_store import MODELS
 if TYPE_CHECKING:
     from dpsql.engines.postgres.engine import PostgresEngine
 
+#: The longest name of a role, in bytes: PostgreSQL cuts off longer ones.
 _LONGEST_NAME = 63
 #: The most characters of a name that the ledger is given.
 _MOST_WHO = 200

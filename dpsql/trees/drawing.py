@@ -13,6 +13,7 @@ from dpsql.trees.forest import PASS, Forest
 from dpsql.trees.grid import BITS
 from dpsql.trees.voting import VotingForest
 
+#: The most values of a category that a branch lists.
 _MOST_VALUES = 4
 #: A split of more branches than this is drawn with branches that say the same as one.
 _FEW_BRANCHES = 8
@@ -77,7 +78,7 @@ def _lines(
 def _join_same_branches(
     branches: Sequence[tuple[_Cells, list[str]]], *, ordered: bool
 ) -> list[tuple[_Cells, list[str]]]:
-    """Return the branches with those that lead to the same as one; of a number only neighbours are joined."""
+    """Join branches that have the same text below them; for a number, only neighbouring ranges are joined."""
     joined: list[tuple[_Cells, list[str]]] = []
     for taken, below in branches:
         candidates = range(len(joined))[-1:] if ordered else range(len(joined))

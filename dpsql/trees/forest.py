@@ -20,6 +20,7 @@ from dpsql.schema import CELLS
 from dpsql.trees.grid import Axis, Cells
 
 Ints = NDArray[np.int64]
+#: The axis of a node that does not split: it passes every row on to its only child.
 PASS = -1
 
 
@@ -84,9 +85,10 @@ class Forest:
 
     @cached_property
     def trees_ending_early(self) -> tuple[int, int]:
-        """How many leading trees end early, and at which level: those that save most; none where no later tree goes on.
+        """(n, d): the first n trees have no split below level d; (0, 0) where all trees are equally deep.
 
-        Nodes of leading trees that pass everything on keep their numbers, so these trees need not be walked further.
+        Of all such pairs, the one that saves most levels, n · (depth − d). Nodes that only pass rows on keep their
+        numbers, so the first n trees need not be walked below level d.
         """
         own, tree = np.zeros(self.trees, np.int64), np.arange(self.trees)
         for depth, level in enumerate(self.levels, start=1):

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from dpsql.schema import CELLS, Feature, Numeric, Schema, category_text
 
-#: Bits of a cell's number: an axis has at most 64 cells.
+#: Bits of one cell number: 64 cells.
 BITS = 6
-#: Ten axes of 6 bits leave a 64-bit word its sign.
+#: Axes in one packed 64-bit word: 60 bits, so that the word is never negative.
 AXES_PER_WORD = 10
 Cells = NDArray[np.uint8]
 #: The position of one axis, or of many.

@@ -17,6 +17,7 @@ from dpsql.trees.forest import PASS, Forest, Level
 from dpsql.trees.grid import axes, shift, word
 from dpsql.trees.voting import VotingForest
 
+#: Bit planes of a stored node: 2^6 = 64 children at most.
 PLANES = 6
 #: The most leaves × classes of a model that is read back: what the methods' `limit` allows.
 LARGEST_GRID = 2**26

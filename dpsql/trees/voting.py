@@ -30,8 +30,8 @@ class VotingForest:
     """Trees whose leaves vote: `weights` is leaves × classes, whole numbers.
 
     A row's score for a class is the sum of the weights of the leaves it reaches. The class with the highest score
-    wins; of equal ones the first in the schema's order. With `nat` above 0 scores are logarithms, so many points to
-    the natural-log unit, and softmax(score / nat) are probabilities; with 0 they are votes.
+    wins; among equal scores, the first class in the schema's order. With `nat` = 0 scores are votes. With `nat` above 0
+    scores are log-probabilities in units of 1/`nat`, and the probabilities are softmax(score / nat).
     """
 
     forest: Forest

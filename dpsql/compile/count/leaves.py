@@ -108,7 +108,7 @@ def rows_at_nodes(
         and nested_case.two_ways(forest)
     ):
         return _rows_at_nodes_by_case(source, forest, vocabulary, tickets, trees, part)
-    # Taken one row at a time, words would be packed anew wherever a test names them.
+    # A database that takes rows one at a time would pack the words again wherever a test names them.
     materialized = True if vocabulary.row_by_row and forest.depth else None
     query = exp.Select().with_(
         PACKED, pack_rows(source, vocabulary, tickets, part), materialized=materialized, copy=False
@@ -132,7 +132,7 @@ def _at_roots(forest: Forest, trees: Slice) -> exp.Select:
 def _rows_at_nodes_by_case(
     source: Source, forest: Forest, vocabulary: Vocabulary, tickets: Tickets, trees: Slice, part: Part
 ) -> tuple[exp.Select, str, Tables]:
-    """Return the same where trees nest: rows bring the columns themselves, and a path looks at those it asks for."""
+    """Return what `rows_at_nodes` returns, by a nested CASE over the table's own columns instead of joins."""
     rows = counted_rows(source, vocabulary, tickets, part, cells=nested_case.as_columns(source))
     query = exp.Select().with_(PACKED, rows, copy=False).with_(START, _at_roots(forest, trees), copy=False)
     reached = nested_case.leaf_reached(forest, exp.column("node"), nested_case.on_columns(forest, source, vocabulary))
@@ -144,13 +144,13 @@ def _rows_at_nodes_by_case(
 def rows_at_nodes_statement(
     source: Source, forest: Forest, vocabulary: Vocabulary, tickets: Tickets, trees: Slice, part: Part
 ) -> Statement:
-    """Return the statement whose rows can be kept: each at its node, with class and words and nothing else."""
+    """Return the statement of the rows at their nodes, to be cached: node, class and packed words, nothing else."""
     query, last, tables = rows_at_nodes(source, forest, vocabulary, tickets, trees, part, words_too=True)
     return Statement(select_node_rows(query, last, forest), tables)
 
 
 def walk_on(cached: str, forest: Forest, done: int, vocabulary: Vocabulary) -> tuple[exp.Select, str, Tables]:
-    """Return an unfinished query that takes rows kept at depth `done` on to their leaves."""
+    """Return an unfinished query that takes rows, cached at depth `done`, on to their leaves."""
     rest = Forest(forest.axes, forest.trees, forest.levels[done:])
     start = select_node_rows(exp.Select(), cached, forest)
     query, last = walk(exp.Select().with_(START, start, copy=False), rest, vocabulary, start=START, carried=("class",))
@@ -158,7 +158,7 @@ def walk_on(cached: str, forest: Forest, done: int, vocabulary: Vocabulary) -> t
 
 
 def select_node_rows(query: exp.Select, rows: str, forest: Forest) -> exp.Select:
-    """Return the query that takes the columns of kept rows, and no others, from a table or CTE."""
+    """Return the query that takes node, class and packed words, and nothing else, from a table or CTE."""
     names = ["node", "class", *(word_name(number) for number in range(words(len(forest.axes))))]
     return query.select(*(exp.column(name) for name in names), copy=False).from_(exp.to_table(rows), copy=False)
 

@@ -20,8 +20,9 @@ from dpsql.trees.forest import PASS, Forest
 from dpsql.trees.grid import shift, word, words
 
 Tables = dict[str, Mapping[str, np.ndarray[Any, Any]]]
-#: The table of several levels' nodes, numbered on from level to level, and how many it may have.
+#: The table that holds the nodes of the first levels, numbered through all of them.
 SHARED_LEVELS = "level_top"
+#: The most nodes of that table.
 _MOST_SHARED_NODES = 4096
 
 
@@ -132,7 +133,10 @@ def _node_table(forest: Forest, depth: int) -> Mapping[str, np.ndarray[Any, Any]
 
 
 def _shared_levels(forest: Forest, vocabulary: Vocabulary) -> int:
-    """Return how many of the first levels share a table; what follows them has no say, so that cut forests agree."""
+    """Return how many of the first levels share one table.
+
+    The levels below have no influence on it, so that a forest and its first levels alone give the same tables.
+    """
     nodes, top = 0, 0
     for level in () if vocabulary.levels_apart else forest.levels:
         nodes += len(level.axis)
@@ -143,6 +147,6 @@ def _shared_levels(forest: Forest, vocabulary: Vocabulary) -> int:
 
 
 def _stack_tables(tables: Sequence[Mapping[str, np.ndarray[Any, Any]]]) -> dict[str, np.ndarray[Any, Any]]:
-    """Return tables one below the other, their nodes numbered on."""
+    """Return the rows of all tables as one table, nodes numbered from 0 throughout."""
     stacked = {name: np.concatenate([table[name] for table in tables]) for name in tables[0]}
     return stacked | {"node": np.arange(len(stacked["node"]), dtype=np.int32)}

@@ -36,7 +36,7 @@ _CELLS = np.arange(CELLS)
 
 
 def is_nested(forest: Forest, vocabulary: Vocabulary) -> bool:
-    """Whether a forest is walked by a nested CASE: the database likes it, and the trees are not too large."""
+    """Whether a forest is walked by a nested CASE: the database takes rows one at a time, and the trees are small."""
     return vocabulary.row_by_row is not None and sum(len(level.axis) for level in forest.levels) <= MOST_NODES
 
 

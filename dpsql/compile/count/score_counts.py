@@ -1,7 +1,7 @@
 """Private rows scored by a released forest and counted on a public grid, in one statement.
 
     WITH numbered AS (the rows that count), packed AS (each with a number), … scores, totals (probabilities),
-         told AS (true class, named class, probabilities),
+         told AS (true class, predicted class, probabilities),
          placed AS (for each histogram the row's cell in it)
     SELECT ask, cell, COUNT(*) AS rows FROM placed GROUP BY ask, cell
 

@@ -23,10 +23,21 @@ from dpsql.schema import CELLS
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import BITS, words
 
-#: The names by which expressions know the model's lists, a row's words, and the elements of lists.
-MODEL, WORDS = "model", "dpsql_words"
-SPLIT, LEAF, VOTE, NUMBER = "split", "leaf", "vote", "number"
-_VOTES, _WAYS, _PLANES, _NODES, _LEAF_LISTS = "votes", "ways", "planes", "nodes", "voices"
+#: The relation that holds the model's lists.
+MODEL = "model"
+#: The column of a row's packed words.
+WORDS = "dpsql_words"
+#: Names of the elements of lists inside expressions.
+SPLIT = "split"
+LEAF = "leaf"
+VOTE = "vote"
+NUMBER = "number"
+#: The model's lists, and the subqueries that make them.
+_VOTES = "votes"
+_WAYS = "ways"
+_PLANES = "planes"
+_NODES = "nodes"
+_LEAF_LISTS = "voices"
 #: The most different ways through a node that are spelled out cell by cell: 64 bytes each.
 _MOST_WAYS = 2**16
 _BITS_OF_A_NUMBER = 63

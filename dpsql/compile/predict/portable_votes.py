@@ -47,10 +47,10 @@ def portable_predictions(
     query = query.with_(SCORES, _scores(last, leaves, walked=portable.forest.depth > 0), copy=False)
     query = _with_winner(query, len(classes), target, nat=nat, probabilities=probabilities)
     label = _label(classes, dialect) if target is None else _number(target, dialect)
-    shown = [_aliased(label, result, dialect)]
+    shown = [_alias_as(label, result, dialect)]
     if probabilities:
         shares = (_share(number, len(classes), dialect) for number in range(len(classes)))
-        shown += [_aliased(share, f"p_{name}", dialect) for name, share in zip(classes, shares, strict=True)]
+        shown += [_alias_as(share, f"p_{name}", dialect) for name, share in zip(classes, shares, strict=True)]
     query = query.select(exp.Column(this=exp.Star(), table=exp.to_identifier(ROWS)), *shown, copy=False)
     query = query.from_(exp.alias_(source.copy(), ROWS, table=True), copy=False)
     return query.join(WINNER, on=exp.column("cells", WINNER).eq(portable.cells()), copy=False)
@@ -161,5 +161,5 @@ def _weight(number: int) -> str:
     return f"weight_{number}"
 
 
-def _aliased(value: exp.Expr, name: str, dialect: Dialect) -> exp.Expr:
+def _alias_as(value: exp.Expr, name: str, dialect: Dialect) -> exp.Expr:
     return exp.Alias(this=value, alias=dialect.identifier(name))

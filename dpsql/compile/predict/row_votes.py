@@ -20,10 +20,18 @@ from dpsql.compile.predict.probabilities import as_real, number_of_target, power
 from dpsql.compile.rows import PACKED, Source, packed_words
 from dpsql.compile.vocabulary import Lists, Vocabulary, case, column, double, int_literal, name_as, paren
 
-SCORES, WEIGHTS, TOTAL = "dpsql_scores", "dpsql_weights", "dpsql_total"
+#: Columns that are added to a row while it is scored.
+SCORES = "dpsql_scores"
+WEIGHTS = "dpsql_weights"
+TOTAL = "dpsql_total"
 OWN_COLUMNS = (WORDS, SCORES, WEIGHTS, TOTAL)
-_SCORE, _HIGHEST = "score", "highest"
-_SCORED, _WEIGHED, _SUMMED = "scored", "weighed", "summed"
+#: Names inside expressions over lists.
+_SCORE = "score"
+_HIGHEST = "highest"
+#: CTEs, in order: with scores, then with the weight of each class, then with their total.
+_SCORED = "scored"
+_WEIGHED = "weighed"
+_SUMMED = "summed"
 Threshold = tuple[int, float]
 
 

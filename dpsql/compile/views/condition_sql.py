@@ -33,7 +33,9 @@ _WORDS = {
     "boolean": frozenset(("=",)),
 }
 _KINDS = {"integer": "number", "real": "number", "text": "text", "boolean": "boolean", "date": "text"}
-_FIRST, _LAST = date(1900, 1, 1), date(2299, 12, 31)
+#: The first and last day that a condition may name: every engine compares these alike.
+_FIRST = date(1900, 1, 1)
+_LAST = date(2299, 12, 31)
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,7 +36,7 @@ class Background:
     public: Ints | None = None
 
     def rows(self, axes: Sequence[Axis], most: int) -> Ints:
-        """Return at most so many rows, as cells of each axis."""
+        """Return at most `most` rows, as cells of each axis."""
         if self.public is not None:
             return self.public[np.unique(np.linspace(0, len(self.public) - 1, most).astype(np.int64))]
         generator = np.random.default_rng(0)
@@ -48,7 +48,7 @@ class Background:
 
 
 def background(schema: Schema, released: VotingForest, facts: Facts, public: Cells | None = None) -> Background:
-    """Return the best background that there is: public rows, released counts, released leaves, all values alike."""
+    """Return the first of these that there is: public rows, released counts, released leaves, equal shares."""
     features = schema.features
     axes = released.forest.axes
     if public is not None and len(public):

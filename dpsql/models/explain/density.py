@@ -21,11 +21,15 @@ from dpsql.trees.grid import BITS
 from dpsql.trees.voting import VotingForest
 
 Reals = NDArray[np.float64]
-#: Levels are looked at while nodes × axes stays within this, and while about so many nodes have not told enough.
-_LIMIT, _NODES = 2**22, 2**15
+#: Levels are read while nodes × axes stays within this: bounds memory.
+_LIMIT = 2**22
+#: Levels are read until this many nodes were used: more of them add little.
+_NODES = 2**15
+#: Nodes that are worked on at once: bounds memory.
 _CHUNK = 2**13
+#: Rounds of expectation and maximisation; later ones change little.
 _ROUNDS = 8
-#: Fewer trees tell less about how rows spread than noise hides.
+#: With fewer trees than this, noise hides how rows spread over a feature.
 _LEAST_TREES = 3
 _TINY = 1e-300
 

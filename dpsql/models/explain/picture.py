@@ -22,8 +22,12 @@ MARKS = ("o", "s", "^", "D", "v")
 _GREY = "#767676"
 #: Features that have a panel.
 PANELS = 6
-#: Bars, rows of a panel of categories, and letters of a name that are shown.
-_BARS, _ROWS, _LETTERS = 14, 10, 22
+#: The most bars of importance.
+_BARS = 14
+#: The most rows of a panel of categories.
+_ROWS = 10
+#: The most letters of a name.
+_LETTERS = 22
 #: The standard error from which a group is drawn pale.
 _PALE = 0.2
 

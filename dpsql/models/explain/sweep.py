@@ -22,8 +22,10 @@ from dpsql.trees.forest import PASS, Forest, Ints
 from dpsql.trees.voting import VotingForest
 
 Reals = NDArray[np.float64]
-#: Most and least rows.
-MOST_ROWS, LEAST_ROWS = 256, 8
+#: The most rows on which features are swept.
+MOST_ROWS = 256
+#: The fewest, however large the forest is.
+LEAST_ROWS = 8
 #: About how many steps from node to node all sweeps together may take: two or three seconds.
 _STEPS = 2**25
 _CHUNK = 2**20

@@ -1,8 +1,9 @@
-"""What the noisy marginal of a feature tells: groups of its bins, how each group lifts each class, how much it tells.
+"""What the noisy marginal of a feature says about the label: groups of bins, and how each group moves each class.
 
-Looks at released counts alone. Neighbouring bins of a number are merged until a group has enough rows to stand out of
-the noise, then parted again where the classes on both sides differ by more than noise and chance can explain. The
-values of a category are put in an order first: along the direction in which their class shares differ most.
+A *marginal* is the table of a feature's bins by class. Only released (noisy) counts are read here. Neighbouring bins of
+a number are merged until a group has more rows than noise; a group is then split again where the classes on its two
+sides differ by more than noise and chance explain. The values of a category are first put in an order: along the
+direction in which their class shares differ most.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from numpy.typing import NDArray
 from dpsql.trees.forest import Ints
 
 Floats = NDArray[np.float64]
-#: A number's group has at least one of so many parts of all rows; a category of more values is merged to about as many.
+#: Rows are merged into about this many groups: a number's group has at least 1/GROUPS of all rows, and a category of
+#: more than GROUPS values is merged to about GROUPS.
 GROUPS = 12
 #: The most groups that one feature may have.
 MOST_GROUPS = 20
-#: How many standard deviations above chance a difference of classes must be for a group to be parted.
+#: Standard deviations by which the chi-square between two sides must exceed its mean for a group to be split.
 SPLIT_DEVIATIONS = 4.0
 
 
@@ -38,9 +40,10 @@ class Marginal:
 class MarginalProfile:
     """A feature (or one of its axes) as noisy counts show it. Groups are numbered in an order that has a meaning.
 
-    `group` is the group of each bin; `counts` is groups × classes, `spread` the standard deviation of the noise on each
-    count of a group; `mass` the share of rows in each group; `class_lifts` what a group adds to the log of each class's
-    share; `information` how far it moves them on average.
+    `group` is the group of each bin. `counts` is groups × classes. `spread` is the standard deviation of the noise on
+    each count of a group. `mass` is the share of rows in each group. `lifts` (groups × classes) is
+    log P(class | group) / P(class), shrunk for noise. `information` is the mean of |lift| over groups and classes,
+    weighted by `mass` and by the share of each class.
     """
 
     group: Ints
@@ -63,14 +66,18 @@ class MarginalProfile:
 
 
 def class_totals(marginals: Sequence[Marginal]) -> Floats:
-    """Return the rows of each class: every marginal has them, the fewer bins the less noise."""
+    """Return the estimated rows of each class.
+
+    Each marginal sums to the same totals; the sum over b bins has noise variance b·deviation², so marginals are
+    weighted by 1 / (b·deviation²).
+    """
     weights = np.array([1 / (len(marginal.counts) * marginal.deviation**2) for marginal in marginals])
     totals = np.array([marginal.counts.sum(axis=0) for marginal in marginals])
     return np.asarray((weights[:, None] * totals).sum(axis=0) / weights.sum())
 
 
 def class_shares(totals: Floats) -> Floats:
-    """Return the classes' shares; a class that noise has all but wiped out keeps a thousandth of the rows."""
+    """Return the classes' shares of the rows, each at least a thousandth, even where noise made a total negative."""
     rows = max(1.0, float(totals.sum()))
     positive = np.maximum(totals, rows * 1e-3)
     return np.asarray(positive / positive.sum())
@@ -93,17 +100,18 @@ def marginal_profile(marginal: Marginal, totals: Floats) -> MarginalProfile:
 
 
 def class_lifts(counts: Floats, spread: Floats, prior: Floats) -> Floats:
-    """Return the log of each class's share in a group over its share of all rows, shrunk as the noise demands.
+    """Return log P(class | group) / P(class) for each group and class, shrunk towards 0 by the noise.
 
-    A group is lent as many rows of the prior as the noise may have made up; what is left is damped by the squared
-    error of its logarithm, from noise and from chance.
+    A group's class shares are first mixed with the prior, as if it had `lent` = C + spread·√C more rows of it (C
+    classes). The log-ratio is then multiplied by d / (d + error²), where error² is the variance of the logarithm from
+    noise and from sampling, and d = C/4 the variance that lifts are expected to have.
     """
     noise, classes = spread[:, None], len(prior)
     positive = np.maximum(counts, 0)
     rows, lent = positive.sum(axis=1, keepdims=True), classes + noise * math.sqrt(classes)
     raw = np.log((positive + lent * prior) / (rows + lent) / prior)
     expected = np.maximum(rows * prior, 1e-9)
-    differ = classes / 4  # how far apart lifts are expected to be: the more classes, the further
+    differ = classes / 4  # the variance that lifts are expected to have: the more classes, the larger
     damped = raw * differ / (differ + (noise / expected) ** 2 + 1 / np.maximum(expected, 1))
     return np.asarray(damped - (damped * prior).sum(axis=1, keepdims=True))
 
@@ -136,9 +144,9 @@ def class_order(marginal: Marginal, prior: Floats) -> Ints:
 
 
 def _merge_runs(totals: Floats, needed: float, order: Ints) -> list[Ints]:
-    """Return runs of `order` in which each has at least `needed` rows; what is left at the end joins the last.
+    """Cut `order` into runs of at least `needed` rows each; what is left at the end joins the last run.
 
-    Where noise has made up more rows than there are, a run needs more of them: there are never too many runs.
+    `needed` is raised to a MOST_GROUPS-th of all (noisy) rows, so that noise can never make more than MOST_GROUPS runs.
     """
     ends, rows_in_run = [], 0.0
     needed = max(needed, float(totals.sum()) / MOST_GROUPS)
@@ -152,7 +160,7 @@ def _merge_runs(totals: Floats, needed: float, order: Ints) -> list[Ints]:
 
 
 def _split_groups(parts: list[Ints], counts: Floats, variance: float) -> list[Ints]:
-    """Part groups where the classes left and right differ by more than noise and chance explain."""
+    """Split groups where the classes on the left and right differ by more than noise and chance explain."""
     groups, place = list(parts), 0
     classes = counts.shape[1]
     limit = classes - 1 + SPLIT_DEVIATIONS * math.sqrt(2 * (classes - 1))
@@ -166,7 +174,10 @@ def _split_groups(parts: list[Ints], counts: Floats, variance: float) -> list[In
 
 
 def _best_cut(counts: Floats, variance: float) -> tuple[int, float]:
-    """Return where a run of bins differs most, and by how much: a chi-square of classes − 1 degrees by chance alone."""
+    """Return the cut of a run of bins whose two sides differ most, and the evidence for it.
+
+    By chance and noise alone, the evidence follows a chi-square distribution with classes − 1 degrees of freedom.
+    """
     if len(counts) < 2:
         return 0, 0.0
     classes, cut = counts.shape[1], np.arange(1, len(counts))

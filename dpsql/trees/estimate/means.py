@@ -5,11 +5,12 @@ the second in both. As votes they read the same: a leaf casts votes for both bou
 its leaves, and the share of the votes for the upper bound is the prediction. Votes are whole, each leaf casts at least
 one for each bound, and so SQL and Python divide the same two positive numbers.
 
-How loud a leaf speaks is where noise is dealt with. Let N be its noisy number of rows, v the variance of the noise in
-the sum of deviations from the overall mean, τ² the variance of the leaves' true means. The best linear estimate of a
-leaf's deviation takes N²/(N² + v/τ²) of what its sums say; that is its weight. An empty leaf has next to none, a large
-one nearly 1, and the mean of several leaves listens to the certain ones. All leaves together cast PRIOR more votes for
-the overall mean, which decides where no leaf knows anything. That mean and τ are estimated from the noisy sums.
+Noise is dealt with by the weight of a leaf. Let N be the leaf's noisy number of rows, v the variance of the noise in
+its sum of deviations from the overall mean, and τ² the variance of the leaves' true means. The best linear estimate of
+the leaf's deviation is N²/(N² + v/τ²) times what its sums say; that factor is its weight. An empty leaf has a weight
+near 0, a large one near 1, so a mean over several leaves follows the certain ones. All leaves together cast
+PRIOR_WEIGHT more votes for the overall mean, which decides where no leaf knows anything. The overall mean and τ are
+estimated from the noisy sums.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Several readings of one released forest: in each, every part of its trees speaks with a factor of its own.
+"""Several mixtures of one released forest: in each, the votes of each part of its trees have a factor of their own.
 
-The votes of a forest add up, so a reading that listens to one part of the trees more than to another is again a forest
-with whole-number weights. All readings are post-processing of the same release; which one labels rows best is for the
-kernel to say (`Session.pick`).
+The votes of a forest add up, so a mixture that gives one part of the trees more weight than another is again a forest
+with whole-number weights. All mixtures are post-processing of the same release; which one labels rows best is a private
+question, and is answered by the kernel (`Session.pick`).
 """
 
 from __future__ import annotations

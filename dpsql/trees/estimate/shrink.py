@@ -1,8 +1,9 @@
-"""From noisy class counts of leaves to what each leaf adds to the log of a class's share. Released counts alone.
+"""Noisy class counts of leaves to log-ratios: log P(class | leaf) / P(class), shrunk along the path from the root.
 
-The counts of a node are the sums over its leaves. From the root down, each node lends its children as many rows of its
-own class shares as the noise of their counts may have made up: where rows outweigh noise a leaf speaks for itself,
-elsewhere for the nodes above it.
+Only released counts are read. The counts of a node are the sums over its leaves. From the root down, the class shares
+of each node are mixed with those of its parent, as if the node had 1 + σ·√(C·leaves) more rows of its parent's shares
+(σ: standard deviation of the noise on a count, C classes). Where rows outweigh noise a leaf's own counts decide;
+elsewhere the nodes above it do.
 """
 
 from __future__ import annotations

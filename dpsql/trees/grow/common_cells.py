@@ -79,7 +79,7 @@ class CommonCells:
 
 
 def random_orders(features: int, count: int, seed: int) -> list[list[int]]:
-    """Return so many random orders of the features."""
+    """Return `count` random orders of the features, drawn from a public seed."""
     generator = np.random.default_rng([seed, 7])
     return [generator.permutation(features).tolist() for _ in range(count)]
 

@@ -1,9 +1,9 @@
-"""Grows trees from the profiles of the features, without looking at rows: free, and better than blind splits.
+"""Grows trees from the released profiles of the features. It reads no rows, so it costs no privacy.
 
-Two kinds. A *quantile* tree draws a feature by how much it tells and splits it where a random share of the rows (30 to
-70 %) lies left. A *likely* tree takes at each node, of a random half of the features, the split that would tell the
-classes apart best if features were independent within each class. Groups of cells are never parted: a split is a
-threshold between the ordered groups of a profile.
+There are two kinds of trees. A *quantile* tree draws a feature with a chance that grows with its information, and
+splits it so that a random share of the rows (30 to 70 %) lies on the left. A *likely* tree takes, at each node and
+among a random half of the features, the split that would separate the classes best if features were independent within
+each class. Groups of cells are never divided: a split is a threshold between the ordered groups of a profile.
 """
 
 from __future__ import annotations
@@ -19,20 +19,25 @@ from dpsql.trees.estimate.marginal_profile import Floats, MarginalProfile
 from dpsql.trees.forest import PASS, Forest, Ints, Level, bits
 from dpsql.trees.grid import Axis
 
-QUANTILE, LIKELY = "quantile", "likely"
-#: A feature that tells nothing still gets this share of the chance of the one that tells most.
+#: Kinds of trees: see the head of this file.
+QUANTILE = "quantile"
+LIKELY = "likely"
+#: The chance of a feature without information, relative to that of the feature with the most.
 LEAST_CHANCE = 0.02
 #: The least share of a node's rows that a likely split must leave on either side.
 LEAST_SIDE = 0.1
+#: Nodes are worked on in chunks of at most this many floats: 32 MB.
 _FLOATS_AT_ONCE = 2**22
 
 
 @dataclass(frozen=True, eq=False)
 class Ladders:
-    """The ordered groups of each axis: `group` of each cell (axes × 64), and sums of rows and class shares up to each.
+    """The ordered groups of each axis, with running sums, so that the rows between two thresholds are a difference.
 
-    `mass` is axes × (most groups + 1), `shares` has classes as a third dimension; `chance` is each axis's information
-    over the largest.
+    `group` is the group of each cell (axes × 64), `last` the number of groups of each axis. `mass` holds the share of
+    rows below each threshold (axes × (most groups + 1)), `shares` the same for each class (classes as third
+    dimension). `chance` is each axis's information over the largest, plus LEAST_CHANCE. `prior` is the share of each
+    class.
     """
 
     group: Ints
@@ -55,7 +60,7 @@ class Ladders:
 
     @classmethod
     def even(cls, axes: Sequence[Axis], seed: int) -> Ladders:
-        """Return ladders that know nothing: each cell has as many rows as any other, categories in a random order."""
+        """Return ladders without information: every cell has the same share of rows, categories are in random order."""
         generator = np.random.default_rng([seed, 1])
         return cls.of(axes, [_even_profile(axis, generator) for axis in axes], np.ones(1))
 
@@ -169,7 +174,7 @@ def _descend(ladders: Ladders, frontier: _GuidedFrontier, axis: Ints, first: Int
 
 
 def _running_sums(values: Floats, most: int) -> Floats:
-    """Return the sums up to each group, from 0; past the last they stay."""
+    """Return running sums over the groups, starting at 0; entries past the last group repeat the total."""
     padded = np.concatenate([values, np.zeros((most - len(values), *values.shape[1:]))])
     return np.concatenate([np.zeros((1, *values.shape[1:])), np.cumsum(padded, axis=0)])
 

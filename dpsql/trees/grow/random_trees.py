@@ -24,6 +24,7 @@ from dpsql.trees.grid import Axis
 MOST_COUNTS = 2**22
 #: The most branches of one split: categories with more values are split by random groups of values.
 MOST_BRANCHES = 8
+#: Nodes for which axes are drawn at once: bounds memory, and is part of what a seed means.
 _CHUNK = 2**15
 
 

@@ -76,13 +76,13 @@ def between_groups(group: Sequence[Ints]) -> Splits:
 
 @dataclass(frozen=True, eq=False)
 class ReachableCells:
-    """The cells of each axis that a row at each node may have, as bits: nodes × axes."""
+    """The cells of each axis that a row at each node can still have, given the splits above it (nodes × axes, bits)."""
 
     cells: Words
 
     @classmethod
     def roots(cls, axes: Sequence[Axis], trees: int) -> ReachableCells:
-        """Return the roots of as many trees, which hold every cell."""
+        """Return the roots of `trees` trees, where every cell can be reached."""
         full = bits(np.stack([np.arange(CELLS) < axis.cells for axis in axes]))
         return cls(np.tile(full, (trees, 1)))
 
@@ -153,7 +153,7 @@ def _group_thresholds(group: Ints) -> NDArray[np.int64]:
 
 
 def _one_against_others(axis: Axis) -> NDArray[np.int64]:
-    # Of two cells one split says it all.
+    # With two cells, one split separates both; the second would be the same split.
     values = np.arange(axis.cells if axis.cells > 2 else axis.cells - 1)[:, None]
     return (np.arange(CELLS) == values).astype(np.int64)
 

@@ -22,6 +22,7 @@ from dpsql.trees.forest import PASS, Forest, Level, bits
 from dpsql.trees.grid import Axis
 from dpsql.trees.grow.random_trees import MOST_COUNTS
 
+#: Nodes that are worked on at once: bounds memory, and is part of what a seed means.
 _CHUNK = 2**15
 Sizes = NDArray[np.int64]
 
