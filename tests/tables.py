@@ -14,8 +14,8 @@ import pandas as pd
 from dpsql import methods
 from dpsql.api.database import Database, connect
 from dpsql.engines.base import Engine
-from dpsql.kernel.dataset import Dataset, columns_used
-from dpsql.kernel.identity import Base
+from dpsql.kernel.datasets.dataset import Dataset, columns_used
+from dpsql.kernel.datasets.identity import Base
 from dpsql.kernel.promise import Promise
 from dpsql.models.usable_model import Model
 from dpsql.schema import Categorical, Numeric, Schema, Target, Unit

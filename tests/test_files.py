@@ -14,7 +14,7 @@ from dpsql.api.database import Database, connect
 from dpsql.api.shell import Shell
 from dpsql.compile.rows import Tickets, pack_rows
 from dpsql.errors import BudgetError, DatabaseError, DpsqlError, ParameterError, SchemaError, TableChanged
-from dpsql.kernel.dataset import find_dataset, source
+from dpsql.kernel.datasets.dataset import find_dataset, source
 from dpsql.schema import Boolean, Numeric, Schema
 from tests import tables
 from tests.engines.folder import csv, parquet

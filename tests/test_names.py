@@ -58,14 +58,14 @@ PLACEHOLDERS_LEFT = {
     "cli": 32,
     "compile": 2,
     "engines": 91,
-    "jsontext.py": 1,
+    "json_text.py": 1,
     "kernel": 30,
     "ledger": 19,
     "mechanisms": 4,
     "methods": 45,
     "models": 5,
     "runs": 21,
-    "sqlfiles.py": 1,
+    "sql_files.py": 1,
     "trees": 43,
 }
 

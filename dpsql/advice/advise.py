@@ -16,7 +16,7 @@ from dpsql.advice.outlook import AMPLE, Outlook, outlook, recommended_method
 from dpsql.advice.reference_problem import Problem
 from dpsql.engines.base import Engine
 from dpsql.errors import ParameterError, UsageError
-from dpsql.kernel.dataset import Dataset, find_dataset
+from dpsql.kernel.datasets.dataset import Dataset, find_dataset
 from dpsql.kernel.plan import Plan
 from dpsql.ledger import Budget, Ledger, format_epsilon, parse_epsilon
 from dpsql.ledger.budget import amount_text

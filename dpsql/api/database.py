@@ -18,7 +18,7 @@ from dpsql.api import ledger_tables
 from dpsql.engines.base import Engine, Health
 from dpsql.engines.open_engine import open_engine
 from dpsql.errors import ParameterError
-from dpsql.kernel.dataset import Dataset, find_dataset
+from dpsql.kernel.datasets.dataset import Dataset, find_dataset
 from dpsql.kernel.plan import Plan
 from dpsql.ledger import Budget, Ledger
 from dpsql.models import store

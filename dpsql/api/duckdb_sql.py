@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 import numpy as np
 from sqlglot import exp
 
-from dpsql import methods, sqlfiles
+from dpsql import methods
 from dpsql.api.database import Database, connect
+from dpsql.engines import sql_files
 from dpsql.engines.duckdb.engine import Connection, define
 from dpsql.errors import DpsqlError, ParameterError, QueryFailed, UnknownName, UsageError
 from dpsql.ledger import Ledger
@@ -105,7 +106,7 @@ def macro_statements() -> list[str]:
         "plan_values": _value_map(names_release=False),
     }
     places = re.compile(rf":({'|'.join(pieces)})\b")
-    return [places.sub(lambda place: pieces[place[1]], text) for text in sqlfiles.statements("duckdb/macros.sql")]
+    return [places.sub(lambda place: pieces[place[1]], text) for text in sql_files.statements("duckdb/macros.sql")]
 
 
 def _parameter_list(*, names_release: bool) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpsql import methods
 from dpsql.api.database import Database
 from dpsql.errors import DpsqlError, UsageError
-from dpsql.kernel.dataset import find_dataset
+from dpsql.kernel.datasets.dataset import find_dataset
 from dpsql.models.usable_model import Model
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from dpsql.engines.base import Engine
-from dpsql.kernel.dataset import find_dataset, registration_of, scope
+from dpsql.kernel.datasets.dataset import find_dataset, registration_of, scope
 from dpsql.ledger import Budget, Entry, Ledger
 from dpsql.ledger.budget import amount_text
 

@@ -269,7 +269,7 @@ def _plain_number(value: Any) -> Any:
 def _parse_options(given: str | None) -> dict[str, Any]:
     """Return a method's own parameters; PL/Python hands JSON over as text."""
     from dpsql.errors import ParameterError
-    from dpsql.jsontext import parse
+    from dpsql.ledger.json_text import parse
 
     try:
         options = parse(given) if isinstance(given, str) else given or {}

@@ -20,7 +20,7 @@ class StandaloneGroup(click.Group):
             ctx.exit(error.exit_code)
 
 
-@click.group("main", context_settings={"help_option_names": ["-h", "--help"]}, cls=StandaloneGroup)
+@click.group("bench", context_settings={"help_option_names": ["-h", "--help"]}, cls=StandaloneGroup)
 def run_bench() -> None:
     """Measure dpsql on this machine. Figures are reported, not judged: the exit code is 0 whatever they are."""
 

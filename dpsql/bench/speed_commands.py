@@ -10,8 +10,7 @@ from rich.table import Table
 
 from dpsql.bench import counts as counting
 from dpsql.bench import growth as growing
-from dpsql.bench import noise as noising
-from dpsql.bench import show
+from dpsql.bench import noise_speed, show
 
 _SHORT = click.option("--short", is_flag=True, help="A smaller run of a few seconds.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON and nothing else.")
@@ -65,7 +64,7 @@ def noise(draws: int, repeat: int, short: bool, as_json: bool) -> None:
     Example:
       dpsql bench noise --draws 1000000
     """
-    figures = noising.measure(20_000 if short else draws, repeat=2 if short else repeat)
+    figures = noise_speed.measure_noise(20_000 if short else draws, repeat=2 if short else repeat)
     show.either(figures, noise_lines(figures), as_json=as_json)
 
 
@@ -117,6 +116,6 @@ def noise_lines(figures: Mapping[str, Any]) -> Table:
     for one in figures["discrete_laplace"]:
         theirs = "skipped: opendp is not installed" if one["opendp_seconds"] is None else f"{one['opendp_seconds']:.2f}"
         ratio = show.number_text(one["ratio"], places=1)
-        shown.add_row("discrete Laplace", one["scale"], f"{one['seconds']:.3f}", theirs, ratio, str(noising.GOAL))
+        shown.add_row("discrete Laplace", one["scale"], f"{one['seconds']:.3f}", theirs, ratio, str(noise_speed.GOAL))
     shown.add_row("permute-and-flip of 2", "", f"{figures['permute_and_flip_seconds']:.3f}", "", "", "")
     return shown

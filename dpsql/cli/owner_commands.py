@@ -9,7 +9,7 @@ import click
 from dpsql.cli.options import DatabaseTarget, as_json, database
 from dpsql.cli.output import check_new, note, print_json, print_table, say, say_exact, write_new
 from dpsql.errors import ParameterError, UsageError
-from dpsql.kernel.dataset import resolve
+from dpsql.kernel.datasets.dataset import resolve
 from dpsql.ledger import KINDS, Budget, format_delta, limit_details, parse_epsilon
 from dpsql.ledger.budget import amount_text
 from dpsql.schema import Schema

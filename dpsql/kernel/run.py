@@ -17,7 +17,7 @@ from typing import Generic, Protocol, TypeVar
 from dpsql.engines.base import Engine, Transaction
 from dpsql.errors import DpsqlError, NotPrivate, ParameterError, QueryFailed, RunFailed
 from dpsql.kernel.border import AllowanceExceeded, rebuild_plan
-from dpsql.kernel.dataset import Dataset, scope
+from dpsql.kernel.datasets.dataset import Dataset, scope
 from dpsql.kernel.plan import LABELLED, UNLABELLED, Plan
 from dpsql.kernel.session import Session
 from dpsql.kernel.unlabelled_rows import rows_to_read

@@ -5,7 +5,8 @@ sides is never asked of the data:
 
 - Within one table a condition on a row tells the side, so a row is on one side whatever the others are. Where a unit
   has several rows the condition may read the unit's column alone; then all its rows are on one side. Conditions are
-  the owner's, declared in the schema, or an analyst's in a closed language of ours (`kernel/row_conditions.py`).
+  the owner's, declared in the schema, or an analyst's in a closed language of ours
+  (`kernel/datasets/row_conditions.py`).
 - For two tables the owner declares at registration (`disjoint_from`) that no unit of one is in the other. Where nobody
   did, the costs of both sides add up.
 
@@ -26,9 +27,9 @@ from sqlglot import exp
 from dpsql.compile.rows import Source, has_label, known_label
 from dpsql.engines.base import Engine
 from dpsql.errors import NotPrivate, NotRegistered, ParameterError, SchemaError, UnknownName
-from dpsql.kernel.dataset import Dataset, find_dataset, registered_datasets, source
+from dpsql.kernel.datasets.dataset import Dataset, find_dataset, registered_datasets, source
+from dpsql.kernel.datasets.row_conditions import is_condition, row_test
 from dpsql.kernel.plan import FEATURES, LABELLED, UNLABELLED, Plan, Sides
-from dpsql.kernel.row_conditions import is_condition, row_test
 from dpsql.ledger import Ledger
 from dpsql.schema import Schema
 

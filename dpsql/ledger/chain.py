@@ -11,9 +11,9 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql import jsontext
 from dpsql.engines.base import Row, Transaction
 from dpsql.errors import LedgerBroken
+from dpsql.ledger import json_text
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def _event_of(row: Row) -> Event:
 def parse_json_column(text: str) -> Any:
     """Return what a column of JSON holds; raise LedgerBroken where somebody made it unreadable."""
     try:
-        return jsontext.parse(text)
+        return json_text.parse(text)
     except ValueError:
         broken = LedgerBroken(["an event's plan or details cannot be read: it was changed after it was written."])
     raise broken

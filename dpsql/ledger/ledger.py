@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
-from dpsql import sqlfiles
+from dpsql.engines import sql_files
 from dpsql.engines.base import Engine, Transaction
 from dpsql.errors import DatabaseLocked, LedgerBroken, NotRegistered, ParameterError, TableChanged
 from dpsql.ledger import budget as budgets
@@ -285,7 +285,7 @@ class Ledger:
         with self._lock, self.engine.transaction() as transaction:
             if _is_installed(transaction):
                 return
-            for statement in sqlfiles.statements("ledger.sql"):
+            for statement in sql_files.statements("ledger.sql"):
                 transaction.run(statement)
             transaction.run(_NAME, (secrets.token_hex(16), ledger_transaction.now()))
 

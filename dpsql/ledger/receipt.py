@@ -14,9 +14,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from dpsql import jsontext
 from dpsql.errors import DatabaseError, DatabaseReadOnly, DiskFull, DpsqlError
-from dpsql.ledger import formats
+from dpsql.ledger import formats, json_text
 from dpsql.ledger.chain import Head
 
 FORMAT = "dpsql-receipt"
@@ -61,7 +60,7 @@ def read_receipt(path: Path) -> Receipt | None:
     """
     problem: DatabaseError
     try:
-        stored = jsontext.parse(jsontext.read_file(path, megabytes=_LARGEST_MEGABYTES))
+        stored = json_text.parse(json_text.read_file(path, megabytes=_LARGEST_MEGABYTES))
         formats.check_document(stored, FORMAT)
         pending = stored["pending"]
         return Receipt(stored["ledger_id"], _head(stored["head"]), _head(pending) if pending else None)

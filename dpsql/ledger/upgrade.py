@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from dpsql import sqlfiles
+from dpsql.engines import sql_files
 from dpsql.engines.base import Engine, TableInfo
 from dpsql.errors import UsageError
 from dpsql.ledger import formats
@@ -48,7 +48,7 @@ def upgrade(into: Block, engine: Engine) -> None:
 
 def _statements(name: str, dialect: str) -> list[str]:
     own = f"{dialect}/upgrade/{name}"
-    return sqlfiles.statements(f"upgrade/{name}") + (sqlfiles.statements(own) if sqlfiles.exists(own) else [])
+    return sql_files.statements(f"upgrade/{name}") + (sql_files.statements(own) if sql_files.exists(own) else [])
 
 
 def _identify_tables(into: Block, engine: Engine) -> None:

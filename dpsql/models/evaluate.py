@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from dpsql.compile.predict.evaluation_counts import evaluation_query
 from dpsql.errors import SchemaError, UnknownName
-from dpsql.kernel.dataset import LABEL_FAMILIES, TARGET_FAMILIES
-from dpsql.kernel.untyped_columns import fits_families
+from dpsql.kernel.datasets.dataset import LABEL_FAMILIES, TARGET_FAMILIES
+from dpsql.kernel.datasets.untyped_columns import fits_families
 from dpsql.models import figures
 from dpsql.models.model import ReleasedModel
 from dpsql.models.score import PREDICTION, public_table, scoring_query

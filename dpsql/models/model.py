@@ -16,10 +16,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpsql import jsontext
 from dpsql.engines.base import Engine
 from dpsql.errors import ParameterError, SchemaError, UnknownName, UsageError
-from dpsql.ledger import Ledger, formats
+from dpsql.ledger import Ledger, formats, json_text
 from dpsql.schema import Feature, Numeric, Schema
 from dpsql.trees import grid
 from dpsql.trees.estimate.decisions import most_probable, past_threshold
@@ -166,7 +165,7 @@ class ReleasedModel:
         }
         text = json.dumps(stored, ensure_ascii=False)
         if path is not None:
-            jsontext.write_file(Path(path), text)
+            json_text.write_file(Path(path), text)
         return text
 
     @classmethod
@@ -242,7 +241,7 @@ def _parse_source(source: str | Path) -> Any:
     if isinstance(source, Path) or not text.lstrip().startswith("{"):
         text = _read(Path(source))
     try:
-        return jsontext.parse(text)
+        return json_text.parse(text)
     except ValueError:
         raise SchemaError("the model file is not JSON, or is nested too deeply.") from None
 
@@ -250,7 +249,7 @@ def _parse_source(source: str | Path) -> Any:
 def _read(path: Path) -> str:
     try:
         if path.is_file():
-            return jsontext.read_file(path)
+            return json_text.read_file(path)
     except (OSError, ValueError):
         raise SchemaError(f'"{str(path)[:80]}" cannot be read as a text file.') from None
     raise SchemaError(

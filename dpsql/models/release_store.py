@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from dpsql import sqlfiles
+from dpsql.engines import sql_files
 from dpsql.engines.base import Engine
 from dpsql.errors import DpsqlError
 from dpsql.ledger import Entry
@@ -38,7 +38,7 @@ class ReleaseTable:
             if self.is_installed(engine):
                 return
             with engine.transaction() as transaction:
-                for statement in sqlfiles.statements(f"{self.name}.sql", engine.own_dialect):
+                for statement in sql_files.statements(f"{self.name}.sql", engine.own_dialect):
                     transaction.run(statement)
 
         wait_in_turn(attempt)  # another one may be creating it

@@ -22,8 +22,8 @@ from dpsql.engines.files.read_rows import is_file, read_rows
 from dpsql.engines.files.table_files import same_file
 from dpsql.engines.identity_texts import PATH, share_rows
 from dpsql.errors import BudgetError, ParameterError, UnknownName, UsageError
-from dpsql.kernel.dataset import fit_features, private_tables, why_not_free
-from dpsql.kernel.untyped_columns import typed_expressions
+from dpsql.kernel.datasets.dataset import fit_features, private_tables, why_not_free
+from dpsql.kernel.datasets.untyped_columns import typed_expressions
 from dpsql.ledger.formats import has_part
 from dpsql.models.model import Home, ReleasedModel
 from dpsql.schema import Categorical, Schema

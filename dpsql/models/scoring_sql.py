@@ -11,8 +11,8 @@ from dpsql.compile.predict.votes import OWN_COLUMNS, predictions, scalar_predict
 from dpsql.compile.rows import Source, table_reference
 from dpsql.compile.vocabulary import Vocabulary
 from dpsql.errors import ParameterError, UnknownName, UsageError
-from dpsql.kernel.dataset import fit_features
-from dpsql.kernel.untyped_columns import typed_expressions
+from dpsql.kernel.datasets.dataset import fit_features
+from dpsql.kernel.datasets.untyped_columns import typed_expressions
 from dpsql.models.model import ReleasedModel
 from dpsql.models.score import public_table
 from dpsql.schema import Numeric, Schema

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpsql import jsontext
 from dpsql.engines.base import Engine, Transaction
 from dpsql.errors import ParameterError, SchemaError, UnknownName
+from dpsql.ledger import json_text
 from dpsql.ledger.waiting import wait_in_turn
 from dpsql.models.model import check_certificate
 from dpsql.models.release_store import MODELS
@@ -118,8 +118,8 @@ def _load_model(engine: Engine, name: str) -> Model:
         nodes = transaction.arrays(_NODES, (row["model_id"],))
         leaves = transaction.arrays(_LEAVES, (row["model_id"],))
     try:
-        schema = Schema.from_dict(jsontext.parse(row["schema"]))
-        certificate = dict(jsontext.parse(row["certificate"]))
+        schema = Schema.from_dict(json_text.parse(row["schema"]))
+        certificate = dict(json_text.parse(row["certificate"]))
         check_certificate(certificate)
         released = from_columns(schema, row["trees"], nodes, leaves, nat=certificate.get("nat", 0))
     except (LookupError, TypeError, ValueError):

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from dpsql.engines.base import Engine, Health
 from dpsql.errors import DpsqlError
-from dpsql.kernel.dataset import Dataset, check_unchanged, registered_datasets
+from dpsql.kernel.datasets.dataset import Dataset, check_unchanged, registered_datasets
 from dpsql.ledger import Ledger
 
 

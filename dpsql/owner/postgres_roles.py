@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, cast
 
 from sqlglot import exp
 
-from dpsql import sqlfiles
+from dpsql.engines import sql_files
 from dpsql.engines.base import Engine, Transaction
 from dpsql.errors import DatabaseError, DpsqlError, ParameterError, UnknownName, UsageError
-from dpsql.kernel.dataset import registered_datasets
+from dpsql.kernel.datasets.dataset import registered_datasets
 from dpsql.ledger import Ledger
 from dpsql.models.release_store import MODELS
 
@@ -231,7 +231,7 @@ def _install(engine: Engine) -> None:
     MODELS.install(engine)
     with engine.transaction() as transaction:
         for name in ("size.sql", "evaluation.sql"):
-            for statement in sqlfiles.statements(name, engine.dialect):
+            for statement in sql_files.statements(name, engine.dialect):
                 transaction.run(statement)
 
 
@@ -243,7 +243,7 @@ def _give_to_owner(transaction: Transaction, owner: str) -> None:
 def _run(transaction: Transaction, name: str, values: dict[str, str]) -> None:
     """Run the statements of a file of `sql/postgres` with names and texts, quoted already, in their places."""
     places = re.compile(rf"(?<!:):({'|'.join(values) or '(?!)'})\b")
-    for statement in sqlfiles.statements(f"postgres/{name}"):
+    for statement in sql_files.statements(f"postgres/{name}"):
         transaction.run(places.sub(lambda place: values[place[1]], statement))
 
 

@@ -14,10 +14,10 @@ from typing import Any
 from dpsql.compile.views.tables_read import expression_of
 from dpsql.engines.base import Engine, TableInfo
 from dpsql.errors import NotPrivate, ParameterError, UsageError
-from dpsql.kernel.dataset import Dataset, columns_used, datasets_of, find_dataset, registered_datasets, resolve
-from dpsql.kernel.identity import Base, has_other_ledger
+from dpsql.kernel.datasets.dataset import Dataset, columns_used, datasets_of, find_dataset, registered_datasets, resolve
+from dpsql.kernel.datasets.identity import Base, has_other_ledger
+from dpsql.kernel.datasets.row_conditions import check_conditions
 from dpsql.kernel.noise import approximate
-from dpsql.kernel.row_conditions import check_conditions
 from dpsql.ledger import (
     Block,
     Budget,

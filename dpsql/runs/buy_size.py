@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpsql.engines.base import Engine, Transaction
-from dpsql.kernel.dataset import Dataset
+from dpsql.kernel.datasets.dataset import Dataset
 from dpsql.kernel.operations import Size
 from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.promise import Promise

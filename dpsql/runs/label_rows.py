@@ -13,15 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpsql import jsontext
 from dpsql.compile.predict.votes import ROW
 from dpsql.engines.files.read_rows import is_file, read_rows
 from dpsql.errors import ParameterError, SchemaError, UsageError
-from dpsql.kernel.dataset import Dataset, find_dataset
+from dpsql.kernel.datasets.dataset import Dataset, find_dataset
 from dpsql.kernel.plan import Plan
 from dpsql.kernel.run import Job
 from dpsql.kernel.session import Session
-from dpsql.ledger import formats, parse_epsilon
+from dpsql.ledger import formats, json_text, parse_epsilon
 from dpsql.methods.base import Trained, resolve_parameters
 from dpsql.methods.mrf.mrf import Mrf
 from dpsql.methods.mrf.row_strategies import BATCH, SUBSAMPLE, PreparedStrategies, prepare
@@ -61,7 +60,7 @@ class LabelRequest:
     def from_json(cls, text: str) -> LabelRequest:
         """Return the request that a JSON text holds, or raise ParameterError."""
         try:
-            stored = jsontext.parse(text)
+            stored = json_text.parse(text)
             formats.check_document(stored, _FORMAT)
             if ("format" not in stored and stored["dpsql"] != _UNNUMBERED) or not isinstance(stored["table"], str):
                 raise KeyError
@@ -85,7 +84,7 @@ def find_label_request(database: Home, given: LabelRequest | str | Path) -> Labe
         return given
     if Path(given).suffix == ".json" or (Path(given).is_file() and database.engine.table(str(given)) is None):
         try:
-            return LabelRequest.from_json(jsontext.read_file(Path(given)))
+            return LabelRequest.from_json(json_text.read_file(Path(given)))
         except (OSError, ValueError):
             hint = "dpsql structure --table TABLE --to FILE.json"
             raise UsageError(f'there is no structure file "{given}" that can be read.', hint=hint) from None

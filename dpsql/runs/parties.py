@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from dpsql import jsontext, methods
+from dpsql import methods
 from dpsql.engines.base import Engine
 from dpsql.errors import ParameterError, SchemaError, UsageError
-from dpsql.kernel.dataset import find_dataset
+from dpsql.kernel.datasets.dataset import find_dataset
 from dpsql.kernel.run import Job
 from dpsql.kernel.session import Session
-from dpsql.ledger import Ledger, format_epsilon, formats, parse_epsilon
+from dpsql.ledger import Ledger, format_epsilon, formats, json_text, parse_epsilon
 from dpsql.methods.base import Trained
 from dpsql.methods.rdt import Rdt, count, counting_plan, refuse_target
 from dpsql.models.model import CERTIFICATE
@@ -102,7 +102,7 @@ def read_structure(source: str | Path) -> tuple[Schema, Forest, str]:
             raise SchemaError(f'there is no structure file "{path}".', hint="dpsql party export-structure writes one")
         text = _read_text(path)
     try:
-        stored = jsontext.parse(text)
+        stored = json_text.parse(text)
         if stored["format"] != FORMAT:
             raise SchemaError("this is not a dpsql structure.", hint="dpsql party export-structure writes one")
         formats.check_document(stored, FORMAT)
@@ -117,7 +117,7 @@ def read_structure(source: str | Path) -> tuple[Schema, Forest, str]:
 
 def _read_text(path: Path) -> str:
     try:
-        return jsontext.read_file(path)
+        return json_text.read_file(path)
     except (OSError, ValueError):
         raise SchemaError(f'"{str(path)[:80]}" cannot be read as a text file.') from None
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpsql.engines.base import Engine, Transaction
 from dpsql.errors import ParameterError, SchemaError, UsageError
-from dpsql.kernel.dataset import Dataset, find_dataset, why_not_free
+from dpsql.kernel.datasets.dataset import Dataset, find_dataset, why_not_free
 from dpsql.kernel.operations import ScoreCounts
 from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.promise import Promise

@@ -18,7 +18,7 @@ from dpsql.compile.count.leaves import Slice, leaf_counts, leaf_sums
 from dpsql.compile.rows import Tickets
 from dpsql.engines.base import Engine
 from dpsql.errors import ParameterError
-from dpsql.kernel.dataset import source
+from dpsql.kernel.datasets.dataset import source
 from dpsql.kernel.plan import Plan
 from dpsql.ledger import Ledger
 from dpsql.runs.train import TrainRequest, plan_run

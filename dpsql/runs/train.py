@@ -17,7 +17,7 @@ from dpsql import methods
 from dpsql.engines.base import Engine
 from dpsql.errors import BudgetExceeded, ParameterError
 from dpsql.kernel.border import AllowanceExceeded
-from dpsql.kernel.dataset import Dataset, find_dataset, scope
+from dpsql.kernel.datasets.dataset import Dataset, find_dataset, scope
 from dpsql.kernel.noise import approximate as approximate_promise
 from dpsql.kernel.plan import UNLABELLED, Plan
 from dpsql.kernel.promise import Promise

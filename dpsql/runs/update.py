@@ -14,7 +14,7 @@ from typing import Any
 
 from dpsql.engines.base import Engine
 from dpsql.errors import ParameterError, SchemaError, UsageError
-from dpsql.kernel.dataset import Dataset, find_dataset
+from dpsql.kernel.datasets.dataset import Dataset, find_dataset
 from dpsql.kernel.plan import Plan
 from dpsql.kernel.run import Job
 from dpsql.kernel.session import Session

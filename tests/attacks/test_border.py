@@ -14,7 +14,7 @@ from dpsql.api.database import Database
 from dpsql.engines.base import Engine
 from dpsql.errors import DpsqlError, ParameterError, QueryFailed, RunFailed
 from dpsql.kernel.candidates import Candidates
-from dpsql.kernel.dataset import find_dataset
+from dpsql.kernel.datasets.dataset import find_dataset
 from dpsql.kernel.operations import Choose, Later, LeafSums, Linear, Pick, ScoreCounts, Size
 from dpsql.kernel.plan import Parallel, Plan, Sequential, Step
 from dpsql.kernel.promise import Promise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpsql.kernel.dataset import find_dataset
+from dpsql.kernel.datasets.dataset import find_dataset
 from dpsql.runs.buy_size import best_size
 from tests.tables import memory, some_rows
 

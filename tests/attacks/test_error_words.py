@@ -11,7 +11,7 @@ import pytest
 
 from dpsql.engines.duckdb.cursor import COUNTING, replace_errors
 from dpsql.errors import DpsqlError, QueryFailed
-from dpsql.kernel.dataset import find_dataset
+from dpsql.kernel.datasets.dataset import find_dataset
 from dpsql.kernel.operations import Size
 from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.promise import Promise

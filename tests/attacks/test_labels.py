@@ -15,7 +15,7 @@ from dpsql.api.database import Database, connect
 from dpsql.compile.rows import Part
 from dpsql.engines.base import Engine
 from dpsql.errors import NotPrivate
-from dpsql.kernel.dataset import find_dataset, source
+from dpsql.kernel.datasets.dataset import find_dataset, source
 from dpsql.kernel.operations import PublicSize
 from dpsql.kernel.plan import FEATURES, LABELLED, UNLABELLED, Plan, Sequential, Sides, Step
 from dpsql.kernel.promise import Promise

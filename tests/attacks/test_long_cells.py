@@ -13,7 +13,7 @@ from dpsql.api.database import Database
 from dpsql.engines.postgres import vocabulary
 from dpsql.engines.postgres.vocabulary import PostgresVocabulary
 from dpsql.errors import SchemaError
-from dpsql.kernel.dataset import find_dataset, source
+from dpsql.kernel.datasets.dataset import find_dataset, source
 from tests.attacks.test_equality import schema
 from tests.conformance.tables import run_in
 from tests.servers import OPEN_EMPTY, postgres

@@ -14,7 +14,7 @@ from dpsql.cli.main import run_command_line as run_command
 from dpsql.engines.base import Engine
 from dpsql.engines.duckdb.engine import open_file
 from dpsql.errors import ChargeTooSmall, DpsqlError, NotRegistered, ParameterError, QueryFailed, RunsUnfinished
-from dpsql.kernel.dataset import find_dataset
+from dpsql.kernel.datasets.dataset import find_dataset
 from dpsql.kernel.run import Job, run
 from dpsql.kernel.session import Session
 from dpsql.ledger import Charge, Ledger

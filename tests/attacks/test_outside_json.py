@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from dpsql import jsontext
 from dpsql.api.database import Database
 from dpsql.cli.main import run_command_line
 from dpsql.errors import DpsqlError, LedgerBroken
+from dpsql.ledger import json_text
 from dpsql.models.usable_model import Model
 from dpsql.runs.label_rows import LabelRequest
 from dpsql.runs.parties import read_structure
@@ -40,13 +40,13 @@ def test_deep_nesting_is_a_clear_error_everywhere(tmp_path: Path, what: str) -> 
 
 def test_depth_has_a_limit_and_length_has_one(tmp_path: Path) -> None:
     """Up to the limit nesting is read, beyond it is refused; so is a file that is too large."""
-    most = jsontext.MOST_DEPTH
-    assert jsontext.parse("[" * most + "]" * most)
+    most = json_text.MOST_DEPTH
+    assert json_text.parse("[" * most + "]" * most)
     with pytest.raises(ValueError, match="too deeply"):
-        jsontext.parse("[" * (most + 3) + "]" * (most + 3))
+        json_text.parse("[" * (most + 3) + "]" * (most + 3))
     (tmp_path / "large").write_text(" " * (2**20 + 1))
     with pytest.raises(ValueError, match="larger than 1 MB"):
-        jsontext.read_file(tmp_path / "large", megabytes=1)
+        json_text.read_file(tmp_path / "large", megabytes=1)
 
 
 def imported(db: Database, **changes: Any) -> Model:

@@ -15,7 +15,7 @@ from sqlglot import exp
 from dpsql.compile.rows import Part
 from dpsql.engines.base import Engine
 from dpsql.errors import DatabaseLocked, TableChanged
-from dpsql.kernel import dataset as datasets
+from dpsql.kernel.datasets import dataset as datasets
 from dpsql.kernel.exact import Rows
 from dpsql.kernel.plan import LABELLED, UNLABELLED
 from tests.conformance.tables import put

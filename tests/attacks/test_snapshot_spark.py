@@ -13,7 +13,7 @@ import pytest
 from dpsql.compile.rows import Part
 from dpsql.engines.open_engine import open_engine
 from dpsql.errors import SchemaError, TableChanged
-from dpsql.kernel import dataset as datasets
+from dpsql.kernel.datasets import dataset as datasets
 from dpsql.kernel.plan import LABELLED, UNLABELLED
 from tests.attacks.test_snapshot import ROWS, people, rows_of
 from tests.servers import spark

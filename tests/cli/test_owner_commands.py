@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.api.database import connect
-from dpsql.kernel.dataset import registered_datasets
+from dpsql.kernel.datasets.dataset import registered_datasets
 from dpsql.schema import schema_file
 from tests import tables
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from dpsql.engines.base import Engine
-from dpsql.kernel.dataset import source
-from dpsql.kernel.row_conditions import row_test
+from dpsql.kernel.datasets.dataset import source
+from dpsql.kernel.datasets.row_conditions import row_test
 from dpsql.schema import Categorical, Numeric, Schema
 from tests.conformance.tables import put
 from tests.rows import Table

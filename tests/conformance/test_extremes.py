@@ -18,7 +18,7 @@ from dpsql.compile.rows import EVERY_UNIT, Source, table_reference
 from dpsql.compile.vocabulary import column
 from dpsql.engines.base import Engine
 from dpsql.errors import SchemaError
-from dpsql.kernel.dataset import resolve, source
+from dpsql.kernel.datasets.dataset import resolve, source
 from dpsql.kernel.exact import Rows
 from dpsql.schema import Schema
 from dpsql.trees.grid import axes

@@ -13,7 +13,7 @@ import pytest
 from dpsql.api.database import Database
 from dpsql.engines.base import Transaction
 from dpsql.errors import BudgetExceeded, DpsqlError, NotPrivate, ParameterError, QueryFailed, TableChanged
-from dpsql.kernel.dataset import find_dataset
+from dpsql.kernel.datasets.dataset import find_dataset
 from dpsql.kernel.operations import LeafLabels, Size
 from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.promise import Promise

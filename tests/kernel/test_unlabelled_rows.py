@@ -21,7 +21,7 @@ from dpsql.errors import (
     UnknownName,
     UsageError,
 )
-from dpsql.kernel.dataset import find_dataset, source
+from dpsql.kernel.datasets.dataset import find_dataset, source
 from dpsql.kernel.operations import OPERATIONS, LeafCounts, Size
 from dpsql.kernel.plan import FEATURES, LABELLED, UNLABELLED, Parallel, Plan, Sequential, Sides, Step
 from dpsql.kernel.promise import Promise

@@ -243,7 +243,7 @@ def view_schema() -> Schema:
 
 def test_a_row_to_row_view_is_counted_like_its_filter(database: Database) -> None:
     """Training on a view that renames and filters counts the rows that the same filter on the base table gives."""
-    from dpsql.kernel.dataset import find_dataset, source
+    from dpsql.kernel.datasets.dataset import find_dataset, source
 
     run(database.engine, VIEW)
     database.register("adults", view_schema(), cap=10)

@@ -12,8 +12,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from dpsql import sqlfiles
 from dpsql.api.database import Database, connect
+from dpsql.engines import sql_files
 from dpsql.errors import NewerFormat
 from dpsql.ledger import chain, formats
 from dpsql.models.model import check_certificate
@@ -67,7 +67,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", FILES)
 def test_each_file_of_sql_writes_the_number_that_the_code_knows(name: str) -> None:
     """A part that is installed has its newest format."""
-    written = re.findall(r"SELECT '(\w+)', (\d+) WHERE NOT EXISTS", sqlfiles.read_sql(name))
+    written = re.findall(r"SELECT '(\w+)', (\d+) WHERE NOT EXISTS", sql_files.read_sql(name))
     part = Path(name).stem
     assert written == [(part, str(formats.PARTS[part]))]
 

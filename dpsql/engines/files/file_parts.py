@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpsql import sqlfiles
+from dpsql.engines import sql_files
 from dpsql.engines.base import Conflict, Transaction
 from dpsql.engines.files.table_files import FILE
 
@@ -60,7 +60,7 @@ def remember(begin: _Begin, reads: Mapping[str, Collection[str]]) -> None:
 
 def _write(transaction: Transaction, wanted: set[tuple[str, str]]) -> None:
     if not transaction.has_table("part"):
-        for statement in sqlfiles.statements("part.sql"):
+        for statement in sql_files.statements("part.sql"):
             transaction.run(statement)
     new = sorted(wanted - {(row["part"], row["read_as"]) for row in transaction.rows(_KNOWN)})
     if new:

@@ -22,8 +22,8 @@ from dpsql.compile.views.condition_sql import Cell, condition_sql
 from dpsql.compile.views.condition_text import ALLOWED, Condition, NotACondition, RowTest, each_test, parse_condition
 from dpsql.engines.base import Column, Engine, TableInfo
 from dpsql.errors import ParameterError, SchemaError, UnknownName
-from dpsql.kernel.dataset import Dataset, source_to_register
-from dpsql.kernel.untyped_columns import UNTYPED, types_read
+from dpsql.kernel.datasets.dataset import Dataset, source_to_register
+from dpsql.kernel.datasets.untyped_columns import UNTYPED, types_read
 from dpsql.schema import Schema
 
 #: The families of untyped cells by the type that they are read as.

@@ -15,7 +15,7 @@ from dpsql.compile.views.tables_read import tables_read
 from dpsql.engines.base import Engine, TableInfo
 from dpsql.engines.files.table_files import FILE
 from dpsql.engines.identity_texts import is_mark, share_rows
-from dpsql.kernel.view_datasets import look_up
+from dpsql.kernel.datasets.view_datasets import look_up
 
 #: Views on views on views: more than this is not followed.
 _DEEPEST = 20

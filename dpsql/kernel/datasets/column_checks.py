@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from dpsql.compile.views.row_to_row import RowView
 from dpsql.engines.base import Column, Engine, TableInfo
-from dpsql.kernel.view_datasets import unfold
+from dpsql.kernel.datasets.view_datasets import unfold
 
 HINT = "make it a plain stored column whose texts are compared byte by byte, or leave it out of the schema"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-_HERE = Path(__file__).resolve().parent
+_PACKAGE = Path(__file__).resolve().parents[1]
 _BODIES = ("$function$", "$block$")
-PLACES = (_HERE / "sql", _HERE.parent / "sql")
+PLACES = (_PACKAGE / "sql", _PACKAGE.parent / "sql")
 
 
 def read_sql(name: str) -> str:

@@ -1,8 +1,9 @@
 """Registered datasets: the table, its declared schema, and the proof that neither has changed since.
 
 A dataset is found by its table's schema and name, and the table there must still be the one that was registered: the
-database's own identity of tables says so (`kernel/identity.py`). A copy or an unregistered view has no budget. A view
-counts only when it is provably row-to-row on one base table, and then its base table is what is registered.
+database's own identity of tables says so (`kernel/datasets/identity.py`). A copy or an unregistered view has no
+budget. A view counts only when it is provably row-to-row on one base table, and then its base table is what is
+registered.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from dpsql.compile.views.condition_text import tests_of
 from dpsql.compile.views.row_to_row import RowView
 from dpsql.engines.base import Column, Engine, TableInfo
 from dpsql.errors import DatabaseError, NotRegistered, ParameterError, SchemaError, TableChanged, UnknownName
-from dpsql.kernel.column_checks import HINT, why_unreliable
-from dpsql.kernel.identity import Base, why_private
-from dpsql.kernel.untyped_columns import fits_families, typed_expressions
-from dpsql.kernel.view_datasets import unfold
+from dpsql.kernel.datasets.column_checks import HINT, why_unreliable
+from dpsql.kernel.datasets.identity import Base, why_private
+from dpsql.kernel.datasets.untyped_columns import fits_families, typed_expressions
+from dpsql.kernel.datasets.view_datasets import unfold
 from dpsql.ledger import Entry, Ledger
 from dpsql.ledger.charge import check_text
 from dpsql.schema import Boolean, Categorical, Numeric, Schema
