@@ -47,6 +47,8 @@ SETUP = (
 )
 #: What in code marks is the name of a file or a folder of this repository.
 NAMED_FILE = re.compile(r"(?:dpsql|tests|sql|docs|examples)/[\w./*-]*|[\w*-]+(?:/[\w*-]+)+\.(?:py|sql|md)|[\w*]+\.py")
+#: Where a full stop ends no sentence: code, the targets of links, brackets, abbreviations, initials.
+NO_SENTENCE_ENDS = re.compile(r"`[^`]*`|\]\([^)]*\)|\([^()]*\)|\b(?:e\.g|i\.e|et al|vs|pp?|[A-Z])\.")
 #: Packages without which a page cannot run, where it says `import` or names an option that needs one.
 NEEDS = {"--plot": "matplotlib", ".plot(": "matplotlib", "--onnx": "onnx", "export_onnx": "onnx", "sklearn": "sklearn"}
 
@@ -158,6 +160,18 @@ def test_operations_that_a_page_lists_are_the_kernels(page: Path) -> None:
             names = re.findall(r"`(\w+)`", row.split("|")[1])
             assert names, f"{name_of(page)}: no operation is named in {row}"
             assert all(callable(getattr(Session, name, None)) for name in names), f"{name_of(page)}: {row}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "commands.md"], ids=name_of)
+def test_a_line_of_prose_is_one_sentence(page: Path) -> None:
+    """One sentence per line, so that a change shows as the sentences that changed; tables and headings aside."""
+    if page.name == "CHANGELOG.md":
+        return
+    for line in prose(page).splitlines():
+        if line.lstrip().startswith(("|", "#", "![", ">")) or line.startswith("    "):
+            continue
+        plain = NO_SENTENCE_ENDS.sub("x", re.sub(r"^\s*\d+\. ", "", line))
+        assert not re.search(r"[a-z\d)*][.?!] +[A-Z]", plain), f"{name_of(page)}: two sentences: {line}"
 
 
 def test_the_pages_build_as_a_site(tmp_path: Path) -> None:
