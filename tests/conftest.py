@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -11,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from dpsql.engines.base import Engine
 from dpsql.engines.duckdb.engine import open_file
 from tests.markers import mark
-from tests.requirements import missing_packages
+from tests.requirements import PACKAGES, missing_packages
 
 settings.register_profile(
     "dpsql",
@@ -39,6 +40,22 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError("\n".join(sentences))
     if required:
         config.option.doctest_ignore_import_errors = False
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Skip a file by the name of the optional package that it imports and that is missing here.
+
+    What DPSQL_REQUIRE names is never missing at this point: `pytest_configure` has looked.
+    """
+    report = yield
+    missing = re.search(r"No module named '(\w+)", str(report.longrepr)) if report.failed else None
+    if missing and missing.group(1) in {name for _, packages in PACKAGES.values() for name in packages}:
+        report.outcome = "skipped"
+        report.longrepr = (str(collector.path), 0, f"Skipped: {missing.group(1)} is not installed")
+    return report
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

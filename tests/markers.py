@@ -63,7 +63,7 @@ def mark(item: pytest.Item) -> None:
         return
     if getattr(item.function, "is_hypothesis_test", False):
         item.add_marker(pytest.mark.property)
-    if _needs_server(item):
+    if any(item.path.stem.startswith(f"test_{server}") for server in SERVERS) or _needs_server(item):
         item.add_marker(pytest.mark.server)
 
 

@@ -100,14 +100,11 @@ def create(model: ReleasedModel, form: str, *, table: str, name: str | None, pro
         existing = engine.table(own_name)
         if existing is not None and existing.kind == "table":
             raise ParameterError("name", allowed="new; a table of that name exists", given=own_name)
+    elif engine.is_built_in(own_name):
+        raise ParameterError("name", allowed="new; a built-in function has that name", given=own_name)
     with engine.transaction() as transaction:
-        if form != "view" and engine.vocabulary.macros and transaction.rows(_BUILT_IN, (own_name,)):
-            raise ParameterError("name", allowed="new; a built-in function has that name", given=own_name)
         transaction.run(text)
     return text
-
-
-_BUILT_IN = "SELECT 1 FROM duckdb_functions() WHERE internal AND lower(function_name) = lower(?)"
 
 
 def default_name(model: ReleasedModel, form: str) -> str:
