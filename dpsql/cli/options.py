@@ -132,13 +132,13 @@ def _parameter_option(name: str, parameter: Parameter, sentence: str) -> Callabl
 
 
 def _parameter_help(kinds: Mapping[str, Parameter]) -> str:
-    """Return what methods say of a parameter; in brackets which ones do, where not all of them say the same."""
-    said: dict[str, list[str]] = {}
-    for method, parameter in kinds.items():
-        said.setdefault(parameter.help, []).append(method)
-    if len(said) == 1 and len(kinds) == len(METHODS):
-        return _sentence(next(iter(said)))
-    return " ".join(_sentence(f"{words} ({', '.join(names)})") for words, names in said.items())
+    """Return what methods say of a parameter, and in brackets which methods have it, unless all have.
+
+    Where they do not say the same, only what they have in common is shown: all that stands before a semicolon.
+    """
+    whole_texts = {parameter.help for parameter in kinds.values()}
+    words = whole_texts.pop() if len(whole_texts) == 1 else next(iter(kinds.values())).help.partition(";")[0]
+    return _sentence(words if len(kinds) == len(METHODS) else f"{words} ({', '.join(kinds)})")
 
 
 def _sentence(words: str) -> str:

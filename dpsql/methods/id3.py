@@ -72,10 +72,12 @@ class Id3(Method):
     summary = "one greedy tree from noisy counts, a baseline (Jagannathan et al. 2012)"
     trees_are_public = False
     parameters: Mapping[str, Parameter] = {
-        "depth": Whole(None, 1, DEEPEST, "most splits on a path; by default as many as there are attributes, up to 60"),
-        "bins": Whole(10, 2, 64, "branches of a split on a number, of equal width"),
-        "branches": Whole(64, 2, 64, "most branches of a split on a category; wider ones are split by groups"),
-        "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells (branches of all candidate splits × classes) of one release"),
+        "depth": Whole(
+            None, 1, DEEPEST, "depth of the trees; by default as many splits as there are attributes, up to 60"
+        ),
+        "bins": Whole(10, 2, 64, "bins of a number, of equal width; one branch each"),
+        "branches": Whole(64, 2, 64, "most branches of one split; wider categories are split by groups"),
+        "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells of a release; branches of all candidate splits × classes"),
     }
 
     def plan(

@@ -63,11 +63,11 @@ class Pte(Method):
     trees_are_public = False
     parameters: Mapping[str, Parameter] = {
         "unlabelled": UNLABELLED,
-        "trees": Whole(10, 1, 10_000, "number of first trees; each labelled row is in one of them"),
+        "trees": Whole(10, 1, 10_000, "number of trees; the first ones, each labelled row in one of them"),
         "more_trees": Whole(10, 1, 10_000, "number of trees that learn from the first ones"),
-        "depth": Whole(None, 1, DEEPEST, "splits on each path; by default from features, rows and noise"),
-        "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells (leaves of all trees × classes) of the release"),
-        "seed": Whole(0, 0, 2**63 - 1, "draws the attributes; never touches noise"),
+        "depth": Whole(None, 1, DEEPEST, "depth of the trees; by default from features, rows and noise"),
+        "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells of a release; leaves of all trees × classes"),
+        "seed": Whole(0, 0, 2**63 - 1, "shapes the trees, never touches noise; draws the attributes"),
     }
 
     def plan(

@@ -66,8 +66,8 @@ class Rdt(Method):
         "trees": Whole(None, 1, 10_000, "number of trees; every row is in each of them [10, or 5 below 1000 rows]"),
         "depth": Whole(None, 1, 60, "depth of the trees; by default from features and rows"),
         "branches": Whole(64, 2, 64, "most branches of one split; wider categories are split by groups"),
-        "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells (leaves of all trees × classes) of the release"),
-        "seed": Whole(0, 0, 2**63 - 1, "shapes the trees; never touches noise"),
+        "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells of a release; leaves of all trees × classes"),
+        "seed": Whole(0, 0, 2**63 - 1, "shapes the trees, never touches noise"),
     }
 
     def plan(

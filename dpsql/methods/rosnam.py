@@ -63,14 +63,14 @@ class Rosnam(Method):
     name = "rosnam"
     summary = "random trees, noisy majority labels (Fletcher & Islam 2017 + 2021)"
     parameters: Mapping[str, Parameter] = {
-        "trees": Whole(100, 1, 10_000, "number of trees, each on its own part of the rows"),
+        "trees": Whole(100, 1, 10_000, "number of trees; each on its own part of the rows"),
         "depth": Whole(None, 1, 60, "depth of the trees; by default from the schema"),
         "depth_rule": Choice(RULES, "how the depth is worked out: the paper's Theorem 2, or its Table 4"),
         "branches": Whole(MOST_BRANCHES, 2, 64, "most branches of one split; wider categories are split by groups"),
-        "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells (leaves of all trees × classes) of the release"),
-        "seed": Whole(0, 0, 2**63 - 1, "shapes the trees; never touches noise"),
+        "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells of a release; leaves of all trees × classes"),
+        "seed": Whole(0, 0, 2**63 - 1, "shapes the trees, never touches noise"),
         "shared": Flag("every row in every tree, which then share epsilon, instead of each row in one tree"),
-        "as_published": Flag("the paper's smooth-sensitivity form: NOT private"),
+        "as_published": Flag("the paper's unproven form: NOT private; its smooth sensitivity"),
     }
 
     def plan(

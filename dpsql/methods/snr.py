@@ -77,11 +77,11 @@ class Snr(Method):
     trees_are_public = True
     parameters: Mapping[str, Parameter] = {
         "trees": Whole(None, 1, 10_000, "number of trees; every row is in each of them [from features and rows]"),
-        "depth": Whole(None, 1, 60, "splits on each path, whatever the noise; by default as many as it allows"),
-        "bins": Whole(5, 2, 64, "most branches of a number, of equal width"),
-        "branches": Whole(64, 2, 64, "most branches of a category; wider ones are split by groups"),
-        "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells (leaves of all trees × classes) of the release"),
-        "seed": Whole(0, 0, 2**63 - 1, "shapes the trees; never touches noise"),
+        "depth": Whole(None, 1, 60, "depth of the trees; whatever the noise; by default as many splits as it allows"),
+        "bins": Whole(5, 2, 64, "bins of a number, of equal width; most branches of a split on it"),
+        "branches": Whole(64, 2, 64, "most branches of one split; wider categories are split by groups"),
+        "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells of a release; leaves of all trees × classes"),
+        "seed": Whole(0, 0, 2**63 - 1, "shapes the trees, never touches noise"),
     }
 
     def plan(

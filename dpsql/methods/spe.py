@@ -70,11 +70,13 @@ class Spe(Method):
     regression = True
     parameters: Mapping[str, Parameter] = {
         "trees": Whole(10, 1, 10_000, "number of trees; each row is in one of them"),
-        "depth": Whole(None, 1, DEEPEST, "splits on each path; by default from features, rows and noise"),
+        "depth": Whole(None, 1, DEEPEST, "depth of the trees; by default from features, rows and noise"),
         "allocation": Choice(("geometric", "uniform"), "how levels share epsilon: each 3/2 of the one above, or alike"),
-        "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells (leaves of all trees × classes) of the release"),
-        "seed": Whole(0, 0, 2**63 - 1, "draws the attributes; never touches noise"),
-        "as_published": Flag("the data's own range and true-size stop; NOT private, refused on capped datasets"),
+        "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells of a release; leaves of all trees × classes"),
+        "seed": Whole(0, 0, 2**63 - 1, "shapes the trees, never touches noise; draws the attributes"),
+        "as_published": Flag(
+            "the paper's unproven form: NOT private; the data's own range, and a stop by the true size"
+        ),
     }
 
     def plan(

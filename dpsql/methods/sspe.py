@@ -65,10 +65,10 @@ class Sspe(Method):
         "unlabelled": UNLABELLED,
         "privacy": Choice(("rows", "labels"), "what is private: rows, or labels alone where features are public"),
         "trees": Whole(10, 1, 10_000, "number of trees; each row is in one of them"),
-        "depth": Whole(None, 1, DEEPEST, "splits on each path; by default from features, labelled rows and noise"),
+        "depth": Whole(None, 1, DEEPEST, "depth of the trees; by default from features, labelled rows and noise"),
         "allocation": Choice(("geometric", "uniform"), "how levels share epsilon: each 3/2 of the one above, or alike"),
-        "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells (leaves of all trees × classes) of the release"),
-        "seed": Whole(0, 0, 2**63 - 1, "draws the attributes; never touches noise"),
+        "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells of a release; leaves of all trees × classes"),
+        "seed": Whole(0, 0, 2**63 - 1, "shapes the trees, never touches noise; draws the attributes"),
     }
 
     def plan(

@@ -49,12 +49,12 @@ class SsRdt(Method):
     trees_are_public = False
     parameters: Mapping[str, Parameter] = {
         "unlabelled": UNLABELLED,
-        "trees": Whole(10, 1, 10_000, "number of first trees; every labelled row is in each of them"),
+        "trees": Whole(10, 1, 10_000, "number of trees; the first ones, every labelled row in each of them"),
         "more_trees": Whole(10, 1, 10_000, "number of trees that learn from the first ones"),
         "depth": Whole(None, 1, 60, "depth of the trees; by default from features and rows"),
         "branches": Whole(64, 2, 64, "most branches of one split; wider categories are split by groups"),
-        "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells (leaves of all trees × classes) of a release"),
-        "seed": Whole(0, 0, 2**62, "shapes the trees; never touches noise"),
+        "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells of a release; leaves of all trees × classes"),
+        "seed": Whole(0, 0, 2**62, "shapes the trees, never touches noise"),
     }
 
     def plan(

@@ -320,3 +320,9 @@ def test_a_unit_is_on_one_side(condition: str | None) -> None:
             opened.train("people", method="sspe", trees=3, depth=2, unlabelled=condition)
         assert caught.value.name == "unlabelled"
         assert stored(opened) == before
+
+
+@pytest.mark.parametrize("name", sorted(methods.PARAMETERS))
+def test_methods_say_the_same_of_a_parameter_that_they_share(name: str) -> None:
+    """What stands before a semicolon is the same in all methods: it is what `dpsql train --help` shows."""
+    assert len({parameter.help.partition(";")[0] for parameter in methods.PARAMETERS[name].values()}) == 1

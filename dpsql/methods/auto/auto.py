@@ -79,9 +79,9 @@ class Auto(Method):
     summary = "marginals, guided trees and a private choice of reader: the default"
     trees_are_public = False
     parameters: Mapping[str, Parameter] = {
-        "trees": Whole(None, 1, 20, "number of trees beside the marginals; by default from rows and epsilon"),
+        "trees": Whole(None, 1, 20, "number of trees; beside the marginals, by default from rows and epsilon"),
         "depth": Whole(None, 1, DEEPEST, "depth of the trees; by default from rows and epsilon"),
-        "seed": Whole(0, 0, 2**63 - 1, "shapes the trees; never touches noise"),
+        "seed": Whole(0, 0, 2**63 - 1, "shapes the trees, never touches noise"),
     }
 
     def plan(

@@ -56,7 +56,7 @@ class Mrf(Method):
     name = "mrf"
     summary = "random trees, one optimised question for all leaves (Tajima et al. 2025)"
     parameters: Mapping[str, Parameter] = {
-        "trees": Whole(128, 1, 10_000, "number of trees, of all ensembles together"),
+        "trees": Whole(128, 1, 10_000, "number of trees; of all ensembles together"),
         "depth": Whole(None, 1, 20, "depth of the trees; by default three fifths of an ensemble's features"),
         "bins": Whole(5, 2, 64, "bins of a number, of equal width"),
         "ensembles": Whole(None, 1, 64, "number of ensembles, which share epsilon [1, or 4 where cells are too many]"),
@@ -65,7 +65,7 @@ class Mrf(Method):
         "votes": Choice((SUMMED, HARD), "leaves vote with their counts, or each for its largest class"),
         "strategy": Choice((BEST, *KINDS), "what is asked of the cells; best tries all of them"),
         "effort": Whole(EFFORT, 1, 100_000, "work for each ensemble's search; then the best strategy so far is taken"),
-        "seed": Whole(0, 0, 2**62, "shapes trees and ensembles; never touches noise"),
+        "seed": Whole(0, 0, 2**62, "shapes the trees, never touches noise; draws the ensembles too"),
     }
 
     def plan(

@@ -51,11 +51,9 @@ from dpsql.trees.voting import VotingForest
 DEEPEST = 30
 #: What every greedy method takes.
 PARAMETERS: Mapping[str, Parameter] = {
-    "depth": Whole(5, 1, DEEPEST, "most splits on a path"),
-    "branches": Whole(64, 2, 64, "most branches of a category; wider ones are split by groups of neighbours"),
-    "limit": Whole(
-        MOST_COUNTS, 2, 2**26, "most candidate splits of a level, and cells (leaves × classes) of a release"
-    ),
+    "depth": Whole(5, 1, DEEPEST, "depth of the trees; most splits on a path"),
+    "branches": Whole(64, 2, 64, "most branches of one split; wider categories are split by groups of neighbours"),
+    "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells of a release; leaves × classes, and candidate splits of a level"),
 }
 
 #: The shares of epsilon, in hundredths: for all choices of splits, for all sizes; the leaves get the rest.
