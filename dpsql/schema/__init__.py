@@ -1,7 +1,7 @@
 """What an owner declares about a private table: features with public domains, the label, the privacy unit.
 
-Plain values that know no database. `schema.py` has the rules, `plain_values.py` reads and writes them as they stand in
-a file, `schema_file.py` reads YAML and JSON.
+A schema consists of plain values and knows nothing of any database. `schema.py` has the rules, `plain_values.py` reads
+and writes the values as they stand in a file, `schema_file.py` reads YAML and JSON.
 """
 
 from dpsql.schema.features import (

@@ -13,12 +13,15 @@ from functools import cached_property
 
 from dpsql.errors import SchemaError
 
-#: Cells of a numeric feature's grid, and of one digit of a wide category: six bits in a packed word.
+#: The most cells of a numeric feature's grid, and of one base-64 digit of a wide category: a cell takes six bits of a
+#: packed word.
 CELLS = 64
+#: The most values that a categorical feature may declare.
 MAX_VALUES = 20_000
-#: Steps of a numeric target unless declared. Rounding to one costs at most 0.05 % of the range, far below any noise;
-#: finer steps would not lower the noise, which is a multiple of the range whatever the steps.
+#: Steps of a numeric target unless declared. Rounding a value to a step changes it by at most 0.05 % of the range, far
+#: below any noise; finer steps would not lower the noise, which is a multiple of the range whatever the steps.
 DEFAULT_STEPS = 1000
+#: The most steps that a numeric target may declare.
 MAX_STEPS = 2**20
 
 
@@ -42,7 +45,7 @@ class Numeric:
         for bound in ("lower", "upper", "null"):
             if bound != "null" or self.null is not None:
                 number = finite_number(getattr(self, bound), f'feature "{self.name}": {bound}')
-                object.__setattr__(self, bound, number)  # whole numbers become floats: one arithmetic for all
+                object.__setattr__(self, bound, number)  # integers become floats: one arithmetic for all
         if not self.lower < self.upper:
             raise SchemaError(f'feature "{self.name}": lower ({self.lower}) must be below upper ({self.upper}).')
         if isinstance(self.cells, bool) or not (isinstance(self.cells, int) and 2 <= self.cells <= CELLS):
@@ -59,12 +62,12 @@ class Numeric:
 
     @cached_property
     def edges(self) -> tuple[float, ...]:
-        """The smallest number in each cell but the first: `x < edge` and the cell of x always agree."""
+        """The smallest number of each cell but the first: x < `edges[k]` holds exactly when the cell of x is ≤ k."""
         return tuple(self._edge(cell) for cell in range(1, self.cells))
 
     @cached_property
     def _float_spacing(self) -> float:
-        """The distance between neighbouring floats where the range is widest."""
+        """The distance between neighbouring floats at the bound of larger magnitude, where it is largest."""
         return math.ulp(max(abs(self.lower), abs(self.upper)))
 
     @property
@@ -83,7 +86,7 @@ class Numeric:
         return math.floor(min(max((number - self.lower) * self.scale, 0.0), self.cells - 1.0))
 
     def _edge(self, cell: int) -> float:
-        # Halving over the order of the floats: stepping from one to the next would not end around zero.
+        # Bisect in the order of the floats: stepping from each float to the next would not end around zero.
         guess = self.lower + cell / self.scale
         low, high = guess - 4 * self._float_spacing, guess + 4 * self._float_spacing
         below = _rank(low if self.cell(low) < cell else self.lower)
@@ -248,7 +251,7 @@ def finite_number(value: object, where: str) -> float:
 
 
 def _rank(number: float) -> int:
-    """Return the place of a float in the order of all floats; both zeros share one."""
+    """Return the place of a float in the order of all floats; both zeros have the same place."""
     bits: int = struct.unpack("<q", struct.pack("<d", number))[0]
     return bits if bits >= 0 else -(bits & (2**63 - 1))
 

@@ -1,4 +1,4 @@
-"""Schemas as plain values, as they stand in a YAML or JSON file: read with care, and written back the same."""
+"""Reads and checks schemas in plain values, as they stand in a YAML or JSON file, and writes them back the same."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dpsql.schema.unit import Unit
 if TYPE_CHECKING:
     from dpsql.schema.schema import Schema
 
-#: A remark for people, in the schema or in a feature; it declares nothing, and is not kept.
+#: The key of a remark for people, in the schema or in a feature; it declares nothing, and is not stored.
 _REMARK = "description"
 _SCHEMA_KEYS = frozenset(
     (
@@ -52,7 +52,7 @@ _UNIT_KEYS = frozenset(("column", "max_rows"))
 
 
 def declared_fields(declared: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of the schema in plain values, or a SchemaError that says what is wrong with them."""
+    """Return the fields of the schema in plain values, or raise a SchemaError that says what is wrong."""
     if not isinstance(declared, Mapping):
         raise SchemaError("a schema must be a mapping with label, classes and features.")
     _refuse_unknown("the schema", declared, _SCHEMA_KEYS)
@@ -85,7 +85,10 @@ def _conditions(declared: object) -> tuple[tuple[str, str], ...]:
 
 
 def _required_keys(declared: Mapping[str, Any], target: Target | None) -> tuple[str, ...]:
-    """Return the keys that must be there; a table without labels says `label: null`, so that none is forgotten."""
+    """Return the keys that must be there.
+
+    A table without labels must say `label: null`, so that nobody leaves out the label by mistake.
+    """
     if target is not None:
         return ("label", "features")
     return ("label", "features") if declared.get("label", "") is None else ("label", "classes", "features")
@@ -222,7 +225,7 @@ def _column_or_none(declared: Mapping[str, Any], key: str) -> str | None:
 
 
 def _refuse_unknown(where: str, given: Mapping[str, Any], known: frozenset[str]) -> None:
-    """Refuse a key that the grammar does not have, with the nearest ones that it has."""
+    """Refuse a key that is not one of the allowed ones, and name the nearest of those."""
     unknown = sorted(str(key) for key in given if key not in known)
     if unknown:
         nearest = [f'"{key}"' for key in difflib.get_close_matches(unknown[0], sorted(known), n=2)]

@@ -4,7 +4,7 @@ Everything here is declared by the owner and public. Nothing is ever looked up i
 public grid of cells: a number falls into one of equal-width cells between its bounds, a category is its own
 cell. Splits are made between cells, so that SQL, Python and every database agree on every row.
 
-Where values go that are not what was declared:
+Values that do not fit what was declared are treated as follows:
 
 - a number below `lower` or above `upper`, or infinite, is clamped into the first or last cell;
 - a NULL or NaN number is taken as `lower`, or as the value declared with `null`;
@@ -13,7 +13,7 @@ Where values go that are not what was declared:
 - a row whose label is NULL or not one of the classes, or whose unit is NULL, is not counted;
 - a numeric target is clamped to its bounds, infinities too; a row whose target is NULL or NaN is not counted;
 - where labels alone are private (`public_features`), every row counts whose label is not NULL: a label that is none of
-  the classes counts as the first of them, a target that is no number as `lower`.
+  the classes counts as the first of them, and a target that is not a number counts as `lower`.
 """
 
 from __future__ import annotations
@@ -28,10 +28,13 @@ from dpsql.schema.features import Categorical, Feature, Numeric, Target, check_n
 from dpsql.schema.plain_values import declared_fields, plain_values
 from dpsql.schema.unit import Unit
 
+#: The most classes that a label may have.
 MAX_CLASSES = 1024
+#: The most features that a schema may declare.
 MAX_FEATURES = 2000
+#: The most conditions that a schema may declare.
 MAX_CONDITIONS = 100
-#: Short and plain, so that no name can be taken for a condition itself.
+#: The form of a condition's name: short and plain, so that no name can be mistaken for a condition.
 _CONDITION_NAME = re.compile("[A-Za-z][A-Za-z0-9_]{0,62}")
 
 
@@ -40,9 +43,9 @@ class Schema:
     """What the owner declares about a private table; public from the moment it is registered.
 
     The label is one of the `classes`, or a number with the bounds of `target`; then there are no classes. A table that
-    only shapes trees has no label at all. `public_features` says that labels alone are private, `disjoint_from` names
-    tables in which none of this table's units is. `conditions` are tests on rows, each with a name by which analysts
-    may use it.
+    only helps to shape trees has no label at all. `public_features` says that labels alone are private. `disjoint_from`
+    names tables that hold no row of any unit of this table. `conditions` are tests on rows, each with a name by which
+    analysts may use it.
     """
 
     label: str
@@ -89,7 +92,7 @@ class Schema:
             raise SchemaError("classes: a class is listed twice.")
 
     def _check_conditions(self) -> None:
-        """Check names and lengths; what a condition says is checked against the table when it is registered."""
+        """Check how many there are, and their names; what each says is checked when the table is registered."""
         if len(self.conditions) > MAX_CONDITIONS:
             raise SchemaError(f"conditions: {len(self.conditions)} given; at most {MAX_CONDITIONS} are possible.")
         check_texts(tuple(text for _, text in self.conditions), "conditions")
@@ -139,7 +142,7 @@ class Schema:
         return tuple(feature for feature in self.features if isinstance(feature, Categorical))
 
     def with_bounds(self, bounds: Mapping[str, tuple[float, float]]) -> Schema:
-        """Return the schema with narrower bounds of some numbers; none may reach past what is declared.
+        """Return the schema with narrower bounds of some numeric features, which must lie within the declared ones.
 
         >>> Schema("y", ("a", "b"), (Numeric("x", 0, 64),)).with_bounds({"x": (8, 16)}).features[0].upper
         16.0

@@ -18,13 +18,15 @@ import yaml
 from dpsql.errors import SchemaError, UnknownName
 from dpsql.schema.schema import Schema
 
-#: The largest file that is read, in MB (YAML is slow to read), and the deepest nesting.
+#: The largest file that is read, in MB; YAML is slow to read.
 MAX_MEGABYTES = {".yml": 1, ".yaml": 1, ".json": 16}
+#: The deepest nesting of mappings and lists in a YAML file.
 MAX_DEPTH = 20
 #: What a draft writes where the owner must fill in a public fact.
 PLACEHOLDER = "???"
+#: The command that errors suggest: it writes a draft of a schema.
 DRAFT = "dpsql schema draft --table TABLE"
-#: Words that some YAML reader takes for something else than text.
+#: Words that some YAML readers take for something other than text.
 _WORDS = frozenset(("true", "false", "yes", "no", "on", "off", "y", "n", "null"))
 
 
@@ -80,7 +82,7 @@ def dump(schema: Schema, *, comments: Mapping[str, str] | None = None) -> str:
 def pair(key: str, value: object, *, indent: int = 0) -> list[str]:
     """Return a key and its value as lines of YAML: a mapping as a block, anything else on the key's line."""
     space, name = " " * indent, inline(key)
-    head = [f"{space}{name}:"] if len(name) <= 1000 else [f"{space}? {name}", f"{space}:"]  # keys end at 1024
+    head = [f"{space}{name}:"] if len(name) <= 1000 else [f"{space}? {name}", f"{space}:"]  # YAML's limit is 1024
     if isinstance(value, Mapping):
         return head + [line for inner_key, inner in value.items() for line in pair(inner_key, inner, indent=indent + 2)]
     return [*head[:-1], f"{head[-1]} {inline(value)}"]
@@ -105,7 +107,7 @@ def inline(value: object) -> str:
 
 
 def quote(text: str) -> str:
-    r"""Return text in double quotes on one line; what could end a line or the quotes is escaped.
+    r"""Return text in double quotes on one line; characters that could end the line or the quotes are escaped.
 
     >>> print(quote('it "is"' + chr(10) + 'ok'))
     "it \"is\"\x0aok"
@@ -148,7 +150,7 @@ def _read(path: Path) -> str:
 
 
 def _pick(declared: dict[str, Any], entry: str | None, name: str) -> dict[str, Any]:
-    """Return the one schema of a file, or the named one of several."""
+    """Return the only schema of a file, or the one named `entry` of several."""
     single = "label" in declared or "features" in declared
     entries = [] if single else [key for key, inner in declared.items() if isinstance(inner, Mapping)]
     if entry is not None and entry not in entries:
@@ -204,7 +206,7 @@ def _parse_yaml(text: str, name: str) -> Any:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML without surprises: see the head of this file."""
+    """Reads YAML by the strict rules that the head of this file states."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 (yaml's own)
     depth = 0

@@ -1,4 +1,4 @@
-"""Whom the owner wants protected: the privacy unit. What one run promises about it is in `kernel/promise.py`."""
+"""The privacy unit: whom the owner wants protected. What one run promises about it is in `kernel/promise.py`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Unit:
 
     @property
     def neighbours(self) -> str:
-        """The neighbour relation in words, where the whole unit comes or goes."""
+        """The neighbour relation in words, for runs that protect all of a unit's rows and not the labels alone."""
         if self.column is None:
             return "add or remove one row"
         return f'add or remove all rows of one "{self.column}" (at most {self.max_rows} are used)'
