@@ -1,1 +1,1 @@
-"""Trees to SQL: pure functions that return sqlglot expressions. No I/O, no database, no noise."""
+"""Turns trees into SQL by pure functions that return sqlglot expressions: no I/O, no database, no noise."""

@@ -1,11 +1,15 @@
 """Refuses a query over private rows unless its result is an aggregate over a public grid.
 
-This is a second lock, not the proof: the kernel only ever runs statements built in `compile/`. What is checked on the
-syntax tree: the outermost SELECT gives nothing but counts (or sums of zeros and ones, or of whole numbers clamped to
-literal bounds) and the keys they are grouped by; every key is one of the public grid's names, and no group is left out
-by a condition on its rows; every function is on a short list of total ones, common to all databases or declared by the
-vocabulary of the one that is asked; nothing is ordered, limited, sampled or made distinct; one table with a schema is
-read, once.
+This is a second lock, not the proof: the kernel only ever runs statements built in `compile/`. These are the checks on
+the syntax tree:
+
+- The outermost SELECT gives nothing but counts (or sums of zeros and ones, or of whole numbers clamped to literal
+  bounds) and the keys they are grouped by.
+- Every key is one of the public grid's names, and no group is left out by a condition on its rows.
+- Every function is on a short list of total ones, which never fail, whatever a cell holds. The list is common to all
+  databases, or declared by the vocabulary of the one that is asked.
+- Nothing is ordered, limited, sampled or made distinct.
+- Of the tables with private rows (those named with a schema, and cached rows) at most one is read, and only once.
 """
 
 from __future__ import annotations
@@ -18,8 +22,9 @@ from dpsql.compile.predict.probabilities import LEAST_LOG
 from dpsql.compile.vocabulary import Vocabulary, double
 from dpsql.schema.features import MAX_STEPS
 
-#: What the names of kept rows begin with.
+#: How the names of tables with cached rows begin.
 KEPT = "kept_"
+#: The columns that cached rows may have.
 _KEPT = re.compile(r"node|class|ticket|word_[0-9]+")
 #: Keys whose values are numbers on a public grid, whatever the rows hold.
 GRID_KEYS = frozenset(("leaf", "node", "class", "ask", "cell"))
@@ -38,7 +43,7 @@ _FORBIDDEN = (
     exp.Distinct,
     exp.Pivot,
 )
-#: The total functions that statements on every database call; its own stand in its vocabulary.
+#: The total functions that statements may call on every database; those of one database alone are in its vocabulary.
 COMMON_FUNCTIONS = frozenset(
     [
         "greatest",
@@ -64,7 +69,8 @@ COMMON_FUNCTIONS = frozenset(
         "try_cast",
     ]
 )
-#: A map of constants alone cannot fail; one of a row's own values could have a key twice, or NULL for one.
+#: The function that builds a map. A map of constants cannot fail; a map of a row's own values could, because it may
+#: have the same key twice or NULL as a key.
 _MAP = "map"
 
 
@@ -75,7 +81,7 @@ class NotAggregate(Exception):
 def check_statement(query: exp.Expr, vocabulary: Vocabulary) -> None:
     """Raise NotAggregate unless the query is an aggregate over a public grid.
 
-    `vocabulary` is that of the database which is asked: it declares which functions of its own a statement may call.
+    `vocabulary` is that of the database which is asked: it declares which of that database's functions may be called.
     """
     if not isinstance(query, exp.Select):
         raise NotAggregate("only a SELECT can be an aggregate")
@@ -86,9 +92,9 @@ def check_statement(query: exp.Expr, vocabulary: Vocabulary) -> None:
 
 
 def check_kept(query: exp.Expr, vocabulary: Vocabulary) -> None:
-    """Raise NotAggregate unless the query gives rows that may wait in a workspace: node, class, ticket, words.
+    """Raise NotAggregate unless the query gives rows that may be cached in a workspace: node, class, ticket, words.
 
-    The database keeps `SELECT node, class, word_0 FROM depth_1`, for example.
+    For example, the rows of `SELECT node, class, word_0 FROM depth_1` may be cached.
     """
     if not isinstance(query, exp.Select) or query.args.get("group"):
         raise NotAggregate("only rows as they are can be kept")
@@ -99,9 +105,9 @@ def check_kept(query: exp.Expr, vocabulary: Vocabulary) -> None:
 
 
 def check_unlabelled(query: exp.Expr, label: str) -> None:
-    """Raise NotAggregate unless no value in a query over rows with public features comes from their label.
+    """Raise NotAggregate if a query over rows with public features selects anything that is computed from the label.
 
-    Which rows are taken may depend on whether they have one: that is public too.
+    Which rows it reads may depend on whether they have a label: that is public too.
     """
     if not isinstance(query, exp.Select) or any(
         isinstance(node, (exp.Command, exp.DML, exp.DDL)) for node in _inner(query)
@@ -113,13 +119,13 @@ def check_unlabelled(query: exp.Expr, label: str) -> None:
         if own and any(value.is_star for value in select.expressions):
             raise NotAggregate("only features are public here: a star takes the label too")
         for column in (column for value in select.expressions for column in value.find_all(exp.Column)):
-            # The table's own columns are quoted; a label may have the name of one of ours.
+            # The table's columns are quoted, dpsql's own are not: the label may have the name of one of those.
             if getattr(column.this, "quoted", False) and column.name.lower() == label.lower():
                 raise NotAggregate("only features are public here")
 
 
 def _inner(query: exp.Select) -> list[exp.Expr]:
-    """Return all nodes that are no SELECT themselves (sqlglot counts a SELECT among the statements)."""
+    """Return all nodes of a query except its SELECTs (sqlglot counts a SELECT among the statements)."""
     return [node for node in query.walk() if not isinstance(node, exp.Select)]
 
 
@@ -129,7 +135,7 @@ def _check_parts(query: exp.Select, vocabulary: Vocabulary) -> None:
     private = 0
     for node in query.walk():
         if isinstance(node, (exp.Identifier, exp.Literal, exp.Column)):
-            continue  # most of a large statement
+            continue  # these are most of the nodes of a large statement
         if isinstance(node, _FORBIDDEN):
             raise NotAggregate(f"{type(node).__name__} has no place in a count")
         if isinstance(node, exp.Func) and _name(node) not in allowed and not _cannot_fail(node, maps=maps):
@@ -143,7 +149,7 @@ def _check_parts(query: exp.Select, vocabulary: Vocabulary) -> None:
 
 
 def _keys(group: exp.Expr | None) -> set[str]:
-    """Return the names a query is grouped by; each must be a key of a public grid, shown or not."""
+    """Return the names a query is grouped by; each must be a key of a public grid, whether it is selected or not."""
     if group is None:
         return set()
     if any(value for part, value in group.args.items() if part != "expressions"):
@@ -177,10 +183,10 @@ def _is_bounded(value: exp.Expr) -> bool:
 
 
 def _cannot_fail(function: exp.Func, *, maps: bool) -> bool:
-    """Tell whether a function's arguments keep it from failing.
+    """Tell whether a function that can fail has arguments on which it does not.
 
-    These are EXP(LEAST(GREATEST(…, -300), 0)), LN(GREATEST(…, above 0)) and, in a database that has maps (`maps`), a
-    map of constants.
+    Such calls are EXP(LEAST(GREATEST(…, -300), 0)), LN(GREATEST(…, c)) for a constant c > 0 and, in a database that has
+    maps (`maps`), a map of constants.
     """
     if _name(function) == _MAP:
         return maps and function.find(exp.Column) is None

@@ -18,9 +18,11 @@ from dpsql.compile.vocabulary import Vocabulary, case, column, double, int_liter
 from dpsql.schema import CELLS, Categorical, Numeric, Schema, Target
 from dpsql.trees.grid import AXES_PER_WORD, BITS, Axis, axes, words
 
+#: The CTE of the packed rows.
 PACKED = "packed"
-#: How many cells of numbers are added up as doubles before one cast: 64^8 = 2^48 is exact.
+#: How many cells of numbers are added up as doubles before one cast: sums below 64^8 = 2^48 are exact.
 _CELLS_PER_CAST = 8
+#: The subquery that numbers the rows of each unit, of which at most `max_rows` are used.
 CAPPED = "chosen"
 
 
@@ -28,14 +30,17 @@ CAPPED = "chosen"
 class Source:
     """A table to count or score: where it is, and what each schema column is in it.
 
-    `columns` maps a column of the schema to its expression (itself for a table, its definition for a view), `where` is
-    a view's own filter. `integers` names the columns of integer type: they cannot hold NaN; `decimals` those whose type
-    holds numbers that no double can. With `labelled` false the label is not read at all: every row counts, each with
-    class 0. With `every_label` every row that has a label counts, whatever it says (see `known_label`). `cached_rows`
-    names a workspace table that has the packed rows already. `known_by` names the columns that tell rows apart where
-    rows have no address: those of the registered features, which `schema` may have fewer of. `reads` is what the
-    catalog said of the table (and of the view onto it) before the charge: the database is asked whether that still
-    holds.
+    - `columns` maps a column of the schema to its expression: itself for a table, its definition for a view.
+    - `where` is a view's own filter.
+    - `integers` names the columns of integer type, which cannot hold NaN; `decimals` names the columns whose type holds
+      numbers that no double can.
+    - If `labelled` is false, the label is not read at all: every row counts, each with class 0.
+    - If `every_label` is true, every row that has a label counts, whatever the label says (see `known_label`).
+    - `cached_rows` names a workspace table that has the packed rows already.
+    - `known_by` names the columns that tell rows apart where rows have no address: those of all registered features, of
+      which `schema` may have only some.
+    - `reads` is what the catalog said of the table (and of the view onto it) before the charge: the database is asked
+      whether that still holds.
     """
 
     schema: Schema
@@ -70,7 +75,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Tickets:
-    """Secret keys under which each unit draws its ticket; fresh for each session, never stored or shown."""
+    """The secret keys of the hash that gives each unit its ticket; new for each session, never stored or shown."""
 
     keys: tuple[int | str, ...]
 
@@ -80,7 +85,10 @@ class Tickets:
 
 @dataclass(frozen=True)
 class Part:
-    """One of several disjoint parts of the units, picked by the upper half of the ticket; `side` names its source."""
+    """Part number `index` of `of` disjoint parts of the units; `side` names the source of its rows.
+
+    The upper half of a unit's ticket says which part the unit is in.
+    """
 
     index: int = 0
     of: int = 1
@@ -91,7 +99,7 @@ EVERY_UNIT = Part()
 
 
 def table_reference(name: str, schema: str | None = None) -> exp.Table:
-    """Return a quoted table reference, qualified so that no CTE or temporary table can stand in for it."""
+    """Return a quoted table reference, qualified so that no CTE or temporary table can take its place."""
     return exp.table_(name, db=schema, quoted=True)
 
 
@@ -135,7 +143,7 @@ def _rows(
 
 
 def _rows_of_part(query: exp.Select, part: Part, ticket: exp.Expr) -> exp.Select:
-    """Keep the units of one part alone, before anything else is computed from their rows."""
+    """Restrict a query to the units of one part, before anything else is computed from their rows."""
     if part.of == 1:
         return query
     upper = paren(exp.BitwiseRightShift(this=ticket.copy(), expression=int_literal(32)))
@@ -208,9 +216,9 @@ def class_position(source: Source, vocabulary: Vocabulary) -> exp.Expr:
 def has_label(source: Source) -> exp.Expr:
     """Return the test that a row has a label: no cell that the label is read from is NULL.
 
-    It tells nothing of what a label says: a text that is none of the classes, a number that is NaN and a cell of CSV
-    that holds no number are labels like all others. A view may make its label of several columns, or NULL of some
-    values, so it is their own NULLs that count.
+    The test does not depend on what a label says: a text that is none of the classes, a number that is NaN and a cell
+    of CSV that holds no number are labels like all others. A view may compute its label from several columns, or turn
+    some values into NULL; therefore the test looks for NULLs in the columns that the label is computed from.
     """
     read = {made_of.name: made_of for made_of in source.column(source.schema.label).find_all(exp.Column)}
     tests = [made_of.copy().is_(exp.null()).not_() for _, made_of in sorted(read.items())]
@@ -220,9 +228,9 @@ def has_label(source: Source) -> exp.Expr:
 def known_label(source: Source, vocabulary: Vocabulary) -> exp.Expr:
     """Return the condition that a row counts: its label is one of the classes, or a number that is not NaN.
 
-    Where neighbours differ in labels alone (`every_label`), a row must count whatever its label says: every row that
-    has one does, and one that says none of the classes, or no number, counts as the first class, or as `lower`.
-    Another label then moves a row from one cell to another, never into the counts or out of them.
+    Where neighbours differ in labels alone (`every_label`), a row that has a label must count whatever the label says.
+    A label that is none of the classes counts as the first class, and a target that is not a number counts as `lower`.
+    A change of a label then moves a row from one cell to another, never into the counts or out of them.
     """
     if source.every_label:
         return has_label(source)
@@ -245,14 +253,14 @@ def _known_number(source: Source, vocabulary: Vocabulary) -> exp.Expr:
 def target_steps(target: Target, number: exp.Expr, vocabulary: Vocabulary) -> exp.Expr:
     """Return a double as whole steps above the lower bound: clamped first, then rounded, so that the cast cannot fail.
 
-    A row with NULL or NaN is left out by `known_label`, or counted as `lower` by `_class`; here it would be one of the
-    bounds.
+    A row with NULL or NaN is left out by `known_label`, or counted as `lower` by `_class`; here it would become one of
+    the bounds.
     """
     bounded = vocabulary.clamp(number, target.lower, target.upper)
     above = paren(exp.Sub(this=bounded, expression=double(target.lower)))
     scaled = exp.Mul(this=above.copy(), expression=double(target.scale))
     branches = [
-        # Less than a quarter of a step is none. It is never multiplied: PostgreSQL makes an error of what is too small.
+        # Less than a quarter of a step counts as 0, and is never multiplied: PostgreSQL fails on products near 0.
         (exp.LT(this=above, expression=double(0.25 / target.scale)), double(0)),
         (exp.LT(this=scaled, expression=double(target.steps)), scaled.copy()),
     ]
@@ -261,7 +269,7 @@ def target_steps(target: Target, number: exp.Expr, vocabulary: Vocabulary) -> ex
 
 
 def numeric_cell(feature: Numeric, source: Source, vocabulary: Vocabulary) -> exp.Expr:
-    """Return the cell of a number: total, so that NULL, NaN, infinities and outliers have a place to go."""
+    """Return the cell of a number; the expression is total: NULL, NaN, infinities and outliers have a cell too."""
     value, number = source.column(feature.name), source.number(feature.name, vocabulary)
     integer = feature.name in source.integers
     if vocabulary.row_by_row:
@@ -278,7 +286,7 @@ def numeric_cell(feature: Numeric, source: Source, vocabulary: Vocabulary) -> ex
     missing: exp.Expr = value.is_(exp.null())
     if not integer:
         missing = exp.or_(missing, vocabulary.is_nan(number.copy()))
-    # Most rows take the first branch; LEAST and GREATEST would cost more than the rest of it together.
+    # Most rows take the first branch; LEAST and GREATEST would cost more than all the rest of the expression.
     inside = exp.And(
         this=exp.GTE(this=scaled, expression=double(0)),
         expression=exp.LT(this=scaled.copy(), expression=double(feature.cells)),
@@ -292,7 +300,7 @@ def numeric_cell(feature: Numeric, source: Source, vocabulary: Vocabulary) -> ex
 
 
 def category_cell(feature: Categorical, source: Source, vocabulary: Vocabulary) -> exp.Expr:
-    """Return the cell of a category: total, so that NULL and unknown values have a place to go."""
+    """Return the cell of a category; the expression is total: NULL and unknown values have a cell too."""
     value = source.column(feature.name)
     cell = exp.Coalesce(
         this=vocabulary.position(feature.values, _text(value)), expressions=[int_literal(feature.unknown_cell)]
@@ -303,7 +311,7 @@ def category_cell(feature: Categorical, source: Source, vocabulary: Vocabulary) 
 
 
 def _ticket(source: Source, vocabulary: Vocabulary, tickets: Tickets) -> exp.Expr:
-    """Hash the unit, a declared partition column, or the row itself: a function of that unit alone."""
+    """Return a keyed hash of the unit, a declared partition column or the row itself; it depends on that unit alone."""
     name = source.schema.unit.column or source.schema.partition
     if name is None:
         return vocabulary.keyed_hash(_row_identity(source, vocabulary), tickets.keys)
@@ -315,28 +323,29 @@ def _ticket(source: Source, vocabulary: Vocabulary, tickets: Tickets) -> exp.Exp
 
 
 def _row_identity(source: Source, vocabulary: Vocabulary) -> list[exp.Expr]:
-    """Return what a row is known by: its address, or its features where it has none.
+    """Return what identifies a row: its address in the database, or its features where rows have no address.
 
-    The label has no say: rows that differ in it alone go to one tree, which then sees how often each label occurs.
+    The label is no part of it: rows that differ in their label alone go to the same tree, which then sees how often
+    each label occurs.
     """
     address = vocabulary.row_address()
     return _contents(source) if address is None else [address]
 
 
 def _contents(source: Source) -> list[exp.Expr]:
-    """Return the features of a row: the registered ones in their order, whichever of them are asked about.
+    """Return the features of a row: all registered ones in their order, whichever of them a method asks about.
 
-    Otherwise a method that asks about other features would deal the same rows out anew, and a unit would be in several
-    parts that are charged as disjoint ones.
+    If only the features that are asked about were hashed, then a method that asks about other features would deal out
+    the same rows in another way, and a unit would be in several parts that are charged as disjoint ones.
     """
     names = source.known_by or tuple(feature.name for feature in source.schema.features)
     return [source.column(name) for name in names]
 
 
 def _cap_units(query: exp.Select, source: Source, vocabulary: Vocabulary, tickets: Tickets) -> exp.Select:
-    """Keep at most `max_rows` rows of each unit, chosen by a keyed hash of their contents, never by their order.
+    """Restrict a query to at most `max_rows` rows of each unit, chosen by a keyed hash of their contents, not by order.
 
-    Where labels alone are private they have no say in it: another label must not bring in another row.
+    Where labels alone are private, the label is no part of these contents: another label must not bring in another row.
     """
     used = _contents(source)
     if source.labelled and not source.schema.public_features:

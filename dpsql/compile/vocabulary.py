@@ -1,4 +1,4 @@
-"""Builders of SQL expressions that every statement needs; how a database spells its own is in `dpsql/spelling.py`.
+"""Builders of SQL expressions that every statement needs; what databases spell differently is in `dpsql/spelling.py`.
 
 Everything is built from sqlglot's standard expressions, so that a dialect is a short class, not a branch in the
 compiler.
@@ -31,7 +31,7 @@ def int_literal(number: int) -> exp.Expr:
 
 
 def literal(digits: str, *, negative: bool = False) -> exp.Expr:
-    """Return digits as a number; sqlglot's own builder reads them again, at five times the cost of all the rest."""
+    """Return digits as a number; sqlglot's own builder parses them again, which costs five times all the rest."""
     number = exp.Literal(this=digits, is_string=False)
     return exp.Neg(this=number) if negative else number
 
@@ -51,7 +51,7 @@ def as_int(value: exp.Expr) -> exp.Expr:
 
 
 def case(branches: Sequence[tuple[exp.Expr, exp.Expr]], default: exp.Expr) -> exp.Case:
-    """Return a CASE made of (condition, value) branches as they are; sqlglot's own builder copies all at each branch.
+    """Return a CASE made of (condition, value) branches, uncopied; sqlglot's own builder copies all at each branch.
 
     >>> case([(exp.column("a").is_(exp.null()), int_literal(1))], int_literal(2)).sql()
     'CASE WHEN a IS NULL THEN 1 ELSE 2 END'
@@ -60,7 +60,7 @@ def case(branches: Sequence[tuple[exp.Expr, exp.Expr]], default: exp.Expr) -> ex
 
 
 def name_as(value: exp.Expr, name: str) -> exp.Alias:
-    """Return an expression, itself and no copy, under a name."""
+    """Return the expression itself, not a copy, under a name."""
     return exp.Alias(this=value, alias=exp.to_identifier(name))
 
 

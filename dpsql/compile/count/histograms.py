@@ -1,8 +1,8 @@
-"""Histograms for splits that look at the data: how many rows of each class fall into each cell of an axis at a node.
+"""Counts, for splits that depend on the data, the rows of each class in each cell of an axis at a node.
 
-One scan for all nodes of a level: the rows are brought to their nodes as in `counts.py`, then joined with a short list
-of asks, each a node and an axis to read there. A node may ask for one axis, for several, or for none. With
-`by_class` false the class is left out.
+One scan serves all nodes of a level: the rows are brought to their nodes as in `leaves.py`, then joined with a short
+list of asks. An ask is a node and an axis to read there; a node may have one ask, several, or none. If `by_class` is
+false, the rows of all classes are counted together.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ ASKS = "asks"
 
 @dataclass(frozen=True, eq=False)
 class Asks:
-    """Pairs of a node and an axis to read there; a result names its ask by its place here."""
+    """Pairs of a node and an axis to read there; a row of the result names its ask by its position here."""
 
     node: NDArray[np.int64]
     axis: NDArray[np.int64]
 
     @classmethod
     def of(cls, axis: NDArray[Any]) -> Asks:
-        """Return the asks of an array of nodes × asked axes (PASS for none), node by node."""
+        """Return the asks, node by node, from an array of nodes × axes to read (PASS where there is none)."""
         node, place = np.nonzero(axis != PASS)
         return cls(node, axis[node, place].astype(np.int64))
 

@@ -1,9 +1,10 @@
-"""Path to WHERE: the readable form of one leaf, and the oracle that the one-statement form is tested against.
+"""Turns the path to a leaf into WHERE: the readable form, and the oracle for tests of the one-statement form.
 
     SELECT "income", COUNT(*) FROM "adult"
     WHERE "age" < 39.8 AND "sex" = 'Male' GROUP BY "income"
 
-A predicate is total: NULL, NaN, infinities and unknown values satisfy exactly one leaf of a tree.
+The predicates are total: every row, also one with NULL, NaN, infinities or unknown values, satisfies the predicate of
+exactly one leaf of a tree.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def _range(feature: Numeric, value: exp.Expr, run: tuple[int, int], *, rounded: 
 
 
 def _edge(edge: float, *, rounded: bool) -> exp.Expr:
-    """Return an edge as a literal; whole numbers are compared with whole numbers where a database likes that better."""
+    """Return an edge as a literal; with `rounded` it is rounded up, for comparing integers with an integer."""
     return int_literal(math.ceil(edge)) if rounded and abs(edge) < 2**53 else double(edge)
 
 
@@ -136,7 +137,7 @@ def _one_of(text: exp.Expr, values: Sequence[str], *, negated: bool) -> exp.Expr
 
 
 def _runs(cells: Flags) -> list[tuple[int, int]]:
-    """Return the runs of marked cells as (first, last).
+    """Return the runs of consecutive marked cells as (first, last).
 
     >>> _runs(np.array([True, True, False, True]))
     [(0, 1), (3, 3)]

@@ -1,13 +1,14 @@
-"""Forest to one statement: how many rows of each class reach each leaf of each tree.
+"""Turns a forest into one statement that counts how many rows of each class reach each leaf of each tree.
 
     WITH packed AS (SELECT class, ticket, words … FROM the private table),
          start AS (each row at the root of its tree),
          depth_1 AS (one join), depth_2 AS (one join), …
     SELECT node AS leaf, class, COUNT(*) … GROUP BY node, class
 
-One scan of the private table. Disjoint trees: a row walks one tree, picked by its ticket. Shared trees: a row walks
-every tree. Only non-empty groups come back; the kernel fills the public grid before it adds noise. A numeric target is
-added up instead, in steps: `SELECT node AS leaf, COUNT(*), SUM(class) … GROUP BY node`.
+The private table is scanned once. If trees are disjoint, a row walks one tree, picked by its ticket; if they are
+shared, a row walks every tree. Only non-empty groups come back; the kernel fills the public grid before it adds noise.
+Where the label is a numeric target, its steps are added up instead:
+`SELECT node AS leaf, COUNT(*), SUM(class) … GROUP BY node`.
 """
 
 from __future__ import annotations
@@ -25,13 +26,18 @@ from dpsql.compile.vocabulary import Vocabulary, as_int, int_literal, name_as, p
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import words
 
+#: The CTE that has each row at the root of its tree.
 START = "start"
+#: The table of the roots of all trees, for rows that walk every tree.
 ROOTS = "roots"
 
 
 @dataclass(frozen=True)
 class Slice:
-    """Which trees of `total` a forest holds, from `first` on; `shared`: every row walks all of them, else one."""
+    """The trees, out of `total`, that a forest holds: those from number `first` on.
+
+    If `shared` is true, every row walks all trees, otherwise one of them.
+    """
 
     shared: bool
     first: int
@@ -100,7 +106,7 @@ def rows_at_nodes(
     *,
     words_too: bool = False,
 ) -> tuple[exp.Select, str, Tables]:
-    """Return an unfinished query whose CTEs bring every row to its leaf, the last CTE's name, and the tables."""
+    """Return an unfinished query whose CTEs bring every row to its leaf, the last CTE's name, and its small tables."""
     if (
         not source.cached_rows
         and not words_too
@@ -108,7 +114,7 @@ def rows_at_nodes(
         and nested_case.two_ways(forest)
     ):
         return _rows_at_nodes_by_case(source, forest, vocabulary, tickets, trees, part)
-    # A database that takes rows one at a time would pack the words again wherever a test names them.
+    # A database that takes rows one at a time would otherwise pack the words again wherever a test names them.
     materialized = True if vocabulary.row_by_row and forest.depth else None
     query = exp.Select().with_(
         PACKED, pack_rows(source, vocabulary, tickets, part), materialized=materialized, copy=False
@@ -150,7 +156,7 @@ def rows_at_nodes_statement(
 
 
 def walk_on(cached: str, forest: Forest, done: int, vocabulary: Vocabulary) -> tuple[exp.Select, str, Tables]:
-    """Return an unfinished query that takes rows, cached at depth `done`, on to their leaves."""
+    """Return an unfinished query that takes rows which are cached at depth `done` from there to their leaves."""
     rest = Forest(forest.axes, forest.trees, forest.levels[done:])
     start = select_node_rows(exp.Select(), cached, forest)
     query, last = walk(exp.Select().with_(START, start, copy=False), rest, vocabulary, start=START, carried=("class",))

@@ -1,4 +1,4 @@
-"""One level of every tree at once: a join with a small table of that level's nodes.
+"""Moves rows down one level of every tree at once, by a join with a small table of that level's nodes.
 
 A node says which packed word to read, where its axis starts in it, and in bit planes which child each cell goes to. A
 row at a node moves on by one join; the statement grows by a few lines per level, whatever the number of trees.
@@ -20,16 +20,16 @@ from dpsql.trees.forest import PASS, Forest
 from dpsql.trees.grid import shift, word, words
 
 Tables = dict[str, Mapping[str, np.ndarray[Any, Any]]]
-#: The table that holds the nodes of the first levels, numbered through all of them.
+#: The table that holds the nodes of the first levels, in one numbering for all of them.
 SHARED_LEVELS = "level_top"
 #: The most nodes of that table.
 _MOST_SHARED_NODES = 4096
 
 
 def node_tables(forest: Forest, vocabulary: Vocabulary) -> Tables:
-    """Return the small tables that the statement joins: `level_0`, `level_1`, …; none where it nests.
+    """Return the small tables that the statement joins: `level_0`, `level_1`, …; none where it is a nested CASE.
 
-    Where levels are not kept apart, the first ones are in one table, `level_top`.
+    Unless the vocabulary wants levels apart, the first levels share one table, `level_top`.
     """
     if nested_case.is_nested(forest, vocabulary):
         return {}
@@ -57,9 +57,9 @@ def walk(
 ) -> tuple[exp.Select, str]:
     """Return the query with a CTE for each level, `depth_1`, `depth_2`, …, and the name of the last.
 
-    Where a forest is walked by a nested CASE, the last is the only one.
-    `start` is a CTE with a column `node` and the words; `carried` are other columns that go along. `nodes` replaces the
-    node tables of some levels (a model's stored tables, or literal values), `suffix` tells the CTEs of two walks apart.
+    Where a forest is walked by a nested CASE, there is only one CTE. `start` is a CTE with a column `node` and the
+    words; `carried` are other columns that are taken along. `nodes` replaces the node tables of some levels (by a
+    model's stored tables, or by literal values), and `suffix` tells the CTEs of two walks apart.
     """
     columns = [*carried, *(word_name(number) for number in range(words(len(forest.axes))))]
     if forest.depth and nested_case.is_nested(forest, vocabulary):
@@ -135,7 +135,7 @@ def _node_table(forest: Forest, depth: int) -> Mapping[str, np.ndarray[Any, Any]
 def _shared_levels(forest: Forest, vocabulary: Vocabulary) -> int:
     """Return how many of the first levels share one table.
 
-    The levels below have no influence on it, so that a forest and its first levels alone give the same tables.
+    The number does not depend on the levels below, so that a forest and its first levels alone give the same tables.
     """
     nodes, top = 0, 0
     for level in () if vocabulary.levels_apart else forest.levels:

@@ -1,11 +1,11 @@
-"""How many rows each of several mixtures of a forest's trees labels right: one scan, one row of counts.
+"""Counts how many rows each of several mixtures of a forest's trees labels right: in one scan, as one row of counts.
 
     WITH packed AS (…), numbered AS (rows with a number), start, depth_1, …,
          scores AS (for each row and class, what each part of the trees says),
          winner AS (for each row the best class of each mixture)
     SELECT COUNT(CASE WHEN the best class of mixture 0 is the row's THEN 1 END) AS right_0, …
 
-The parts are added up once; a mixture is a few multiplications on top, so that many of them cost little.
+The parts are added up once; each mixture takes a few more multiplications, so that many mixtures cost little.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _with_part_scores(query: exp.Select, mixtures: Mixtures, vocabulary: Vocabul
 
 
 def _sum_of_both(part: int, shallow: Sequence[int], deep: Sequence[int]) -> exp.Expr:
-    """Return what all trees say of one part: most parts have leaves on one side alone."""
+    """Return the sum of one part over all trees: most parts have leaves in the shallow or in the deep trees alone."""
     terms = [
         exp.column(f"part_{part}", name) for name, parts in (("deep", deep), ("shallow", shallow)) if part in parts
     ]
@@ -132,7 +132,7 @@ def _mixture_score(factors: list[int]) -> exp.Expr:
 def _count_right(number: int, classes: int) -> exp.Expr:
     best = class_of_rank(classes, f"best_{number}")
     same = exp.EQ(this=paren(best), expression=exp.column(TRUTH))
-    # A count, not a sum: of no rows a sum is NULL.
+    # COUNT, not SUM, which is NULL where there are no rows.
     return exp.alias_(exp.Count(this=exp.case().when(same, int_literal(1))), right_name(number))
 
 

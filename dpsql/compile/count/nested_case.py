@@ -1,10 +1,10 @@
-"""A forest as one nested CASE: the form for databases that take rows one at a time and branches as they come.
+"""Writes a forest as one nested CASE, for databases that take rows one at a time and compute only the branch taken.
 
     CASE node WHEN 0 THEN
         CASE WHEN age >= 40 THEN CASE WHEN sex = 'male' THEN 3 ELSE 2 END ELSE 1 END
     WHEN 1 THEN …
 
-A row pays for the tests on its own path and for nothing else: no join, and no cells of features that are never asked.
+A row costs the tests on its own path and nothing else: no join, and no cells of features that no test reads.
 (A database that works on whole columns computes every branch; there a join per level is many times faster.) The size of
 the statement grows with the trees, so forests of more than `MOST_NODES` nodes take the joins of `levels.py`.
 """
@@ -28,7 +28,7 @@ from dpsql.trees.forest import PASS, Forest
 
 #: The most nodes that one statement spells out.
 MOST_NODES = 2**15
-#: Trees that one CASE tells apart, one after the other; more are told apart in two steps.
+#: The most trees that one CASE tells apart, by one comparison after the other; more are told apart in two steps.
 _TREES_PER_CASE = 16
 #: A test that a row's cell of an axis is one of the marked ones.
 Test = Callable[[int, NDArray[np.bool_]], exp.Expr]
@@ -41,7 +41,7 @@ def is_nested(forest: Forest, vocabulary: Vocabulary) -> bool:
 
 
 def leaf_reached(forest: Forest, node: exp.Expr, tests: Tests) -> exp.Expr:
-    """Return the leaf that a row reaches from where it stands: a root, or a node of the first of these levels."""
+    """Return the leaf that a row reaches from the node where it is: a root, or a node of the first of these levels."""
     if not forest.depth:
         return node
     ways = [level.slots(np.arange(len(level.axis))[:, None], _CELLS) for level in forest.levels]
@@ -59,7 +59,10 @@ def leaf_reached(forest: Forest, node: exp.Expr, tests: Tests) -> exp.Expr:
 
 @dataclass(frozen=True)
 class Tests:
-    """How a row's cells are asked for: whether one is among marked ones; on packed words also which one it is."""
+    """The tests on a row's cells.
+
+    `among` tests whether the row's cell of an axis is a marked one; `cell`, on packed words alone, gives that cell.
+    """
 
     among: Test
     cell: Callable[[int], exp.Expr] | None = None
@@ -128,7 +131,7 @@ def _value(place: int) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Walk:
-    """What a walk needs: the forest, for each level the way of each (node, cell), and how cells are asked for."""
+    """What a walk needs: the forest, for each level the child offset of each (node, cell), and the tests on cells."""
 
     forest: Forest
     ways: Sequence[NDArray[np.int64]]
@@ -151,7 +154,11 @@ def _case_below(walk: _Walk, depth: int, node: int) -> exp.Expr:
 
 
 def _many_ways(offset: NDArray[np.int64], cell: exp.Expr, ways: Sequence[exp.Expr]) -> exp.Expr:
-    """Return one of many ways: by a list of the cells' ways, and where they lead to leaves in a row, by adding."""
+    """Return where a row goes from a node of more than two children (ways).
+
+    The way of each cell is looked up in a list. Where the ways lead to consecutive leaves, the row's leaf is the first
+    of them plus the number of the way.
+    """
     listed = exp.cast(exp.Literal.string("{" + ",".join(map(str, offset)) + "}"), "INT[]")
     place = exp.cast(exp.Add(this=cell, expression=int_literal(1)), exp.DataType.Type.INT)
     way_number = exp.Bracket(this=paren(listed), expressions=[place], offset=1)

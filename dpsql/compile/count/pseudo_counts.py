@@ -1,7 +1,7 @@
-"""Rows with public features, labelled by a released forest, counted in the leaves of another: all inside the database.
+"""Labels rows with public features by a released forest, and counts them in another's leaves, inside the database.
 
-First every row walks the teacher's trees, the votes of its leaves are added up, and the row is kept with the class that
-wins. Then the kept rows are counted in the new trees as labelled rows are.
+First every row walks the trees of the released forest (the teacher), the votes of its leaves are added up, and the row
+is cached with the class that wins. Then the cached rows are counted in the new trees as labelled rows are.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LEAVES = "leaf_votes"
 def labelled_rows(source: Source, teacher: VotingForest, vocabulary: Vocabulary, tickets: Tickets) -> Statement:
     """Return the statement that gives each row the teacher's class, with its words and node 0.
 
-    How many classes there are is the teacher's to say: the table of the rows may be registered without a label.
+    The number of classes is that of the teacher, because the table of the rows may be registered without a label.
     """
     forest, classes = teacher.forest, teacher.weights.shape[1]
     names = [word_name(number) for number in range(words(len(forest.axes)))]
@@ -48,7 +48,7 @@ def labelled_rows(source: Source, teacher: VotingForest, vocabulary: Vocabulary,
 
 
 def pseudo_leaf_counts(cached: str, forest: Forest, vocabulary: Vocabulary) -> Statement:
-    """Return the statement that counts (leaf, class) of kept rows, every row in every tree."""
+    """Return the statement that counts (leaf, class) of cached rows; every row is counted in every tree."""
     names = ["class", *(word_name(number) for number in range(words(len(forest.axes))))]
     start = exp.select(exp.column("node", ROOTS), *(exp.column(name, cached) for name in names))
     query = exp.Select().with_(START, start.from_(cached).join(ROOTS, join_type="cross"))
@@ -57,7 +57,7 @@ def pseudo_leaf_counts(cached: str, forest: Forest, vocabulary: Vocabulary) -> S
 
 
 def leaf_table(teacher: VotingForest) -> dict[str, np.ndarray[Any, Any]]:
-    """Return what each leaf of a released forest says of each class, zeros included."""
+    """Return the table of the weight that each leaf of a released forest gives to each class, zeros included."""
     leaves, classes = teacher.weights.shape
     return {
         "leaf": np.repeat(np.arange(leaves, dtype=np.int32), classes),

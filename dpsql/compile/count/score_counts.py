@@ -1,12 +1,12 @@
-"""Private rows scored by a released forest and counted on a public grid, in one statement.
+"""Scores private rows by a released forest and counts them on a public grid, in one statement.
 
     WITH numbered AS (the rows that count), packed AS (each with a number), … scores, totals (probabilities),
          told AS (true class, predicted class, probabilities),
          placed AS (for each histogram the row's cell in it)
     SELECT ask, cell, COUNT(*) AS rows FROM placed GROUP BY ask, cell
 
-One scan of the private table. A row is in one cell of each histogram of `trees/score_grid.py`, which follows from that
-row, its unit's ticket and the released forest alone.
+The private table is scanned once. A row is in one cell of each histogram of `trees/score_grid.py`, and which cell that
+is depends on that row, its unit's ticket and the released forest alone.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from dpsql.trees.voting import VotingForest
 NUMBERED = "numbered"
 ASKS = "asked"
 _SCORED_ROWS = "told"
-#: How fine the chance is by which a row between two points counts at one of them.
+#: How many values the random number has that decides at which of two neighbouring points a row counts.
 CHANCES = 2**20
 
 
@@ -67,7 +67,7 @@ def score_counts(
 
 
 def _scored_rows(classes: int) -> exp.Select:
-    """Each row's true and named class, and what the histograms need of its probabilities."""
+    """Return each row's true and predicted class, and what the histograms need of its probabilities."""
     predicted = best_class([int_literal(number) for number in range(classes)])
     truth = exp.column("truth", PACKED)
     query = exp.select(truth, exp.column("chance", PACKED), exp.alias_(predicted, "predicted"))
@@ -118,13 +118,19 @@ def _pair_number(first: exp.Expr, size: int, second: exp.Expr) -> exp.Expr:
 
 
 def _two_sided(share: exp.Expr, upper: exp.Expr) -> exp.Expr:
-    """Return the point of a probability in the half that a test says: one half exactly may be in either."""
+    """Return the point of a probability: one of the upper half where the test `upper` holds, else of the lower half.
+
+    A probability of exactly 1/2 may be in either half.
+    """
     above = exp.Add(this=int_literal(len(LOWER)), expression=paren(_point_number(share.copy(), UPPER)))
     return paren(exp.case().when(upper, above).else_(_point_number(share.copy(), LOWER)))
 
 
 def _point_number(value: exp.Expr, points: Sequence[float]) -> exp.Expr:
-    """Return the number of one of the two points around a value: of the nearer one more often, right on average."""
+    """Return the number of one of the two points around a value, by the row's random number.
+
+    The nearer point is the likelier one, in such a proportion that the point equals the value on average.
+    """
     case = exp.Case()
     for number, (point, following) in enumerate(pairwise(points)):
         width = exp.Mul(this=exp.column("chance"), expression=double(round(following - point, 9)))
@@ -134,7 +140,7 @@ def _point_number(value: exp.Expr, points: Sequence[float]) -> exp.Expr:
 
 
 def _chance() -> exp.Expr:
-    """Return a number from 0 to 1 that a row's unit draws under the session's secret keys."""
+    """Return a number from 0 to 1 that depends on a row's unit and the session's secret keys alone."""
     drawn = exp.Mod(this=exp.column("ticket"), expression=int_literal(CHANCES))
     return exp.Div(this=exp.cast(paren(drawn), exp.DataType.Type.DOUBLE), expression=double(CHANCES))
 

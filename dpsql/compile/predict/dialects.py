@@ -1,8 +1,9 @@
-"""The databases that an exported model can move to: for each, the few things that it says its own way.
+"""The databases that a model can be exported to, and for each the few things that it says in its own way.
 
-sqlglot writes names, types, functions and escapes as each database has them. What stays are differences of meaning,
+sqlglot writes names, types, functions and escapes as each database has them. What remains are differences of meaning,
 which no translation shows: how a double is read, what NaN equals, whether trailing spaces and letter case count in a
-comparison of texts, what a boolean is as text. Each is one small function here, and each dialect a line of `DIALECTS`.
+comparison of texts, what a boolean is as text. Each is one small function here, and each dialect is an entry of
+`DIALECTS`.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from dpsql.compile.vocabulary import column, double, int_literal, paren
 from dpsql.errors import UnknownName
 
 _PLAIN_NAME = re.compile("[a-z_][a-z0-9_]*")
-#: Where T-SQL takes a backslash for the continuation of a line.
+#: The places where T-SQL takes a backslash for the continuation of a line.
 _LINE_CONTINUATION = re.compile(r"(?<=\\)(?=\r?\n)")
-#: Ends both texts of a comparison where a database passes over trailing spaces.
+#: The end of both texts of a comparison, where a database ignores trailing spaces.
 _END_MARK = "."
-#: A power of two that every database reads as a 64-bit whole number.
+#: The most bits of a whole number that is written out: every database reads one of 60 bits as a 64-bit integer.
 _MOST_BITS = 60
 
 Unary = Callable[[exp.Expr], exp.Expr]
@@ -37,7 +38,7 @@ def in_text(number: float) -> exp.Expr:
 
 
 def in_halves(number: float) -> exp.Expr:
-    """Return a double as a whole number, times or by powers of two: SQLite reads one decimal in 400 a little wrong.
+    """Return a double as an integer times or divided by powers of two: SQLite reads one decimal in 400 slightly wrong.
 
     >>> in_halves(18.0).sql(), in_halves(-0.75).sql()
     ('CAST(18 AS DOUBLE)', 'CAST(-3 AS DOUBLE) / CAST(4 AS DOUBLE)')
@@ -70,7 +71,7 @@ def no_nan(number: exp.Expr) -> exp.Expr | None:
 
 
 def plain_text(value: exp.Expr) -> exp.Expr:
-    """Return a value as text; equal texts are equal bytes."""
+    """Return a value as text, where texts are equal exactly when their bytes are."""
     return exp.cast(value, exp.DataType.Type.TEXT)
 
 
@@ -113,7 +114,7 @@ def tsql_word(text: str) -> exp.Expr:
 
 
 def tsql_label(text: str) -> exp.Expr:
-    r"""Return a Unicode literal; a backslash before a line break would be dropped, so they are kept apart.
+    r"""Return a Unicode literal; it is split after a backslash before a line break, which T-SQL would drop.
 
     >>> tsql_label("a").sql("tsql"), tsql_label("a\\\nb").sql("tsql").count("N'")
     ("N'a'", 2)
@@ -134,11 +135,15 @@ def as_double(value: exp.Expr) -> exp.Expr:
 class Dialect:
     """How one database says what databases say differently.
 
-    `name` is the dialect in sqlglot. `number` writes a double, `is_nan` tests for NaN (None where there is none),
-    `text` turns a value and `word` a constant into what is compared exactly, `label` writes a constant to show.
-    `booleans` says what a boolean is: "text" (`true`), "digit" (`1`) or "test" (nothing but a condition). `keys`: the
-    tables get primary keys. `upper`: names without capitals are stored in capitals. `properties` end a CREATE TABLE,
-    `before` opens the script. `view_in_text`: CREATE VIEW must not follow other statements, so it is run from a text.
+    - `name` is the name of the dialect in sqlglot.
+    - `number` writes a double; `is_nan` tests for NaN (None where there is none).
+    - `text` turns a value, and `word` a constant, into texts that are compared exactly; `label` writes a constant to
+      show.
+    - `booleans` says what a boolean is: "text" (`true`), "digit" (`1`) or "test" (nothing but a condition).
+    - `keys` says that the tables get primary keys.
+    - `upper` says that names without capitals are stored in capitals.
+    - `properties` end a CREATE TABLE; `before` is the first statement of the script.
+    - `view_in_text` says that CREATE VIEW must not follow other statements, so that it is run from a text.
     """
 
     name: str
@@ -170,10 +175,11 @@ _MERGE_TREE = exp.Properties(
         exp.Order(expressions=[exp.Ordered(this=exp.Tuple(), nulls_first=False)]),
     ]
 )
-#: Wide categories make a query longer than ClickHouse takes unless told.
+#: Wide categories make a query longer than ClickHouse accepts by default.
 _LONG_QUERIES = exp.Set(
     expressions=[exp.SetItem(this=exp.EQ(this=exp.column("max_query_size"), expression=int_literal(2**26)))],
 )
+#: MySQL is told that the script is in UTF-8.
 _UTF8 = exp.Set(expressions=[exp.SetItem(this=exp.var("utf8mb4"), kind="NAMES")])
 
 DIALECTS: dict[str, Dialect] = {

@@ -1,11 +1,11 @@
-"""A scored public table reduced to counts and sums in one statement: what every figure of an evaluation needs.
+"""Reduces a scored public table to counts and sums in one statement: all that the figures of an evaluation need.
 
     WITH scored(truth, predicted, p_0, p_1, …) AS (the scoring query), measured AS (class numbers instead of labels)
     SELECT 'confusion', truth, predicted, rows, sum of log losses, sum of Brier scores … UNION ALL
     SELECT 'bin', bin, rows, sum of predicted probabilities, hits … UNION ALL
     SELECT 'ranks', class, rows, Mann–Whitney sum, rows of the class …
 
-For public rows alone: the kernel's own counts of private rows are in `compile/count/score_counts.py`.
+This is for public rows alone; the kernel's own counts of private rows are in `compile/count/score_counts.py`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def evaluation_query(
 
 
 def _measured_rows(classes: tuple[str, ...], vocabulary: Vocabulary) -> exp.Select:
-    """Class numbers, all probabilities, that of the true class, and the sum of squares."""
+    """Return each row's class numbers, all probabilities, that of the true class, and the sum of their squares."""
     text = exp.DataType.Type.TEXT
     truth = vocabulary.position(classes, exp.cast(exp.column("truth"), text))
     predicted = vocabulary.position(classes, exp.cast(exp.column("predicted"), text))
@@ -67,7 +67,7 @@ def _confusion(classes: int, least: float) -> exp.Select:
 
 
 def _bins(classes: int, bins: int) -> exp.Select:
-    """Bins of the second class's probability, or of the predicted class's where there are more than two."""
+    """Return the bins of the second class's probability, or of the predicted class's where there are more than two."""
     if classes == 2:
         score: exp.Expr = exp.column(_share(1))
         hit: exp.Expr = exp.column("truth").eq(int_literal(1))
@@ -83,7 +83,11 @@ def _bins(classes: int, bins: int) -> exp.Select:
 
 
 def _ranks(number: int) -> exp.Select:
-    """Pairs of a row of the class and one of the rest in the right order, ties half: exact, by distinct probability."""
+    """Return how many pairs of a row of the class and a row of another class are in the right order; ties count half.
+
+    In the right order the row of the class has the higher probability of it. The number is exact: it is added up over
+    the distinct probabilities.
+    """
     hit = _flag(exp.column("truth").eq(int_literal(number)))
     miss = _flag(exp.column("truth").neq(int_literal(number)))
     values = exp.select(

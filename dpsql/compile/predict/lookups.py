@@ -1,12 +1,13 @@
-"""A forest as lists of whole numbers, and what it says of a row as one expression that looks numbers up in them.
+"""Writes a forest as lists of whole numbers, and a row's scores as one expression that looks numbers up in them.
 
     each(each(model.level_0, split → model.level_1[child + way]), split → model.votes[child + way])
 
-An element of `level_k` is a node of that level: its first child, where its ways stand, the word it reads and the place
-in it, packed into one number. Looked up for each tree, it leads to a node of the next level and at last to a leaf. A
-row is scored by itself: no join, no group, and no number for the row, so that LIMIT, EXISTS and a filter on a key read
-the rows that they need and no others. (The other form, in `votes.py`, joins a kept part with itself; DuckDB 2.0.0
-never returns from that under a LIMIT.)
+An element of `level_k` is a node of that level as one packed number: its first child, the place of its ways, the word
+that it reads and the place in that word. A node's ways say for each cell which child (counted from 0) the cell goes to.
+For each tree, looking up one element leads to a node of the next level, and at last to a leaf. A row is scored by
+itself: there is no join, no group and no number for the row, so that LIMIT, EXISTS and a filter on a key read the rows
+that they need and no others. (The other form, in `votes.py`, joins a materialized part of the query with itself; DuckDB
+2.0.0 never returns from that under a LIMIT.)
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ _WAYS = "ways"
 _PLANES = "planes"
 _NODES = "nodes"
 _LEAF_LISTS = "voices"
-#: The most different ways through a node that are spelled out cell by cell: 64 bytes each.
+#: The most different ways of nodes that are spelled out cell by cell, in 64 bytes each.
 _MOST_WAYS = 2**16
+#: The bits of a signed 64-bit integer besides its sign.
 _BITS_OF_A_NUMBER = 63
 
 
@@ -48,8 +50,8 @@ class Lookups:
     """A stored forest as lists, made from its tables of nodes (`splits`) and of what leaves say (`leaves`).
 
     `splits` has the columns level, node, word, shift, child, plane_0, …; `leaves` has leaf, class, weight.
-    `difference`: of two classes all that is looked up is by how much the second is ahead. `complete`: the leaves have a
-    row for every class; else each leaf has one row, a vote for one class.
+    If `difference` is true, there are two classes, and all that is looked up is by how much the second is ahead. If
+    `complete` is true, each leaf has a row for every class; otherwise it has one row, a vote for one class.
     """
 
     forest: Forest
@@ -98,7 +100,7 @@ class Lookups:
         return let(self.lists, LEAF, self._leaves_reached(), number)
 
     def _score_of(self, vote: exp.Expr, number: exp.Expr) -> exp.Expr:
-        """Return what a leaf says of the class of that number."""
+        """Return the weight that a leaf gives to the class of that number."""
         count = int_literal(self.classes)
         if self.complete:
             place = exp.Add(
@@ -109,7 +111,7 @@ class Lookups:
         return case([(same, exp.IntDiv(this=vote.copy(), expression=count.copy()))], int_literal(0))
 
     def _leaves_reached(self) -> exp.Expr:
-        """Return for each tree the row's leaf, or its vote; leading trees that end early are walked no further."""
+        """Return for each tree the row's leaf or its vote; leading trees that end early are walked no further."""
         leading, ends = self.forest.trees_ending_early
         if not leading:
             return self._walk(1, self.forest.trees, self.forest.depth)
@@ -130,7 +132,7 @@ class Lookups:
         return nodes
 
     def _vote(self, leaf: exp.Expr) -> exp.Expr:
-        """Return what is looked up of a leaf while walking; where it says something of many classes, its number."""
+        """Return what a walk gives for a leaf: its vote, or its number where it has weights of many classes."""
         return leaf if self.complete and not self.difference else self.lists.at(_list(_VOTES), _next(leaf))
 
     def _child(self, level: int) -> exp.Expr:
@@ -158,7 +160,7 @@ class Lookups:
 
     @cached_property
     def _layout(self) -> _Layout:
-        """Where the parts of a node's number start: place in the word, word, way, first child."""
+        """Where the parts of a node's packed number start: place in the word, word, way, first child."""
         nodes = max((len(level.axis) for level in self.forest.levels), default=1)
         way = BITS + (words(len(self.forest.axes)) - 1).bit_length()
         child = way + (nodes if self._has_own_ways else _MOST_WAYS).bit_length()
@@ -168,7 +170,7 @@ class Lookups:
 
     @cached_property
     def _has_own_ways(self) -> bool:
-        """Whether each node keeps its ways as bit planes: they are one plane, or nodes have too many different ones."""
+        """Whether each node has its ways as bit planes: ways need one plane only, or too many of them are different."""
         planes = max((len(level.planes) for level in self.forest.levels), default=1)
         nodes = sum(len(level.axis) for level in self.forest.levels)
         if planes == 1 or nodes <= _MOST_WAYS:
@@ -182,7 +184,7 @@ class Lookups:
         return self.lists.of([exp.column(f"plane_{plane}") for plane in range(planes)])
 
     def _nodes(self) -> exp.Select:
-        """One row: the nodes of each level as one list each, and their ways."""
+        """Return the query of one row that has the nodes of each level as one list, and their ways."""
         way: exp.Expr = exp.column("node")
         query = exp.select("*", name_as(self._all_planes, _PLANES)).from_(self.splits.copy())
         if not self._has_own_ways:
@@ -212,7 +214,7 @@ class Lookups:
         return lists if self._has_own_ways else lists | {_WAYS: self._ways()}
 
     def _ways(self) -> exp.Expr:
-        """Return for each of the different ways and each of 64 cells which child it goes to."""
+        """Return, for each of the different ways and each of 64 cells, which child the cell goes to."""
         planes = max(len(level.planes) for level in self.forest.levels)
         cell = _name(NUMBER)
         bits = [_bit(self.lists.at(_name(SPLIT), int_literal(plane + 1)), cell, plane) for plane in range(planes)]
@@ -220,7 +222,7 @@ class Lookups:
         return self.lists.flat(self.lists.each(self.lists.collect_once(exp.column(_PLANES)), SPLIT, offsets))
 
     def _leaf_lists(self) -> exp.Select:
-        """One row: what the leaves say, as one list."""
+        """Return the query of one row that has the votes of the leaves as one list."""
         weight, count = exp.column("weight"), int_literal(self.classes)
         if self.difference:
             ahead = case([(exp.column("class").eq(int_literal(1)), weight)], exp.Neg(this=weight.copy()))
@@ -236,17 +238,19 @@ class Lookups:
 
 @dataclass(frozen=True)
 class _Layout:
+    """The bits of a node's packed number at which its way and its first child start."""
+
     way: int
     child: int
 
 
 def let(lists: Lists, name: str, value: exp.Expr, result: exp.Expr) -> exp.Expr:
-    """Return an expression in which a value, worked out once, has a name."""
+    """Return an expression that knows a value by a name; the value is computed once."""
     return lists.at(lists.each(lists.of([value]), name, result), int_literal(1))
 
 
 def list_of_words(source_words: list[exp.Expr], vocabulary: Vocabulary) -> exp.Expr:
-    """Return a row's packed words as one list of signed numbers, or the only one."""
+    """Return a row's packed words as one list of signed numbers; a single word stays a number."""
     assert vocabulary.lists is not None
     signed = [_big(paren(word.this)) for word in source_words]
     return vocabulary.lists.of(signed) if len(signed) > 1 else signed[0]

@@ -1,15 +1,16 @@
-"""The second half of portable prediction: leaves to scores, scores to a label, a number or probabilities.
+"""The second half of portable prediction: from leaves to scores, and from scores to a label, number or probabilities.
 
-    scores AS (SUM(weight) by cells and class), winner AS (the best rank of each cells)
+    scores AS (SUM(weight) by cells and class), winner AS (the best rank for each text of cells)
 
 and with probabilities, between the two:
 
-    tally AS (… and each class's score side by side), weights AS (… what each weighs), winner AS (… and their total)
+    tally AS (… and each class's score side by side), weights AS (… and each class's weight),
+    winner AS (… and the total of the weights)
 
-Each CTE is read once, by the next: databases that compute a CTE for each reader walk the trees once all the same. All
-scores are whole numbers. Of a class the rank is score · classes + (classes − 1 − class): the highest score wins, of
-equal ones the first class. Probabilities follow by one division; of log-scores by EXP too, whose last digit databases
-may round differently.
+Each CTE is read once, by the next one, so that databases which compute a CTE anew for each reader still walk the trees
+once. All scores are whole numbers. The rank of a class is score · classes + (classes − 1 − class): the highest score
+wins, and among equal scores the first class. Probabilities take one division; those of log-scores take EXP too, whose
+last digit databases may round differently.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from dpsql.compile.predict.votes import SCORES, WINNER, class_of_rank, rank_of_c
 from dpsql.compile.vocabulary import case, double, int_literal, paren
 from dpsql.schema import Target
 
-#: Below this EXP is left out: some databases make an error of a result that is too small.
+#: EXP of less than this is written as 0: some databases fail where a result is too small for a double.
 _LEAST_LOG = -700.0
 
 
@@ -40,7 +41,8 @@ def portable_predictions(
 ) -> exp.Select:
     """Return the query that gives all columns of the rows to score and their label, as `result`.
 
-    With `probabilities` each class's follows, as `p_<class>`; `nat` says what scores mean, as in `VotingForest`.
+    With `probabilities` each class's probability follows, as `p_<class>`; `nat` says what scores mean, as in
+    `VotingForest`.
     """
     dialect, classes, target = portable.dialect, portable.schema.classes, portable.schema.target
     query, last = portable.walk(exp.Select(), source, nodes)
@@ -71,7 +73,10 @@ def _scores(last: str, leaves: exp.Table, *, walked: bool) -> exp.Select:
 def _with_winner(
     query: exp.Select, classes: int, target: Target | None, *, nat: int, probabilities: bool
 ) -> exp.Select:
-    """Add `winner`: of each cells the best rank and the highest score, or a target's votes for its bounds."""
+    """Add the CTE `winner`: for each text of cells the best rank and the highest score.
+
+    For a numeric target it has the votes for the upper bound, and all votes.
+    """
     score: exp.Expr = exp.column("score", SCORES)
     if target is None:
         rank = rank_of_class(score, classes)
@@ -131,7 +136,7 @@ def _number(target: Target, dialect: Dialect) -> exp.Expr:
 
 
 def _power(score: exp.Expr, nat: int) -> exp.Expr:
-    """Return what a class weighs: its positive votes, a whole number, or EXP of its log-score below the highest."""
+    """Return the weight of a class: max(score, 0), or for log-scores (`nat` > 0) EXP((score − highest) / nat)."""
     if not nat:
         return case([(exp.GT(this=score, expression=int_literal(0)), score.copy())], int_literal(0))
     below = as_double(paren(exp.Sub(this=score, expression=exp.column("top", "tally"))))

@@ -1,4 +1,4 @@
-"""Prediction as SQL for any database: two small tables, equality joins, SUBSTRING and whole numbers, nothing else.
+"""Predicts in SQL on any database: with two small tables, equality joins, SUBSTRING and whole numbers, nothing else.
 
     WITH cells AS (the distinct cells of the rows: text of two digits for each axis that the trees read),
          depth_1 …, scores AS (SUM(weight) by cells and class), winner AS (the best class of each)
@@ -7,16 +7,16 @@
 The tables are `<name>_node (node, place, child, ways)` and `<name>_leaf (leaf, class, weight)`. A node reads two digits
 at `place` of a row's cells; the digit that `ways` has for that cell is added to `child`, the first of its children.
 Nodes are numbered through all levels, roots first, so that a node's number alone is the key of each join: with the
-level in it, SQLite joined levels in an order that took hours.
+level in that key, SQLite joined levels in an order that took hours.
 
-This form was chosen over others for what databases differ in:
+This form was chosen over others because of what databases differ in:
 
 - no bit shifts and no unsigned 64-bit numbers, which several lack: a set of cells is text, one digit per cell;
-- no arithmetic on a row's numbers, which may overflow or be rounded otherwise: a cell is found by comparing with the
+- no arithmetic on a row's numbers, which may overflow or be rounded differently: a cell is found by comparing with the
   edges of `Numeric.edges`, doubles that agree with our own arithmetic for every number;
-- inner joins on equal keys alone: they run fast everywhere and mean the same everywhere, outer ones do not;
-- no row numbers: where a CTE is computed twice they may differ. Rows of equal cells are predicted once, and each row
-  finds its prediction by its cells. So no key is needed, and the work grows with what is distinct.
+- inner joins on equal keys alone: they are fast and mean the same everywhere, which outer joins are not and do not;
+- no row numbers: where a CTE is computed twice, they may differ. Rows of equal cells are predicted once, and each row
+  finds its prediction by its cells. So no key is needed, and the work grows with the number of distinct cells.
 """
 
 from __future__ import annotations
@@ -36,11 +36,13 @@ from dpsql.schema import CELLS, Categorical, Feature, Numeric, Schema
 from dpsql.trees.forest import PASS, Forest
 from dpsql.trees.grid import BITS
 
+#: The alias of the table to score.
 ROWS = "scored"
+#: The CTE of the distinct texts of cells.
 CELLS_TABLE = "cells"
-#: Digits of one cell in a row's text of cells.
+#: How many digits one cell has in a row's text of cells.
 _DIGITS = 2
-#: Parts of one concatenation; more are nested, as databases bound the depth of an expression.
+#: The most parts of one concatenation; more are joined in groups, because databases limit the depth of an expression.
 _MOST_CONCATENATED = 50
 
 
@@ -66,7 +68,7 @@ class Portable:
     def node_rows(self) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of the node table: node, place, child and ways. Children on the last level are leaves, from 0.
 
-        A node that passes everything on reads the axis of fewest cells, each the same way: its text is the shortest.
+        A node that passes all rows on reads the axis with the fewest cells, and all go one way: the shortest text.
         """
         passed = min(self.axes_read, key=lambda axis: self.forest.axes[axis].cells) if self.axes_read else None
         first, levels = 0, self.forest.levels
@@ -90,7 +92,7 @@ class Portable:
     def walk(self, query: exp.Select, source: exp.Table, nodes: exp.Table) -> tuple[exp.Select, str]:
         """Return the query with CTEs that take the distinct cells through all trees at once, and the last one's name.
 
-        The last has a column `node`, the leaf; without levels it is the cells alone.
+        The last has a column `node`, the leaf; without levels it has the cells alone.
         """
         distinct = exp.select(exp.alias_(self.cells(), "cells")).distinct()
         query = query.with_(CELLS_TABLE, distinct.from_(exp.alias_(source.copy(), ROWS, table=True)))
@@ -166,7 +168,7 @@ class Portable:
     def _text_of_value(
         self, value: exp.Expr, words: Sequence[tuple[exp.Expr, exp.Expr]], default: exp.Expr
     ) -> exp.Expr:
-        """Return what stands beside the word that a value is; of many words the group is found first."""
+        """Return what belongs to the word that a value equals; of many words, the group that has it is found first."""
         if len(words) <= CELLS:
             ifs = [exp.If(this=word.copy(), true=shown.copy()) for word, shown in words]
             return exp.Case(this=self.dialect.text(value.copy()), ifs=ifs, default=default.copy())
@@ -193,7 +195,7 @@ def _part(text: exp.Expr, start: exp.Expr, length: int) -> exp.Expr:
 
 
 def _concatenate(parts: Sequence[exp.Expr]) -> exp.Expr:
-    """Return texts one after the other; many are joined in groups."""
+    """Return texts joined one after the other; many are joined in groups."""
     while len(parts) > 1:
         groups = [list(parts[start : start + _MOST_CONCATENATED]) for start in range(0, len(parts), _MOST_CONCATENATED)]
         parts = [paren(exp.Concat(expressions=group)) if len(group) > 1 else group[0] for group in groups]

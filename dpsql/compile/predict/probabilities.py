@@ -1,11 +1,11 @@
-"""Scores to probabilities in SQL: each row's scores side by side, what each weighs, and their sum.
+"""Turns scores into probabilities in SQL: each row's scores side by side, the weight of each, and their sum.
 
     shares  AS (score_0, score_1, … of each row, one after the other), topped AS (… and the highest of them),
     powers  AS (… weight_0, weight_1, …), totals AS (… and their total)
 
 A weight is the positive part of a score, or EXP((score − highest) / nat) where scores are logarithms: never above 1,
-and never below EXP(−300), so that neither it nor its square leaves the doubles. Weights are added in the order of
-classes: a row's probabilities follow from that row alone, to the last bit, whatever other rows there are.
+and never below EXP(−300), so that neither it nor its square leaves the range of doubles. Weights are added in the order
+of classes: a row's probabilities depend on that row alone, to the last bit, whatever other rows there are.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from sqlglot import exp
 from dpsql.compile.vocabulary import double, int_literal, paren
 from dpsql.schema import Target
 
+#: The CTE that has the weights of a row's classes, and their total.
 TOTALS = "totals"
-#: The least logarithm of a weight. Its square, about 1e-261, is a double; PostgreSQL makes an error of what is none.
+#: The least logarithm of a weight. The square of that weight, about 1e-261, is still a double; PostgreSQL fails where a
+#: result is too small for one.
 LEAST_LOG = -300
 _SCORES = "scores"
 
@@ -26,7 +28,7 @@ _SCORES = "scores"
 def with_totals(query: exp.Select, classes: int, nat: int, *, key: str, once: bool | None = None) -> exp.Select:
     """Return the query with CTEs that turn `scores` (key, class, score) into weights and their total, a row per key.
 
-    `once` says that the totals are worked out once, not wherever they are named.
+    `once` says that the totals are computed once, and not again wherever they are named.
     """
     numbers = range(classes)
     wide = exp.select(exp.column(key))
@@ -51,7 +53,7 @@ def with_totals(query: exp.Select, classes: int, nat: int, *, key: str, once: bo
 
 
 def class_share(number: int, classes: int) -> exp.Expr:
-    """Return a class's probability, from a row of `totals`; equal ones where no class has any weight."""
+    """Return a class's probability, from a row of `totals`; it is 1 / `classes` where no class has any weight."""
     return _part_of(exp.column(_weight_name(number), TOTALS), classes)
 
 
@@ -93,7 +95,7 @@ def _part_of(weight: exp.Expr, classes: int) -> exp.Expr:
 
 
 def power(score: exp.Expr, highest: exp.Expr, nat: int) -> exp.Expr:
-    """Return what a class weighs: its positive votes, or EXP of its log-score below the highest one."""
+    """Return the weight of a class: max(score, 0), or for log-scores EXP(max((score − highest) / nat, −300))."""
     if not nat:
         return exp.Greatest(this=score, expressions=[int_literal(0)], ignore_nulls=True)
     below = as_real(paren(exp.Sub(this=score, expression=highest)))

@@ -1,12 +1,12 @@
-"""Prediction as SQL where lists can be looked up: each row by itself, in the stream of rows.
+"""Predicts in SQL on databases that can look numbers up in lists: each row is scored by itself, as rows stream by.
 
     WITH packed AS (SELECT [words] AS dpsql_words, * FROM the rows to score),
          scored AS (SELECT each class's score AS dpsql_scores, * FROM packed CROSS JOIN (the model's lists) AS model)
     SELECT …, CASE WHEN dpsql_scores > 0 THEN '>50K' ELSE '<=50K' END AS prediction FROM scored
 
-Every part is named once, nothing is kept and no row has a number, so the columns of a row need not be joined back to
-its label. Of two classes the score is by how much the second is ahead. Our own columns stand first: were a column of
-the table called the same, ours would be meant.
+Every part is named once, nothing is materialized and no row has a number, so the columns of a row need not be joined
+back to its label. Where there are two classes, the score says by how much the second is ahead. dpsql's own columns come
+first: if a column of the table had the same name, the name would mean dpsql's.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def row_predictions(
     ordered: bool,
     relation: exp.Expr | None,
 ) -> exp.Select:
-    """Return the query that `votes.predictions` describes; `row` names the number of a row, where one is asked for."""
+    """Return the query that `votes.predictions` describes; `row` names the row numbers, where they are needed."""
     classes, shares = source.schema.classes, probabilities or threshold is not None
     numbered = [name_as(vocabulary.row_number(), row)] if ordered or row in (keys or ()) else []
     own = [*numbered, name_as(list_of_words(packed_words(source, vocabulary), vocabulary), WORDS)]
@@ -75,7 +75,7 @@ def row_predictions(
 def row_scalar(source: Source, lookups: Lookups, vocabulary: Vocabulary) -> exp.Expr:
     """Return the label of one row as an expression over its feature columns: the body of a scalar macro.
 
-    The model's lists are one struct, from a subquery that asks for nothing of the row, and so is worked out once.
+    The model's lists are one struct, from a subquery that does not depend on the row and so is computed once.
     """
     lists = lookups.lists
     fields = [exp.PropertyEQ(this=exp.to_identifier(name), expression=exp.column(name)) for name in lookups.names()]
@@ -144,7 +144,7 @@ def _past_threshold(lists: Lists, classes: Sequence[str], threshold: Threshold) 
 
 
 def _with_weights(query: exp.Select, lookups: Lookups, nat: int) -> exp.Select:
-    """Add what each class weighs, and their sum in the order of classes, to the last bit as Python adds them."""
+    """Add the weights of the classes, and their sum in the order of classes: equal to the last bit to Python's sum."""
     lists = lookups.lists
     each = lists.each(exp.column(SCORES), _SCORE, power(exp.column(_SCORE), exp.column(_HIGHEST), nat))
     weights = let(lists, _HIGHEST, lists.largest(exp.column(SCORES)), each)
@@ -156,7 +156,7 @@ def _with_weights(query: exp.Select, lookups: Lookups, nat: int) -> exp.Select:
 
 
 def _share(lists: Lists, number: int, classes: int) -> exp.Expr:
-    """Return a class's probability; equal ones where no class has any weight."""
+    """Return a class's probability; it is 1 / `classes` where no class has any weight."""
     weight = as_real(lists.at(exp.column(WEIGHTS), int_literal(number + 1)))
     part = exp.Div(this=weight, expression=as_real(exp.column(TOTAL)))
     known = exp.GT(this=exp.column(TOTAL), expression=int_literal(0))

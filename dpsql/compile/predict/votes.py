@@ -1,12 +1,13 @@
-"""Prediction as SQL: every row through every tree, the leaves' weights added up, the heaviest class named.
+"""Predicts in SQL: every row walks every tree, its leaves' weights are added up, and the heaviest class is named.
 
     WITH numbered AS (the rows to score), packed AS (their words), start AS (each at every root),
          depth_1 …, scores AS (SUM(weight) by row and class), winner AS (the best class of each row)
     SELECT …, CASE class WHEN 0 THEN '<=50K' … END FROM numbered JOIN winner
 
 The same CTEs make a SELECT, a view, a table macro, and a scalar macro. All numbers are whole and ties go to the
-first class, so Python gives the same label for every input. Of a numeric target the votes are for its two bounds, and
-the prediction is where their share lies between them: one division of whole numbers.
+first class, so Python gives the same label for every input. Where the label is a numeric target, the votes are for its
+two bounds, and the prediction is lower + width · (votes for the upper bound / all votes), with one division of whole
+numbers.
 """
 
 from __future__ import annotations
@@ -28,12 +29,17 @@ from dpsql.trees.forest import Forest
 from dpsql.trees.serialize import PLANES, one_vote_each
 from dpsql.trees.voting import VotingForest
 
+#: The column of row numbers.
 ROW = "dpsql_row"
 #: Columns that the statements add to a table's own while they score it.
 OWN_COLUMNS = (ROW, *row_votes.OWN_COLUMNS)
+#: The CTE of the rows to score, each with a number.
 NUMBERED = "numbered"
+#: The CTE of each row's score for each class.
 SCORES = "scores"
+#: The CTE of each row's best class.
 WINNER = "winner"
+#: The alias of the relation of leaves.
 _LEAVES = "vote"
 
 
@@ -111,7 +117,7 @@ def predictions(
     )
     query = exp.Select().with_(NUMBERED, read, materialized=True)
     words = packed_words(source, vocabulary)
-    # Where columns are taken from a CTE one row at a time, its expressions would be worked out wherever they are named.
+    # A database that takes rows one at a time would otherwise compute a CTE's expressions wherever they are named.
     materialized = True if vocabulary.row_by_row else None
     query = query.with_(PACKED, exp.select(exp.column(ROW), *words).from_(NUMBERED), materialized=materialized)
     query = with_scores(query, forest, parts, vocabulary, carried=(ROW,))
@@ -159,7 +165,7 @@ def with_scores(
 ) -> exp.Select:
     """Return the query with CTEs that take the packed rows through every tree and add up their leaves' weights.
 
-    Leading trees that end early are walked apart and no further, where every leaf says something of every class.
+    Where every leaf has a weight for every class, leading trees that end early are walked apart, only to their ends.
     """
     leading, ends = forest.trees_ending_early if parts.complete else (0, 0)
     if not leading:
@@ -188,7 +194,7 @@ def _with_walk_scores(
     test: exp.Expr | None,
     suffix: str,
 ) -> exp.Select:
-    """Walk the trees whose roots pass a test, and add up their leaves' weights as `scores` with a suffix."""
+    """Add CTEs that walk the trees whose roots pass a test and add up the weights, as `scores` with a suffix."""
     roots = exp.alias_(parts.roots.copy(), ROOTS, table=True)
     start = exp.select(exp.column("node", ROOTS), exp.column(exp.Star(), PACKED)).from_(PACKED)
     start = start.join(roots, join_type="cross")
@@ -213,9 +219,9 @@ def _scores(parts: Parts, last: str, carried: Sequence[str]) -> exp.Select:
 
 
 def winner(schema: Schema, carried: Sequence[str]) -> exp.Select:
-    """Pick the highest score, the first class among equals, as one whole number: score·C + (C − 1 − class).
+    """Return the highest score, and the first class that has it, as one whole number: score·C + (C − 1 − class).
 
-    Of a numeric target: the votes for the upper bound (class 1), and all votes.
+    For a numeric target, return the votes for the upper bound (class 1), and all votes.
     """
     names = [exp.column(name) for name in carried]
     columns = _target_votes() if schema.target is not None else [_best_rank(len(schema.classes))]
@@ -234,7 +240,7 @@ def _best_rank(classes: int) -> exp.Expr:
 
 
 def rank_of_class(score: exp.Expr, classes: int) -> exp.Expr:
-    """Return score and class as one number whose largest wins: of equal scores the first class is ahead."""
+    """Return score and class as one number whose largest wins: among equal scores the first class is ahead."""
     return exp.Add(
         this=exp.Mul(this=score, expression=int_literal(classes)),
         expression=paren(exp.Sub(this=int_literal(classes - 1), expression=exp.column("class"))),

@@ -1,15 +1,16 @@
-"""Conditions as SQL: each test typed by its column's family, true or false for every row, without a way to fail.
+"""Turns conditions into SQL that is true or false for every row and cannot fail; its column's family types each test.
 
-Why no row can make it fail, or be neither true nor false, on any engine:
+These are the reasons why no row can make a condition fail, or give neither true nor false, on any engine:
 
 - Values are checked here: whole numbers within 64 bits for integers, normal finite doubles for other numbers, texts,
   TRUE and FALSE, dates from 1900 to 2299. A value of another family than its column is refused.
-- Integers are compared as they are, those without a sign never with a negative number (DuckDB then makes signed
-  numbers of the cells, which fails on large ones); other numbers as doubles, made of a cell as every feature is. NaN
-  passes no test, infinities are below and above everything.
-- Texts are equal when their bytes are: they are looked up as categories are, and have no order (that would be a
-  collation's).
-- What is NULL for a row is false: each test is wrapped for itself, and ANDs and ORs join what is true or false.
+- Integers are compared as they are. Unsigned integers are never compared with a negative number: DuckDB would then
+  convert the cells to signed numbers, which fails on large ones. Other numbers are compared as doubles, to which a cell
+  is converted as that of every feature is. NaN passes no test; infinities are below and above everything.
+- Texts are equal when their bytes are equal: they are looked up as categories are. They are not compared by order,
+  which would depend on a collation.
+- A test that is NULL for a row counts as false: each test is made true or false by itself, so that AND and OR join only
+  what is true or false.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ from dpsql.compile.views.condition_text import Condition, NotACondition, RowTest
 from dpsql.compile.vocabulary import Vocabulary, double, int_literal, paren
 
 _OPERATORS: dict[str, type[exp.Binary]] = {"<": exp.LT, "<=": exp.LTE, ">": exp.GT, ">=": exp.GTE}
-#: What each family of columns can be tested for, beside IS NULL.
+#: The words of the tests that each family of columns allows, besides IS NULL.
 _WORDS = {
     **dict.fromkeys(("integer", "real", "date"), frozenset(("=", "<", "<=", ">", ">=", "in", "between"))),
     "text": frozenset(("=", "in")),
     "boolean": frozenset(("=",)),
 }
+#: The kind of value that each family of columns is compared with.
 _KINDS = {"integer": "number", "real": "number", "text": "text", "boolean": "boolean", "date": "text"}
 #: The first and last day that a condition may name: every engine compares these alike.
 _FIRST = date(1900, 1, 1)
@@ -42,8 +44,8 @@ _LAST = date(2299, 12, 31)
 class Cell:
     """A column as conditions see it: its family and the expression of its value.
 
-    `number` is the value as a double where the family is real. `unsigned` tells a column of integers that are never
-    negative. `missing` is the test for IS NULL where that is not the value's own.
+    `number` is the value as a double where the family is real. `unsigned` marks a column of integers that are never
+    negative. `missing` is the test that IS NULL stands for, where that is not simply that the value is NULL.
     """
 
     family: str
@@ -89,7 +91,7 @@ def _comparison(word: str, values: list[exp.Expr], cell: Cell) -> exp.Expr:
     if word == "between":
         return _between(cell, *values)
     if word in ("=", "in"):
-        # Not IN, nor equalities, which ClickHouse turns into IN: that takes 0.0 and -0.0 for different numbers.
+        # Neither IN nor = is used: ClickHouse turns equalities into IN, which takes 0.0 and -0.0 for different numbers.
         equal = _between(cell, values[0], values[0])
         for value in values[1:]:
             equal = exp.Or(this=equal, expression=_between(cell, value, value))
@@ -109,7 +111,7 @@ def _order(word: str, cell: Cell, value: exp.Expr) -> exp.Expr:
 
 
 def _text_test(test: RowTest, cell: Cell, vocabulary: Vocabulary) -> exp.Expr:
-    """Return the test that a text is one of some: it has a place among them, as a category has."""
+    """Return the test that a text is one of several: it has a position among them, as a category has."""
     texts = tuple(dict.fromkeys(_check_kind(value, test.column, "text").text for value in test.values))
     text = exp.cast(cell.value.copy(), exp.DataType.Type.TEXT)
     absent = vocabulary.position(texts, text).is_(exp.null())
@@ -144,7 +146,7 @@ def _integer(text: str, column: str) -> int:
 
 
 def _real(text: str, column: str) -> float:
-    """Return a finite double; what no double can hold, or only as a subnormal, is refused: engines differ there."""
+    """Return a finite double; a number that no double holds, or only a subnormal, is refused: engines differ there."""
     number = float(text)
     zero = not re.search("[1-9]", re.split("[eE]", text)[0])
     if abs(number) > sys.float_info.max or (abs(number) < sys.float_info.min and not zero):

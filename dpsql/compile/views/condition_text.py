@@ -2,9 +2,9 @@
 
     age >= 40 AND (city IN ('Bern', 'Chur') OR NOT visited IS NULL)
 
-    condition   = all { OR all }
-    all         = one { AND one }
-    one         = NOT one | ( condition ) | test
+    condition   = conjunction { OR conjunction }
+    conjunction = term { AND term }
+    term        = NOT term | ( condition ) | test
     test        = column IS [NOT] NULL
                 | column (= | != | <> | < | <= | > | >=) value
                 | column [NOT] BETWEEN value AND value
@@ -12,12 +12,13 @@
     column      = letters, digits and _ (letter case does not count), or "any name" with "" for one quote
     value       = a number | 'text' with '' for one quote | TRUE | FALSE
 
-That is all of it: no functions, casts, arithmetic, patterns, collations, comments, subqueries, and no column beside
-another column. What cannot be written cannot fail on a row. `compile/views/condition_sql.py` gives it types and makes
-SQL of it.
+That is all of it: there are no functions, casts, arithmetic, patterns, collations, comments or subqueries, and columns
+cannot be compared with one another. What cannot be written cannot fail on a row. `compile/views/condition_sql.py` gives
+a condition types and turns it into SQL.
 
-NOT is carried down to the tests while reading, so that what comes out is ANDs and ORs of tests. A test on a cell that
-is NULL or NaN does not hold, negated or not; IS NULL and IS NOT NULL are the exceptions. This is SQL's own meaning.
+While a text is read, NOT is moved down to the tests, so that the result consists of ANDs and ORs of tests. A test on a
+cell that is NULL or NaN does not hold, negated or not; IS NULL and IS NOT NULL are the exceptions. This is SQL's own
+meaning.
 """
 
 from __future__ import annotations
@@ -26,10 +27,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-#: The longest condition, in characters; the deepest brackets; the most tests and the most values in one of them.
+#: The longest condition, in characters.
 MAX_LENGTH = 2000
+#: The deepest nesting of brackets.
 MAX_DEPTH = 20
+#: The most tests in one condition.
 MAX_TESTS = 100
+#: The most values in one IN.
 MAX_VALUES = 200
 #: What a condition may be, in words for errors.
 ALLOWED = (
@@ -64,7 +68,7 @@ class Value:
 
 @dataclass(frozen=True)
 class RowTest:
-    """A test on one column: `word` is null, =, <, <=, >, >=, in or between; `negated` turns it round."""
+    """A test on one column: `word` is null, =, <, <=, >, >=, in or between; `negated` means NOT."""
 
     column: str
     quoted: bool
@@ -75,7 +79,7 @@ class RowTest:
 
 @dataclass(frozen=True)
 class JoinedTests:
-    """Parts of which all must hold (`every`), or one of them."""
+    """Parts that must all hold if `every` is true; otherwise at least one of them must hold."""
 
     every: bool
     parts: tuple[RowTest | JoinedTests, ...]
@@ -101,7 +105,7 @@ def parse_condition(text: str) -> Condition:
 
 
 def tests_of(text: str) -> list[RowTest]:
-    """Return the tests of a text, none where it is no condition."""
+    """Return the tests of a text, or an empty list where the text is not a condition."""
     try:
         return list(each_test(parse_condition(text)))
     except NotACondition:
@@ -152,7 +156,7 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 class _Reader:
-    """Reads tokens from left to right, one look ahead, no way back."""
+    """Reads tokens from left to right; it looks at one token ahead and never goes back."""
 
     def __init__(self, tokens: list[_Token]) -> None:
         self.tokens = tokens
@@ -182,11 +186,11 @@ class _Reader:
             raise NotACondition(f"needs {keyword.upper()} {self.where()}")
 
     def where(self) -> str:
-        """Return where the reading stands, in words."""
+        """Return, in words, where the next token is."""
         return "at its end" if self.next is _END else f'before "{self.next.text[:40]}"'
 
     def check_end(self) -> None:
-        """Refuse what follows a whole condition."""
+        """Refuse anything that follows a complete condition."""
         if self.next is not _END:
             raise NotACondition(f"has something after its end, {self.where()}")
 

@@ -1,8 +1,8 @@
-"""Which views are row-to-row: each row of one base table gives at most one row, by that row alone.
+"""Decides which views are row-to-row: each row of one base table gives at most one row, which depends on it alone.
 
 A privacy unit of the base table is then the same unit in the view, and no row can make the view fail. The view's
-text alone decides, against a short list of what is allowed; everything else is refused. Two facts are
-not in the text, and what hangs on them is refused until the caller gives them:
+text alone decides, by a short list of what is allowed; everything else is refused. Two facts are not in the text, and
+a view that depends on one of them is refused unless the caller gives that fact:
 
 - `types`: the base table's column types. `text IN (1, 2)` fails on a row that holds no number, so
   both sides of a comparison must be of one family, and that needs types. They also tell a base column
@@ -10,9 +10,9 @@ not in the text, and what hangs on them is refused until the caller gives them:
 - `macros`: the names of all macros that users made. A macro can take the place of `lower`, or even of LIKE
   (whose name is `~~`), and do anything.
 
-The base can be a view itself: the caller then asks the same about that one. An unqualified base is
-looked for first in the view's own schema (`home`), then in the default one. What was proved holds for this
-text, these types and these macros: ask again before each training.
+The base may be a view itself: the caller then examines that view in the same way. An unqualified base is looked up
+first in the view's own schema (`home`), then in the default one. What was proved holds for this text, these types and
+these macros only: callers must ask again before each training.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from sqlglot.errors import SqlglotError
 
 from dpsql.compile.views.total_expressions import Refused, Row, refuse_other_parts
 
-#: Functions that never fail on text or on two values of one family, by the names a macro could take.
+#: Functions that never fail on text or on two values of one family, with the name by which a macro could replace each.
 _FUNCTIONS = {exp.Lower: "lower", exp.Upper: "upper", exp.Trim: "trim", exp.Nullif: "nullif"}
+#: The names of LIKE and NOT LIKE, by which a macro could replace them.
 _LIKE = frozenset(("~~", "!~~"))
 #: Words that stand before a parenthesis without calling anything.
 _SYNTAX = frozenset(
@@ -89,7 +90,7 @@ def why_not(
 
 
 def base_name(definition: str, dialect: str) -> tuple[str | None, str] | None:
-    """Return schema and name of the only table in a view's text, to look up its types; proves nothing."""
+    """Return schema and name of the only table in a view's text, to look up its types; this proves nothing."""
     try:
         table = _base(_parse(definition, dialect)[1])
     except Refused:
@@ -171,7 +172,7 @@ def _is_star(node: exp.Expression) -> bool:
 
 
 def _check_calls(definition: str, dialect: str, select: exp.Select, macros: Collection[str] | None) -> None:
-    """Refuse calls by any other name than the few allowed ones, and those that a macro may have taken over."""
+    """Refuse calls of anything but the few allowed functions, and of those that a macro may have replaced."""
     tokens = Dialect.get_or_raise(dialect).tokenize(definition)
     start = next(place for place, token in enumerate(tokens) if token.token_type == TokenType.ALIAS)
     used = {name for kind, name in _FUNCTIONS.items() if select.find(kind)}

@@ -1,7 +1,7 @@
-"""Which tables a view reads, by its text alone, where the text can tell.
+"""Finds out which tables a view reads, from its text alone, where the text can tell.
 
-What is not understood is not guessed at. A view that calls a function which dpsql does not know, a table function, or
-something that users made, could read any table: such a text tells nothing.
+Nothing is guessed. A view that calls a function which dpsql does not know, a table function, or a function that users
+made could read any table: from such a text nothing is concluded.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from itertools import pairwise
 from sqlglot import Dialect, TokenType, exp, parse_one
 from sqlglot.errors import SqlglotError
 
-#: What is called by a name that sqlglot does not know, or reads what is not in the query's text.
+#: Nodes that call something by a name which sqlglot does not know, or that read what the query's text does not name.
 _READERS = (
     exp.Anonymous, exp.AnonymousAggFunc, exp.Command, exp.Operator, exp.ReadCSV, exp.ReadParquet, exp.XMLTable,
     exp.OpenJSON, exp.QueryTransform,
 )  # fmt: skip
-#: A part of a query may have such a name. Others can be files, or tables of the database itself.
+#: The form of the names that parts of a query (its CTEs) may have. Other names can be files.
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
+#: How the names of the database's own tables begin.
 _SYSTEM = ("pg_", "duckdb_", "sqlite_", "pragma_", "information_schema")
 
 
@@ -35,8 +36,8 @@ class Reads:
 def tables_read(definition: str, dialect: str, *, macros: Collection[str] = ()) -> Reads | None:
     """Return what a view's text names, or None where it could read something that it does not name.
 
-    `macros` are the functions that users made. A name of `parts` can mean a table, too, where it stands outside of the
-    part's own query: whoever looks names up takes the table, if there is one.
+    `macros` are the functions that users made. A name in `parts` can also mean a table, where it stands outside the
+    query that the part belongs to: a caller that looks names up must take the table, if there is one.
 
     >>> tables_read("CREATE VIEW v AS SELECT * FROM a JOIN s.b USING (k)", "duckdb").tables
     ((None, 'a'), ('s', 'b'))
@@ -61,13 +62,13 @@ def tables_read(definition: str, dialect: str, *, macros: Collection[str] = ()) 
 
 
 def _by_name(table: exp.Table) -> bool:
-    """Whether this is a table of this database by its name, and none of the database's own."""
+    """Whether this is a table of this database, given by its name, and not one of the database's own tables."""
     own = (table.db or table.name).lower()
     return isinstance(table.this, exp.Identifier) and not table.catalog and not own.startswith(_SYSTEM)
 
 
 def _unknown(node: exp.Expr) -> bool:
-    """Whether a node calls what is not known, or stands for a text that was not understood."""
+    """Whether a node calls something unknown, or stands for a text that was not understood."""
     if isinstance(node, _READERS):
         return True
     if isinstance(node, exp.Lateral):
@@ -76,7 +77,7 @@ def _unknown(node: exp.Expr) -> bool:
 
 
 def _calls(definition: str, dialect: str, macros: Collection[str]) -> bool:
-    """Whether a text could call something that users made: by its name, or by an operator that goes by a name."""
+    """Whether a text could call something that users made: by its name, or by an operator that stands for it."""
     names = {name.lower() for name in macros}
     if any(not name.replace("_", "").isalnum() for name in names):
         return True
@@ -87,9 +88,9 @@ def _calls(definition: str, dialect: str, macros: Collection[str]) -> bool:
 
 
 def expression_of(definition: str, dialect: str, column: str) -> str | None:
-    """Return what a view's column is made of, as text to compare; None where that cannot be told.
+    """Return the expression of a view's column, as text to compare; None where the view's text does not tell it.
 
-    A table has the definition "", and its columns are themselves.
+    The definition of a table is "", and the expression of each of its columns is that column itself.
 
     >>> expression_of("CREATE VIEW v AS SELECT t.day / 7 AS week FROM t", "duckdb", "week")
     '"day" / 7'
@@ -113,7 +114,7 @@ def expression_of(definition: str, dialect: str, column: str) -> str | None:
 
 
 def _without_tables(expression: exp.Expr) -> exp.Expr:
-    """Return an expression whose columns have no table before them, in small letters and quotes."""
+    """Return an expression with its columns unqualified, in lower case and quoted."""
     return expression.transform(
         lambda node: (
             exp.column(exp.to_identifier(node.name.lower(), quoted=True)) if isinstance(node, exp.Column) else node

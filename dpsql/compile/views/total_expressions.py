@@ -1,7 +1,7 @@
-"""Which expressions over a row never fail, whatever the row holds, and follow from that row alone.
+"""Decides which expressions over a row never fail, whatever the row holds, and depend on that row alone.
 
-A short list of what is allowed, each with a check of the families of values that it takes; everything else is refused.
-`compile/views/row_to_row.py` asks it of a view's columns and filter.
+There is a short list of what is allowed, and for each entry a check of the families of values that it takes; everything
+else is refused. `compile/views/row_to_row.py` checks a view's columns and filter by it.
 """
 
 from __future__ import annotations
@@ -15,23 +15,27 @@ from datetime import datetime
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-#: They depend on the other rows of the table.
+#: Pseudo-columns: their values depend on the other rows of the table.
 _PSEUDO = frozenset(("rowid", "_rowid_", "ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"))
+#: Signed integer types, each with its size in bits.
 _INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+#: Unsigned integer types, each with its size in bits.
 _UNSIGNED = {"UTINYINT": 8, "USMALLINT": 16, "UINT": 32, "UBIGINT": 64}
+#: The family of values of each type; types that are not here are of the family "other".
 _FAMILIES = dict.fromkeys([*_INTEGERS, *_UNSIGNED, "FLOAT", "DOUBLE"], "number") | dict.fromkeys(
     ["VARCHAR", "TEXT", "ENUM"], "text"
 )
 _FAMILIES |= {"BOOLEAN": "boolean", "DATE": "date", "TIMESTAMP": "timestamp", "TIMESTAMPNTZ": "timestamp"}
-#: Where a decimal that is scaled to compare it can leave its type, which is an error there.
+#: Dialects in which comparing decimals can fail: they are rescaled for it, and to overflow the type is an error.
 _DECIMALS_FAIL = frozenset(("clickhouse",))
-#: Where another letter case of a long text needs more memory than a value may have, which is an error there.
+#: Dialects in which LOWER and UPPER fail on a long text, because they need more memory than a value may have.
 _LONG_CASES_FAIL = frozenset(("postgres",))
-#: Bytes up to which a text gets another letter case: a quarter of what PostgreSQL can still do under every collation.
+#: The longest text, in bytes, that LOWER and UPPER are applied to: a quarter of what PostgreSQL can still do under
+#: every collation.
 _LONGEST_CASE = 2**26
-#: Where times before all calendars can be stored, and to make text of one is an error, in TRY_CAST too.
+#: Dialects that can store times before all calendars, and fail when such a time is cast to text, by TRY_CAST too.
 _TIMES_FAIL = frozenset(("duckdb",))
-#: The types a cast may name; any other word can be a type that somebody made, with checks of its own.
+#: The types that a cast may name; any other name can be a type that users made, with checks of its own.
 _CAST_TO = frozenset((*_INTEGERS, "FLOAT", "DOUBLE", "DECIMAL", "VARCHAR", "TEXT", "BOOLEAN", "DATE")) | frozenset(
     ("TIMESTAMP", "TIMESTAMPNTZ")
 )
@@ -80,7 +84,7 @@ class Row:
     def same(self, nodes: Iterable[exp.Expression]) -> str:
         """Return the one family of several expressions, or refuse them.
 
-        Two columns of text are refused: where their collations differ, PostgreSQL fails once a row gets there.
+        Two columns of text are refused: where their collations differ, PostgreSQL fails as soon as it compares a row.
         """
         nodes = list(nodes)
         families = {self.family(node) for node in nodes} - {"null"}
@@ -97,7 +101,7 @@ class Row:
         return families.pop()
 
     def all(self, needed: str, nodes: Iterable[exp.Expression], result: str | None = None) -> str:
-        """Refuse expressions that are not of the wanted family."""
+        """Refuse expressions that are not of the needed family; return `result`, or else that family."""
         if self.same(nodes) not in (needed, "null"):
             raise Refused(f"needs a {needed} value where it has another")
         return result or needed
@@ -125,7 +129,7 @@ class Row:
             raise Refused("uses a star on something that is not its base table")
 
     def check_order(self, select: exp.Select, columns: Mapping[str, exp.Expression]) -> None:
-        """Check that the order, which is dropped, cannot fail either."""
+        """Check that the view's ORDER BY, which is dropped, cannot fail either."""
         outputs = {name.lower() for name in columns}
         for item in select.args["order"].expressions if select.args.get("order") else ():
             key = item.this
@@ -136,7 +140,7 @@ class Row:
 def type_family(kind: str | exp.DataType, dialect: str) -> str:
     """Return the family of a column type: number, text, boolean, date, timestamp or other.
 
-    Numbers of more than 18 decimal digits are "other", in ClickHouse every decimal: comparing them can fail.
+    Decimals of more than 18 digits are "other", and in ClickHouse all decimals are: comparing them can fail.
     """
     try:
         data_type = exp.DataType.build(kind, dialect=dialect)
@@ -150,7 +154,7 @@ def type_family(kind: str | exp.DataType, dialect: str) -> str:
 
 
 def _bound_letter_case(node: exp.Expression) -> exp.Expression:
-    """Return LOWER and UPPER for texts that they cannot fail on; a longer text stays as it is."""
+    """Return LOWER or UPPER applied to texts on which it cannot fail; a longer text stays as it is."""
     if not isinstance(node, exp.Lower | exp.Upper):
         return node
     text = node.this.transform(_bound_letter_case)
@@ -208,7 +212,7 @@ def _is(row: Row, node: exp.Expression) -> str:
 
 
 def _in(row: Row, node: exp.Expression) -> str:
-    """Allow a list of literals alone: ClickHouse casts what is in the list to the type of what is looked for."""
+    """Allow a list of literals alone: ClickHouse casts the elements of the list to the type of what is looked up."""
     first, *listed = _parts("this", "expressions")(node)
     if not all(isinstance(item.unnest(), exp.Literal | exp.Neg | exp.Null | exp.Boolean | exp.Cast) for item in listed):
         raise Refused("uses IN with something else than literals")
@@ -219,7 +223,7 @@ def _in(row: Row, node: exp.Expression) -> str:
 
 
 def _try_cast(row: Row, node: exp.Expression) -> str:
-    """Allow TRY_CAST where the database has it; Spark's CAST is read as one, and fails on a value that does not fit."""
+    """Allow TRY_CAST where the database has it; Spark's CAST is parsed as one, but fails on values that do not fit."""
     if not node.args.get("safe"):
         return _cast(row, node)
     refuse_other_parts(node, "this", "to", "safe", "requires_string")
@@ -230,7 +234,7 @@ def _try_cast(row: Row, node: exp.Expression) -> str:
 
 
 def _target(kind: exp.Expression) -> str:
-    """Return the family that a cast leads to; refuse every type but the few built-in ones, as they are."""
+    """Return the family that a cast leads to; refuse every type but a few built-in ones."""
     refuse_other_parts(kind, "this", "expressions", "nullable")
     name = kind.this.name if isinstance(kind.this, exp.DataType.Type) else ""
     target = type_family(kind, "") if isinstance(kind, exp.DataType) and name in _CAST_TO else "other"
@@ -256,7 +260,7 @@ def _cast(row: Row, node: exp.Expression) -> str:
 
 
 def _check_time(row: Row, source: str, kind: exp.Expression) -> None:
-    """Refuse text made of a time where the database fails on some times."""
+    """Refuse a cast of a timestamp to text where the database fails on some timestamps."""
     if source == "timestamp" and row.dialect in _TIMES_FAIL and _target(kind) == "text":
         raise Refused("makes text of a timestamp, which can fail on a row")
 
@@ -321,6 +325,7 @@ def refuse_other_parts(node: exp.Expression, *allowed: str) -> None:
             raise Refused(_PARTS.get(name) or f"uses {name.strip('_').upper().replace('_', ' ')}")
 
 
+#: How some parts of a query that are refused are called in errors; the others go by their names.
 _PARTS = {"joins": "joins tables", "with_": "uses WITH", "group": "uses GROUP BY", "pivots": "uses PIVOT"}
 
 
