@@ -224,10 +224,10 @@ def _column_or_none(declared: Mapping[str, Any], key: str) -> str | None:
     return None if declared.get(key) is None else _column(declared[key], key)
 
 
-def _refuse_unknown(where: str, given: Mapping[str, Any], known: frozenset[str]) -> None:
+def _refuse_unknown(where: str, given: Mapping[str, Any], allowed: frozenset[str]) -> None:
     """Refuse a key that is not one of the allowed ones, and name the nearest of those."""
-    unknown = sorted(str(key) for key in given if key not in known)
+    unknown = sorted(str(key) for key in given if key not in allowed)
     if unknown:
-        nearest = [f'"{key}"' for key in difflib.get_close_matches(unknown[0], sorted(known), n=2)]
+        nearest = [f'"{key}"' for key in difflib.get_close_matches(unknown[0], sorted(allowed), n=2)]
         meant = f" Did you mean {' or '.join(nearest)}?" if nearest else ""
-        raise SchemaError(f'{where}: "{unknown[0][:80]}" is not known.{meant} Known: {", ".join(sorted(known))}.')
+        raise SchemaError(f'{where}: "{unknown[0][:80]}" is not known.{meant} Known: {", ".join(sorted(allowed))}.')

@@ -104,7 +104,7 @@ class Schema:
 
     def condition(self, name: str) -> str | None:
         """Return the text of the condition of that name, or None; letter case does not count."""
-        return next((text for known, text in self.conditions if known.lower() == name.lower()), None)
+        return next((text for declared_name, text in self.conditions if declared_name.lower() == name.lower()), None)
 
     def _check_columns(self) -> None:
         names = [feature.name.lower() for feature in self.features]

@@ -125,24 +125,26 @@ def _escape(character: str) -> str:
     code = ord(character)
     if character.isprintable():
         return character
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def _read(path: Path) -> str:
-    most = MAX_MEGABYTES.get(path.suffix.lower())
-    if most is None:
+    megabytes = MAX_MEGABYTES.get(path.suffix.lower())
+    if megabytes is None:
         raise SchemaError(f'"{path}" is not a schema file: its name must end in .yml, .yaml or .json.')
     try:
         with path.open("rb") as file:
-            data = file.read(most * 2**20 + 1)
+            data = file.read(megabytes * 2**20 + 1)
     except FileNotFoundError:
         raise SchemaError(f'there is no schema file "{path}".', hint=DRAFT) from None
     except IsADirectoryError:
         raise SchemaError(f'"{path}" is a folder, not a schema file.', hint="name a file in it") from None
     except OSError as error:
         raise SchemaError(f'"{path}" cannot be read ({error.strerror}).', hint="check the path") from None
-    if len(data) > most * 2**20:
-        raise SchemaError(f'"{path}" is larger than {most} MB.', hint="JSON files may have 16 MB")
+    if len(data) > megabytes * 2**20:
+        raise SchemaError(f'"{path}" is larger than {megabytes} MB.', hint="JSON files may have 16 MB")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -158,8 +160,8 @@ def _pick(declared: dict[str, Any], entry: str | None, name: str) -> dict[str, A
     if entry is not None:
         return dict(declared[entry])
     if entries:
-        known = ", ".join(f'"{key}"' for key in entries[:20])
-        raise SchemaError(f"{name} holds schemas by name: {known}.", hint=f"choose one: entry={entries[0]!r}")
+        names = ", ".join(f'"{key}"' for key in entries[:20])
+        raise SchemaError(f"{name} holds schemas by name: {names}.", hint=f"choose one: entry={entries[0]!r}")
     return declared
 
 
@@ -180,7 +182,7 @@ def _parse_json(text: str, name: str) -> Any:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
         for key, value in pairs:
-            _once(key, mapping)
+            _refuse_repeated_key(key, mapping)
             mapping[key] = value
         return mapping
 
@@ -229,7 +231,7 @@ class _Loader(yaml.SafeLoader):
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 self._refuse("a key must be text", key)
-            _once(key.value, mapping)
+            _refuse_repeated_key(key.value, mapping)
             mapping[key.value] = self.construct_object(value, deep=deep)
         return mapping
 
@@ -242,7 +244,7 @@ class _Loader(yaml.SafeLoader):
         raise yaml.constructor.ConstructorError(None, None, problem, place.start_mark)
 
 
-def _once(key: str, mapping: Mapping[str, Any]) -> None:
+def _refuse_repeated_key(key: str, mapping: Mapping[str, Any]) -> None:
     if key in mapping:
         raise SchemaError(f'the key "{key[:80]}" stands twice in one mapping.', hint="remove one of them")
 
