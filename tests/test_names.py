@@ -37,7 +37,6 @@ BARE_LEFT = {
     "api": 8,
     "bench": 16,
     "cli": 6,
-    "compile": 5,
     "engines": 49,
     "kernel": 24,
     "ledger": 8,
@@ -45,7 +44,6 @@ BARE_LEFT = {
     "methods": 20,
     "models": 7,
     "runs": 15,
-    "schema": 1,
     "trees": 5,
 }
 
@@ -56,7 +54,6 @@ PLACEHOLDERS_LEFT = {
     "api": 17,
     "bench": 107,
     "cli": 32,
-    "compile": 2,
     "engines": 91,
     "json_text.py": 1,
     "kernel": 30,

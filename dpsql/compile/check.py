@@ -23,9 +23,9 @@ from dpsql.compile.vocabulary import Vocabulary, double
 from dpsql.schema.features import MAX_STEPS
 
 #: How the names of tables with cached rows begin.
-KEPT = "kept_"
+CACHED_PREFIX = "kept_"
 #: The columns that cached rows may have.
-_KEPT = re.compile(r"node|class|ticket|word_[0-9]+")
+_CACHED_COLUMNS = re.compile(r"node|class|ticket|word_[0-9]+")
 #: Keys whose values are numbers on a public grid, whatever the rows hold.
 GRID_KEYS = frozenset(("leaf", "node", "class", "ask", "cell"))
 _FORBIDDEN = (
@@ -91,7 +91,7 @@ def check_statement(query: exp.Expr, vocabulary: Vocabulary) -> None:
         _check_projection(projection, keys)
 
 
-def check_kept(query: exp.Expr, vocabulary: Vocabulary) -> None:
+def check_cached_rows(query: exp.Expr, vocabulary: Vocabulary) -> None:
     """Raise NotAggregate unless the query gives rows that may be cached in a workspace: node, class, ticket, words.
 
     For example, the rows of `SELECT node, class, word_0 FROM depth_1` may be cached.
@@ -100,7 +100,7 @@ def check_kept(query: exp.Expr, vocabulary: Vocabulary) -> None:
         raise NotAggregate("only rows as they are can be kept")
     _check_parts(query, vocabulary)
     for projection in query.selects:
-        if not isinstance(projection, exp.Column) or not _KEPT.fullmatch(projection.name):
+        if not isinstance(projection, exp.Column) or not _CACHED_COLUMNS.fullmatch(projection.name):
             raise NotAggregate("a kept row has a node, a class, a ticket and words of cells, and nothing else")
 
 
@@ -115,8 +115,8 @@ def check_unlabelled(query: exp.Expr, label: str) -> None:
         raise NotAggregate("only a SELECT can be kept")
     for select in query.find_all(exp.Select):
         source = select.args.get("from_")
-        own = source is not None and isinstance(source.this, exp.Table) and bool(source.this.db)
-        if own and any(value.is_star for value in select.expressions):
+        reads_table = source is not None and isinstance(source.this, exp.Table) and bool(source.this.db)
+        if reads_table and any(value.is_star for value in select.expressions):
             raise NotAggregate("only features are public here: a star takes the label too")
         for column in (column for value in select.expressions for column in value.find_all(exp.Column)):
             # The table's columns are quoted, dpsql's own are not: the label may have the name of one of those.
@@ -141,7 +141,7 @@ def _check_parts(query: exp.Select, vocabulary: Vocabulary) -> None:
         if isinstance(node, exp.Func) and _name(node) not in allowed and not _cannot_fail(node, maps=maps):
             raise NotAggregate(f"the function {_name(node)} is not on the list")
         if isinstance(node, exp.Table):
-            private += bool(node.db) or node.name.startswith(KEPT)
+            private += bool(node.db) or node.name.startswith(CACHED_PREFIX)
     if query.args.get("order"):
         raise NotAggregate("a count is not ordered")
     if private > 1:

@@ -118,19 +118,17 @@ def counted_rows(
     source: Source, vocabulary: Vocabulary, tickets: Tickets, part: Part = EVERY_UNIT, *, cells: Sequence[exp.Expr] = ()
 ) -> exp.Select:
     """Return the rows that `pack_rows` returns, but without packed words, or with other columns in their place."""
-    return (
-        pack_rows(source, vocabulary, tickets, part)
-        if source.cached_rows
-        else _rows(source, vocabulary, tickets, part, cells)
-    )
+    if source.cached_rows:
+        return pack_rows(source, vocabulary, tickets, part)
+    return _rows(source, vocabulary, tickets, part, cells)
 
 
 def _rows(
     source: Source, vocabulary: Vocabulary, tickets: Tickets, part: Part, cells: Sequence[exp.Expr]
 ) -> exp.Select:
     unit, ticket = source.schema.unit, _ticket(source, vocabulary, tickets)
-    own = (name_as(_class(source, vocabulary), "class"), name_as(ticket, "ticket"))
-    query = exp.Select().select(*own, *cells, copy=False).from_(source.table.copy(), copy=False)
+    class_and_ticket = (name_as(_class(source, vocabulary), "class"), name_as(ticket, "ticket"))
+    query = exp.Select().select(*class_and_ticket, *cells, copy=False).from_(source.table.copy(), copy=False)
     query = _rows_of_part(query, part, ticket)
     if source.where is not None:
         query = query.where(source.where.copy(), copy=False)
@@ -220,8 +218,8 @@ def has_label(source: Source) -> exp.Expr:
     of CSV that holds no number are labels like all others. A view may compute its label from several columns, or turn
     some values into NULL; therefore the test looks for NULLs in the columns that the label is computed from.
     """
-    read = {made_of.name: made_of for made_of in source.column(source.schema.label).find_all(exp.Column)}
-    tests = [made_of.copy().is_(exp.null()).not_() for _, made_of in sorted(read.items())]
+    columns = {column.name: column for column in source.column(source.schema.label).find_all(exp.Column)}
+    tests = [columns[name].copy().is_(exp.null()).not_() for name in sorted(columns)]
     return exp.and_(*tests) if tests else exp.true()
 
 
@@ -237,17 +235,17 @@ def known_label(source: Source, vocabulary: Vocabulary) -> exp.Expr:
     if source.schema.target is not None:
         return _known_number(source, vocabulary)
     if vocabulary.row_by_row:
-        named_so = [exp.Literal.string(name) for name in source.schema.classes]
-        return exp.In(this=_text(source.column(source.schema.label)), expressions=named_so)
+        classes = [exp.Literal.string(name) for name in source.schema.classes]
+        return exp.In(this=_text(source.column(source.schema.label)), expressions=classes)
     return class_position(source, vocabulary).is_(exp.null()).not_()
 
 
 def _known_number(source: Source, vocabulary: Vocabulary) -> exp.Expr:
     """Return the test that a numeric target is a number: neither NULL nor NaN."""
-    known = source.column(source.schema.label).is_(exp.null()).not_()
+    not_null = source.column(source.schema.label).is_(exp.null()).not_()
     if source.schema.label in source.integers:
-        return known
-    return exp.and_(known, exp.not_(vocabulary.is_nan(source.number(source.schema.label, vocabulary))))
+        return not_null
+    return exp.and_(not_null, exp.not_(vocabulary.is_nan(source.number(source.schema.label, vocabulary))))
 
 
 def target_steps(target: Target, number: exp.Expr, vocabulary: Vocabulary) -> exp.Expr:
@@ -347,13 +345,13 @@ def _cap_units(query: exp.Select, source: Source, vocabulary: Vocabulary, ticket
 
     Where labels alone are private, the label is no part of these contents: another label must not bring in another row.
     """
-    used = _contents(source)
+    hashed_columns = _contents(source)
     if source.labelled and not source.schema.public_features:
-        used.insert(0, source.column(source.schema.label))
+        hashed_columns.insert(0, source.column(source.schema.label))
     turn = exp.Window(
         this=exp.RowNumber(),
         partition_by=[source.column(str(source.schema.unit.column))],
-        order=exp.Order(expressions=[exp.Ordered(this=vocabulary.keyed_hash(used, tickets.keys[::-1]))]),
+        order=exp.Order(expressions=[exp.Ordered(this=vocabulary.keyed_hash(hashed_columns, tickets.keys[::-1]))]),
     )
     names = [projection.alias_or_name for projection in query.selects]
     return (

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from dpsql.compile.check import check_kept, check_statement, check_unlabelled
+from dpsql.compile.check import check_cached_rows, check_statement, check_unlabelled
 from dpsql.compile.count import histograms as splits
 from dpsql.compile.count import leaves as counts
 from dpsql.compile.count import mixture_counts
@@ -81,7 +81,7 @@ class Rows:
         names = ["class", "ticket", *(word_name(number) for number in range(words(len(axes(source.schema)))))]
         query = exp.Select().with_(PACKED, pack_rows(source, self._engine.vocabulary, self._tickets), copy=False)
         query = query.select(*(exp.column(name) for name in names), copy=False).from_(PACKED, copy=False)
-        check_kept(query, self._engine.vocabulary)
+        check_cached_rows(query, self._engine.vocabulary)
         self._here.keep(HELD, query, {})
         self._source = replace(source, cached_rows=HELD)
 
@@ -233,7 +233,7 @@ class Rows:
         return counts.walk_on(kept.name, forest, forest.depth, self._engine.vocabulary)
 
     def _keep(self, kept: _Kept, statement: Statement) -> None:
-        check_kept(statement.query, self._engine.vocabulary)
+        check_cached_rows(statement.query, self._engine.vocabulary)
         self._here.keep(kept.name, statement.query, statement.tables)
         self._kept = kept
 

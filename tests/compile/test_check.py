@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
 
-from dpsql.compile.check import COMMON_FUNCTIONS, NotAggregate, check_kept, check_statement
+from dpsql.compile.check import COMMON_FUNCTIONS, NotAggregate, check_cached_rows, check_statement
 from dpsql.compile.count import histograms as splits
 from dpsql.compile.count import leaves as counts
 from dpsql.compile.count.leaves import Part, Slice
@@ -188,7 +188,9 @@ def test_every_built_statement_passes(
     ]
     assert [check_statement(statement.query, vocabulary) for statement in built] == [None] * 6
     assert (
-        check_kept(counts.rows_at_nodes_statement(source, forest, vocabulary, KEYS, trees, part).query, vocabulary)
+        check_cached_rows(
+            counts.rows_at_nodes_statement(source, forest, vocabulary, KEYS, trees, part).query, vocabulary
+        )
         is None
     )
 
@@ -209,4 +211,4 @@ def test_every_built_statement_passes(
 def test_only_nodes_classes_and_words_can_be_kept(query: str) -> None:
     """Rows that wait for the next statement hold what routing needs, and nothing that could be told apart by more."""
     with pytest.raises(NotAggregate):
-        check_kept(sqlglot.parse_one(query, dialect="duckdb"), WORDS)
+        check_cached_rows(sqlglot.parse_one(query, dialect="duckdb"), WORDS)

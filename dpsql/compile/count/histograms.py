@@ -52,8 +52,8 @@ def histograms(
     keys = ["ask", "cell"] + (["class"] if by_class else [])
     moved = exp.BitwiseRightShift(this=_word(axis_count, rows), expression=exp.column("shift", ASKS))
     cell = as_int(exp.BitwiseAnd(this=paren(moved), expression=int_literal(CELLS - 1)))
-    asked = [exp.column("ask", ASKS), exp.column("class", rows), exp.alias_(cell, "cell", copy=False)]
-    cells = exp.Select().select(*asked, copy=False).from_(exp.to_table(rows), copy=False)
+    columns = [exp.column("ask", ASKS), exp.column("class", rows), exp.alias_(cell, "cell", copy=False)]
+    cells = exp.Select().select(*columns, copy=False).from_(exp.to_table(rows), copy=False)
     same = exp.column("node", ASKS).eq(exp.column("node", rows))
     cells = cells.join(exp.to_table(ASKS), on=same, copy=False)
     count = exp.alias_(exp.Count(this=exp.Star()), "rows", copy=False)

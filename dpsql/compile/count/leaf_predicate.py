@@ -53,8 +53,8 @@ def leaf_query(source: Source, forest: Forest, leaf: int, vocabulary: Vocabulary
         total = exp.Sum(this=target_steps(source.schema.target, number, vocabulary))
         return query.select(rows, total.as_("steps")).where(known_label(source, vocabulary))
     query = query.select(label, rows)
-    known = _one_of(exp.cast(label.copy(), exp.DataType.Type.TEXT), source.schema.classes, negated=False)
-    return query.where(known).group_by(label.copy())
+    has_class = _one_of(exp.cast(label.copy(), exp.DataType.Type.TEXT), source.schema.classes, negated=False)
+    return query.where(has_class).group_by(label.copy())
 
 
 def feature_cells_allowed(forest: Forest, position: int, feature: Feature, allowed: dict[int, Flags]) -> Flags:

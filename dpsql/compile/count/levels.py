@@ -35,9 +35,9 @@ def node_tables(forest: Forest, vocabulary: Vocabulary) -> Tables:
         return {}
     top = _shared_levels(forest, vocabulary)
     tables = {level_name(depth): _node_table(forest, depth) for depth in range(top, forest.depth)}
-    return (
-        {SHARED_LEVELS: _stack_tables([_node_table(forest, depth) for depth in range(top)])} | tables if top else tables
-    )
+    if not top:
+        return tables
+    return {SHARED_LEVELS: _stack_tables([_node_table(forest, depth) for depth in range(top)])} | tables
 
 
 def level_name(depth: int) -> str:

@@ -71,7 +71,9 @@ def _sum_of_both(part: int, shallow: Sequence[int], deep: Sequence[int]) -> exp.
     terms = [
         exp.column(f"part_{part}", name) for name, parts in (("deep", deep), ("shallow", shallow)) if part in parts
     ]
-    return exp.Add(this=terms[0], expression=terms[1]) if len(terms) == 2 else terms[0] if terms else int_literal(0)
+    if not terms:
+        return int_literal(0)
+    return exp.Add(this=terms[0], expression=terms[1]) if len(terms) == 2 else terms[0]
 
 
 def _root() -> exp.Column:

@@ -141,8 +141,8 @@ def _point_number(value: exp.Expr, points: Sequence[float]) -> exp.Expr:
 
 def _chance() -> exp.Expr:
     """Return a number from 0 to 1 that depends on a row's unit and the session's secret keys alone."""
-    drawn = exp.Mod(this=exp.column("ticket"), expression=int_literal(CHANCES))
-    return exp.Div(this=exp.cast(paren(drawn), exp.DataType.Type.DOUBLE), expression=double(CHANCES))
+    remainder = exp.Mod(this=exp.column("ticket"), expression=int_literal(CHANCES))
+    return exp.Div(this=exp.cast(paren(remainder), exp.DataType.Type.DOUBLE), expression=double(CHANCES))
 
 
 def _ask_table(grid: ScoreGrid) -> dict[str, np.ndarray[Any, Any]]:

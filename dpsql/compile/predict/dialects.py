@@ -37,10 +37,10 @@ def in_text(number: float) -> exp.Expr:
     return as_double(exp.Literal.string(repr(float(number))))
 
 
-def in_halves(number: float) -> exp.Expr:
+def in_powers_of_two(number: float) -> exp.Expr:
     """Return a double as an integer times or divided by powers of two: SQLite reads one decimal in 400 slightly wrong.
 
-    >>> in_halves(18.0).sql(), in_halves(-0.75).sql()
+    >>> in_powers_of_two(18.0).sql(), in_powers_of_two(-0.75).sql()
     ('CAST(18 AS DOUBLE)', 'CAST(-3 AS DOUBLE) / CAST(4 AS DOUBLE)')
     """
     top, bottom = float(number).as_integer_ratio()
@@ -194,7 +194,7 @@ DIALECTS: dict[str, Dialect] = {
         Dialect("redshift", number=in_text, is_nan=nan_equals, text=ended_text, word=ended_word, booleans="test"),
         Dialect("snowflake", number=in_text, is_nan=nan_equals, upper=True),
         Dialect("spark"),
-        Dialect("sqlite", number=in_halves, is_nan=no_nan, text=sqlite_text, booleans="digit", keys=True),
+        Dialect("sqlite", number=in_powers_of_two, is_nan=no_nan, text=sqlite_text, booleans="digit", keys=True),
         Dialect("trino"),
         Dialect(
             "tsql",

@@ -200,8 +200,8 @@ class Lookups:
             moved = paren(exp.BitwiseLeftShift(this=_big(part), expression=int_literal(start)))
             packed = exp.BitwiseOr(this=moved, expression=packed)
         numbered = exp.select("*", name_as(paren(packed), SPLIT)).from_(query.subquery(_NODES))
-        made = [name_as(value, name) for name, value in self._node_lists().items()]
-        return exp.select(*made).from_(numbered.subquery(_NODES))
+        node_lists = [name_as(value, name) for name, value in self._node_lists().items()]
+        return exp.select(*node_lists).from_(numbered.subquery(_NODES))
 
     def _node_lists(self) -> dict[str, exp.Expr]:
         lists: dict[str, exp.Expr] = {}
@@ -228,12 +228,12 @@ class Lookups:
             ahead = case([(exp.column("class").eq(int_literal(1)), weight)], exp.Neg(this=weight.copy()))
             total = exp.cast(exp.Sum(this=ahead), exp.DataType.Type.BIGINT)
             sums = exp.select("leaf", name_as(total, VOTE)).from_(self.leaves.copy()).group_by("leaf")
-            made = self.lists.collect(exp.column(VOTE), exp.column("leaf"))
-            return exp.select(name_as(made, _VOTES)).from_(sums.subquery(_LEAF_LISTS))
+            votes = self.lists.collect(exp.column(VOTE), exp.column("leaf"))
+            return exp.select(name_as(votes, _VOTES)).from_(sums.subquery(_LEAF_LISTS))
         place = exp.Add(this=exp.Mul(this=_big(exp.column("leaf")), expression=count), expression=exp.column("class"))
         vote = exp.Add(this=exp.Mul(this=weight, expression=count.copy()), expression=exp.column("class"))
-        made = self.lists.collect(weight.copy() if self.complete else vote, place)
-        return exp.select(name_as(made, _VOTES)).from_(self.leaves.copy())
+        votes = self.lists.collect(weight.copy() if self.complete else vote, place)
+        return exp.select(name_as(votes, _VOTES)).from_(self.leaves.copy())
 
 
 @dataclass(frozen=True)

@@ -125,8 +125,10 @@ def _label(classes: Sequence[str], dialect: Dialect) -> exp.Expr:
 def _number(target: Target, dialect: Dialect) -> exp.Expr:
     """Return lower + width · (votes for the upper bound / all votes), within the bounds."""
     votes = as_double(exp.column("top", WINNER))
-    known = exp.GT(this=exp.column("top", WINNER), expression=int_literal(0))
-    share = exp.Div(this=as_double(exp.column("best", WINNER)), expression=case([(known, votes)], dialect.number(1.0)))
+    has_votes = exp.GT(this=exp.column("top", WINNER), expression=int_literal(0))
+    share = exp.Div(
+        this=as_double(exp.column("best", WINNER)), expression=case([(has_votes, votes)], dialect.number(1.0))
+    )
     moved = exp.Mul(this=paren(dialect.number(target.width)), expression=paren(share))
     value = exp.Add(this=paren(dialect.number(target.lower)), expression=moved)
     below = exp.LT(this=value, expression=dialect.number(target.lower))

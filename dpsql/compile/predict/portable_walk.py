@@ -14,7 +14,7 @@ This form was chosen over others because of what databases differ in:
 - no bit shifts and no unsigned 64-bit numbers, which several lack: a set of cells is text, one digit per cell;
 - no arithmetic on a row's numbers, which may overflow or be rounded differently: a cell is found by comparing with the
   edges of `Numeric.edges`, doubles that agree with our own arithmetic for every number;
-- inner joins on equal keys alone: they are fast and mean the same everywhere, which outer joins are not and do not;
+- inner joins on equal keys alone: unlike outer joins, they are fast everywhere and mean the same everywhere;
 - no row numbers: where a CTE is computed twice, they may differ. Rows of equal cells are predicted once, and each row
   finds its prediction by its cells. So no key is needed, and the work grows with the number of distinct cells.
 """
@@ -156,14 +156,14 @@ class Portable:
     def _category_digits(self, feature: Categorical, value: exp.Expr, shown: Sequence[exp.Expr]) -> exp.Expr:
         missing = value.is_(exp.null())
         null, unknown = shown[feature.null_cell], shown[feature.unknown_cell]
-        if is_truth(feature) and self.dialect.booleans == "test":
+        if is_boolean(feature) and self.dialect.booleans == "test":
             cells = {text: shown[feature.cell(text)] for text in ("true", "false")}
             return case([(missing, null), (value.copy(), cells["true"])], cells["false"])
         names = list(feature.positions.items())
-        if is_truth(feature) and self.dialect.booleans == "digit":
+        if is_boolean(feature) and self.dialect.booleans == "digit":
             names += [(digit, feature.cell(text)) for digit, text in (("1", "true"), ("0", "false"))]
-        known = self._text_of_value(value, [(self.dialect.word(text), shown[cell]) for text, cell in names], unknown)
-        return known if feature.null_cell == feature.unknown_cell else case([(missing, null.copy())], known)
+        digits = self._text_of_value(value, [(self.dialect.word(text), shown[cell]) for text, cell in names], unknown)
+        return digits if feature.null_cell == feature.unknown_cell else case([(missing, null.copy())], digits)
 
     def _text_of_value(
         self, value: exp.Expr, words: Sequence[tuple[exp.Expr, exp.Expr]], default: exp.Expr
@@ -180,7 +180,7 @@ class Portable:
         return case(branches, default.copy())
 
 
-def is_truth(feature: Feature) -> bool:
+def is_boolean(feature: Feature) -> bool:
     """Return whether a category's values are those of a boolean."""
     return isinstance(feature, Categorical) and set(feature.values) <= {"true", "false"}
 

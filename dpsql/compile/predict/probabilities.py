@@ -90,8 +90,8 @@ def number_of_target(target: Target, upper: exp.Expr, votes: exp.Expr) -> exp.Ex
 
 def _part_of(weight: exp.Expr, classes: int) -> exp.Expr:
     part = exp.Div(this=as_real(weight), expression=as_real(exp.column("total", TOTALS)))
-    known = exp.GT(this=exp.column("total", TOTALS), expression=int_literal(0))
-    return exp.case().when(known, part).else_(exp.Div(this=double(1), expression=double(classes)))
+    has_weight = exp.GT(this=exp.column("total", TOTALS), expression=int_literal(0))
+    return exp.case().when(has_weight, part).else_(exp.Div(this=double(1), expression=double(classes)))
 
 
 def power(score: exp.Expr, highest: exp.Expr, nat: int) -> exp.Expr:

@@ -159,5 +159,5 @@ def _share(lists: Lists, number: int, classes: int) -> exp.Expr:
     """Return a class's probability; it is 1 / `classes` where no class has any weight."""
     weight = as_real(lists.at(exp.column(WEIGHTS), int_literal(number + 1)))
     part = exp.Div(this=weight, expression=as_real(exp.column(TOTAL)))
-    known = exp.GT(this=exp.column(TOTAL), expression=int_literal(0))
-    return case([(known, part)], exp.Div(this=double(1), expression=double(classes)))
+    has_weight = exp.GT(this=exp.column(TOTAL), expression=int_literal(0))
+    return case([(has_weight, part)], exp.Div(this=double(1), expression=double(classes)))

@@ -198,10 +198,10 @@ def _with_walk_scores(
     roots = exp.alias_(parts.roots.copy(), ROOTS, table=True)
     start = exp.select(exp.column("node", ROOTS), exp.column(exp.Star(), PACKED)).from_(PACKED)
     start = start.join(roots, join_type="cross")
-    query = query.with_(f"{START}{suffix}", start if test is None else start.where(test), copy=False)
-    start_at = f"{START}{suffix}"
-    walked = walk(query, forest, vocabulary, start=start_at, carried=carried, nodes=parts.nodes, suffix=suffix)
-    return walked[0].with_(f"{SCORES}{suffix}", _scores(parts, walked[1], carried), copy=False)
+    start_name = f"{START}{suffix}"
+    query = query.with_(start_name, start if test is None else start.where(test), copy=False)
+    query, last = walk(query, forest, vocabulary, start=start_name, carried=carried, nodes=parts.nodes, suffix=suffix)
+    return query.with_(f"{SCORES}{suffix}", _scores(parts, last, carried), copy=False)
 
 
 def _scores(parts: Parts, last: str, carried: Sequence[str]) -> exp.Select:

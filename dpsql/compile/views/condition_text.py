@@ -131,8 +131,10 @@ class _Token:
     @property
     def keyword(self) -> str:
         """The keyword that an unquoted word is, or the sign; "" for everything else."""
+        if self.kind == "sign":
+            return self.text
         lowered = self.text.lower()
-        return self.text if self.kind == "sign" else lowered if self.kind == "word" and lowered in _KEYWORDS else ""
+        return lowered if self.kind == "word" and lowered in _KEYWORDS else ""
 
 
 _END = _Token("end", "")
@@ -229,8 +231,8 @@ class _Reader:
         if column.kind not in ("name", "word") or column.keyword:
             raise NotACondition(f"needs a column's name {self.where()}")
         self.take()
-        word, values, turned = self.comparison()
-        return RowTest(column.text, column.kind == "name", word, values, negated != turned)
+        word, values, comparison_negated = self.comparison()
+        return RowTest(column.text, column.kind == "name", word, values, negated != comparison_negated)
 
     def comparison(self) -> tuple[str, tuple[Value, ...], bool]:
         """Read what a column is compared with: the test's word, its values, and whether it is negated."""
@@ -239,16 +241,16 @@ class _Reader:
             self.take()
             return _COMPARISONS[sign], (self.value(),), sign in ("!=", "<>")
         if self.skip("is"):
-            turned = self.skip("not")
+            negated = self.skip("not")
             self.need("null")
-            return "null", (), turned
-        turned = self.skip("not")
+            return "null", (), negated
+        negated = self.skip("not")
         if self.skip("between"):
             low = self.value()
             self.need("and")
-            return "between", (low, self.value()), turned
+            return "between", (low, self.value()), negated
         if self.skip("in"):
-            return "in", self.values(), turned
+            return "in", self.values(), negated
         raise NotACondition(f"needs a comparison, IS NULL, BETWEEN or IN {self.where()}")
 
     def values(self) -> tuple[Value, ...]:

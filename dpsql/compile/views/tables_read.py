@@ -47,13 +47,13 @@ def tables_read(definition: str, dialect: str, *, macros: Collection[str] = ()) 
     try:
         parsed = parse_one(definition, dialect=dialect)
         query = parsed.expression if isinstance(parsed, exp.Create) and parsed.kind == "VIEW" else None
-        if not isinstance(query, exp.Query) or _calls(definition, dialect, macros):
+        if not isinstance(query, exp.Query) or _may_call_macro(definition, dialect, macros):
             return None
         nodes = list(query.walk())
     except (SqlglotError, RecursionError):
         return None
     tables = [node for node in nodes if isinstance(node, exp.Table)]
-    if not all(_by_name(table) for table in tables) or any(_unknown(node) for node in nodes):
+    if not all(_is_named_table(table) for table in tables) or any(_calls_unknown(node) for node in nodes):
         return None
     parts = {node.alias.lower() for node in nodes if isinstance(node, exp.CTE)}
     named = {(table.db or None, table.name) for table in tables}
@@ -61,13 +61,13 @@ def tables_read(definition: str, dialect: str, *, macros: Collection[str] = ()) 
     return Reads(tuple(sorted(named, key=lambda place: (place[0] or "", place[1]))), plain)
 
 
-def _by_name(table: exp.Table) -> bool:
+def _is_named_table(table: exp.Table) -> bool:
     """Whether this is a table of this database, given by its name, and not one of the database's own tables."""
     own = (table.db or table.name).lower()
     return isinstance(table.this, exp.Identifier) and not table.catalog and not own.startswith(_SYSTEM)
 
 
-def _unknown(node: exp.Expr) -> bool:
+def _calls_unknown(node: exp.Expr) -> bool:
     """Whether a node calls something unknown, or stands for a text that was not understood."""
     if isinstance(node, _READERS):
         return True
@@ -76,7 +76,7 @@ def _unknown(node: exp.Expr) -> bool:
     return isinstance(node, exp.Dot) and node.find(exp.Func) is not None
 
 
-def _calls(definition: str, dialect: str, macros: Collection[str]) -> bool:
+def _may_call_macro(definition: str, dialect: str, macros: Collection[str]) -> bool:
     """Whether a text could call something that users made: by its name, or by an operator that stands for it."""
     names = {name.lower() for name in macros}
     if any(not name.replace("_", "").isalnum() for name in names):

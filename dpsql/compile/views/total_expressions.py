@@ -78,7 +78,7 @@ class Row:
         """Return the family of an expression's values, or refuse it."""
         check = _CHECKS.get(type(node))
         if check is None:
-            raise Refused(_words(node))
+            raise Refused(_reason(node))
         return check(self, node)
 
     def same(self, nodes: Iterable[exp.Expression]) -> str:
@@ -291,7 +291,8 @@ def _parts(*allowed: str) -> Callable[[exp.Expression], list[exp.Expression]]:
     return list_parts
 
 
-_two, _one = _parts("this", "expression"), _parts("this")
+_two_operands = _parts("this", "expression")
+_one_operand = _parts("this")
 _Check = Callable[["Row", exp.Expression], str]
 _CHECKS: dict[type[exp.Expression], _Check] = {
     exp.Column: lambda row, node: row.column(node),
@@ -299,23 +300,23 @@ _CHECKS: dict[type[exp.Expression], _Check] = {
     exp.Neg: _negative,
     exp.Null: lambda row, node: "null",
     exp.Boolean: lambda row, node: "boolean",
-    exp.Paren: lambda row, node: row.family(_one(node)[0]),
-    exp.Not: lambda row, node: row.all("boolean", _one(node)),
-    exp.And: lambda row, node: row.all("boolean", _two(node)),
-    exp.Or: lambda row, node: row.all("boolean", _two(node)),
+    exp.Paren: lambda row, node: row.family(_one_operand(node)[0]),
+    exp.Not: lambda row, node: row.all("boolean", _one_operand(node)),
+    exp.And: lambda row, node: row.all("boolean", _two_operands(node)),
+    exp.Or: lambda row, node: row.all("boolean", _two_operands(node)),
     exp.Is: _is,
     exp.In: _in,
     exp.Between: lambda row, node: row.same(_parts("this", "low", "high")(node)) and "boolean",
     exp.Like: _like,
     exp.Case: _case,
     exp.Coalesce: lambda row, node: row.same(_parts("this", "expressions")(node)),
-    exp.Nullif: lambda row, node: row.same(_two(node)),
-    exp.Lower: lambda row, node: row.all("text", _one(node)),
-    exp.Upper: lambda row, node: row.all("text", _one(node)),
-    exp.Trim: lambda row, node: row.all("text", _one(node)),
+    exp.Nullif: lambda row, node: row.same(_two_operands(node)),
+    exp.Lower: lambda row, node: row.all("text", _one_operand(node)),
+    exp.Upper: lambda row, node: row.all("text", _one_operand(node)),
+    exp.Trim: lambda row, node: row.all("text", _one_operand(node)),
     exp.TryCast: _try_cast,
     exp.Cast: _cast,
-} | dict.fromkeys(_COMPARISONS, lambda row, node: row.same(_two(node)) and "boolean")
+} | dict.fromkeys(_COMPARISONS, lambda row, node: row.same(_two_operands(node)) and "boolean")
 
 
 def refuse_other_parts(node: exp.Expression, *allowed: str) -> None:
@@ -329,7 +330,7 @@ def refuse_other_parts(node: exp.Expression, *allowed: str) -> None:
 _PARTS = {"joins": "joins tables", "with_": "uses WITH", "group": "uses GROUP BY", "pivots": "uses PIVOT"}
 
 
-def _words(node: exp.Expression) -> str:
+def _reason(node: exp.Expression) -> str:
     """Return why an expression is refused."""
     kinds: tuple[tuple[type[object], str], ...] = (
         (exp.Query, "uses a subquery"),
