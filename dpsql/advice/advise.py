@@ -2,7 +2,8 @@
 
 Advice follows from public facts alone: the schema, epsilon, and a size that is declared, bought, or guessed by whoever
 asks. It reads no row; only buying a size is charged (`dpsql/runs/buy_size.py`). The figures are those of the plan that
-training would make; what it is likely to bring follows from a reference problem (`dpsql/advice/reference_problem.py`).
+training would make; what training is likely to bring follows from a reference problem
+(`dpsql/advice/reference_problem.py`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ DECLARED = "declared"
 GUESSED = "guessed"
 BOUGHT = "bought"
 UNKNOWN = "unknown"
-#: The largest whole number that every double below it represents exactly.
+#: The largest number of rows: up to 2^53, all whole numbers are exact as doubles.
 _MOST_ROWS = 2**53 - 1
 #: Epsilons below this, in nano-epsilon (1e-4), are not halved any further when a smaller one is looked for.
 _LEAST_HALVED = 10**5
@@ -42,9 +43,11 @@ _LEAST_HALVED = 10**5
 class Recommendation:
     """What to do with one epsilon, and whether it is worth it.
 
-    `now` is the outlook at the known size, None where none is known; then `by_size` has one for each of several sizes.
-    What if: `twice_rows`, `twice_epsilon`; where a unit has several rows `fewer_rows`, with half of `max_rows`; where
-    epsilon is more than needed `smaller_epsilon`, of which more still brings nothing visible.
+    `now` is the outlook at the known size; where no size is known it is None, and `by_size` has an outlook for each of
+    several sizes. The others say what would happen if: `twice_rows` with twice the rows, `twice_epsilon` with twice the
+    epsilon, `fewer_rows` with half of `max_rows` (where a unit has several rows), and `smaller_epsilon` with the
+    smallest epsilon of those tried at which a larger one still brings nothing visible (where epsilon is more than
+    needed).
     """
 
     schema: Schema
@@ -84,7 +87,7 @@ class Recommendation:
 
     @property
     def by_majority(self) -> tuple[tuple[float, float | None], ...]:
-        """The smallest epsilon that is likely to help, by the largest class's share: all alike, 60 %, 80 %."""
+        """The smallest epsilon that is likely to help, by the largest class's share: an equal one, 60 %, 80 %."""
         classes = self.problem.classes
         if self.now is None or not classes:
             return ()
@@ -233,8 +236,8 @@ def _outlook_with_fewer_rows(schema: Schema, rows: int, nano_epsilon: int, probl
 def _left_for(budget: Budget, who: str) -> int | None:
     """Return what one analyst may still spend: what is left of the table, and under a cap of their own."""
     own = [share.left for share in budget.analysts if share.name == who]
-    known = [left for left in (budget.left, *own) if left is not None]
-    return min(known) if known else None
+    limits = [left for left in (budget.left, *own) if left is not None]
+    return min(limits) if limits else None
 
 
 def _checked_rows(rows: object) -> int:

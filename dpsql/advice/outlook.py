@@ -92,7 +92,7 @@ class Outlook:
 
     @property
     def verdict(self) -> str:
-        """Whether a model is worth its epsilon: no, only if classes are equally frequent, yes, or with less too."""
+        """Whether a model is worth its epsilon: no; only if classes are equally frequent; yes; or with less too."""
         if self.gain < VISIBLE:
             return WASTE if self.problem.easiest.gain(self.rows, self.epsilon) < VISIBLE else DOUBTFUL
         more = self.problem.gain(self.rows, 2 * self.epsilon) - self.gain

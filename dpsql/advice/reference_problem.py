@@ -7,7 +7,7 @@ square of that separation a run keeps the share
 
     kept = 1 / (1 + (noise / strength)² + sampling / rows)
 
-- strength is rows · epsilon / max_rows: how many rows outweigh the noise on one count at the whole epsilon;
+- strength is rows · epsilon / max_rows: the rows, over the noise scale of a count that gets all of epsilon;
 - noise = `NOISE` · √classes · features · √(features / i): the strength at which noise and signal are even. Features
   share epsilon, the noise of all of them adds up, and so does that of the classes. The constant was calibrated on
   made-up tables, not on real ones (`docs/how-to/advise.md`);
@@ -39,13 +39,13 @@ NOISE = 24.0
 TARGET_NOISE = 800.0
 #: The largest share of a numeric target's variance that random trees explain.
 EXPLAINED = 0.06
-#: The share of all rows (of the variance, for a number) by which a model has to be better.
+#: The share of all rows (for a number, of the variance) by which a model has to be better.
 VISIBLE = 0.03
 #: A gain that nobody would see.
 INVISIBLE = 0.002
-#: Halvings of the search for a smallest value: more than the digits of a double.
+#: Halvings in the search for a smallest value: more than a double has binary digits.
 _STEPS = 80
-#: Between these bounds a smallest epsilon is looked for.
+#: The least and the largest epsilon among which a smallest one is looked for.
 _LEAST = 1e-9
 _MOST = 1e9
 
@@ -54,8 +54,8 @@ _MOST = 1e9
 class Problem:
     """The public facts that the model of learning needs: features, classes (0 for a number), rows of a unit, a guess.
 
-    `majority` is the share of the largest class, `assumed` where nobody told it; the other classes are taken as equally
-    frequent.
+    `majority` is the share of the largest class, and `assumed` says that nobody gave it; the other classes are taken as
+    equally frequent.
     """
 
     features: int
@@ -73,7 +73,7 @@ class Problem:
 
     @property
     def easiest(self) -> Problem:
-        """The problem if all classes are equally frequent, unless somebody told how large the largest is."""
+        """The problem if all classes are equally frequent, unless the share of the largest was given."""
         return replace(self, majority=1 / self.classes) if self.assumed and self.classes else self
 
     @property
@@ -147,7 +147,7 @@ def best_rule_gain(separation: float, majority: float) -> float:
 
 
 def _smallest_good(good: Callable[[float], bool], *, most: float = _MOST) -> float | None:
-    """Return the smallest positive number that is good, up to rounding; what is larger than a good one is good."""
+    """Return the smallest positive number that is good, up to rounding, where all larger numbers are good too."""
     if not good(most):
         return None
     low, high = math.log(_LEAST), math.log(most)

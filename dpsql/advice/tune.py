@@ -1,9 +1,9 @@
 """Tuning that costs nothing: the error of leaves and votes over a grid of trees and depths, before any row is read.
 
-For methods whose noise is known in closed form the error of a leaf's count, and of the votes that a row adds up, follow
-from schema, parameters and epsilon. What is picked is the deepest forest in which a leaf's share of the rows, for
-one class, still stands out of the noise on its votes, and of those the one whose votes stand out most. How good the
-splits are is not known without rows, so this weighs noise alone.
+For methods whose noise is known in closed form, the error of a leaf's count and the error of the votes that are summed
+for a row follow from schema, parameters and epsilon. What is picked is the deepest forest in which a leaf's share of
+the rows, for one class, still stands out of the noise on its votes, and of those the one whose votes stand out most.
+How good the splits are is not known without rows, so this weighs noise alone.
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ from dpsql.schema import Schema
 from dpsql.trees.strategies.marginals import marginals
 from dpsql.trees.strategies.workload import Workload, vote_workload
 
+#: The methods whose noise is known in closed form.
 METHODS = ("mrf", "rdt", "rosnam", "snr", "spe")
+#: The numbers of trees of the grid.
 TREES = (4, 16, 64, 128)
+#: The depths of the grid.
 DEPTHS = (1, 2, 3, 4, 6, 8)
 #: Ensembles and the features of each; None stands for all that fit.
 SHAPES = ((1, None), (4, 4), (4, 8))
@@ -39,8 +42,8 @@ ASKED_CELLS = 128
 class Setting:
     """One point of the grid. Deviations are of the noise, in rows: on one count of a leaf, and on a row's summed votes.
 
-    `signal` is how many rows of a class such a row finds in its leaves on average, if all leaves and classes were
-    alike; `clear` is that over the deviation of the votes.
+    `signal` is how many rows of one class the leaves of a row have on average, if all leaves and classes had equally
+    many rows; `clear` is `signal` over the deviation of the votes.
     """
 
     trees: int
@@ -60,7 +63,7 @@ class Setting:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What a training run is to be asked with."""
+        """The parameters with which a training run has this setting."""
         shape = {"ensembles": self.ensembles, "features": self.features} if self.ensembles > 1 else {}
         return {"trees": self.trees, "depth": self.depth, **shape}
 
@@ -161,7 +164,7 @@ def _settings_of_mrf(
 def _ensemble_setting(
     schema: Schema, alike: list[Ensemble], nano_epsilon: int, rows: int, trees: int, depth: int
 ) -> Setting:
-    """Return the setting of ensembles that are alike: the first one stands for all."""
+    """Return the setting of ensembles that are alike; the first of them stands for all."""
     first, count = alike[0], len(alike)
     name, total = _better_strategy(first.workload)
     scale = math.sqrt(2) * schema.unit.max_rows * NANO * count / nano_epsilon
@@ -175,7 +178,7 @@ def _ensemble_setting(
 
 
 def _better_strategy(workload: Workload) -> tuple[str, float]:
-    """Return the better of the two kinds of strategy that are found at once, and its error: cells, or marginals."""
+    """Return the better of the two kinds of strategy that need no search, cells or marginals, and its error."""
     strategy = marginals(workload)
     error = math.inf if strategy is None else strategy[0].sensitivity ** 2 * strategy[1]
     return ("marginals", error) if error < workload.length else ("identity", workload.length)

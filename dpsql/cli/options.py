@@ -13,7 +13,7 @@ from dpsql.api.database import Database, connect
 from dpsql.engines.open_engine import show_target, url_forms
 from dpsql.errors import UsageError
 from dpsql.methods import METHODS, PARAMETERS
-from dpsql.methods.base import Choice, Flag, Method, Parameter, Whole
+from dpsql.methods.base import Choice, Flag, Integer, Method, Parameter
 from dpsql.runs.arguments import arguments
 
 _URLS = url_forms().replace("://", "://…")
@@ -128,7 +128,7 @@ def _parameter_option(name: str, parameter: Parameter, sentence: str) -> Callabl
         return click.option(_option(name), is_flag=True, default=None, help=sentence)
     if isinstance(parameter, Choice):
         return click.option(_option(name), metavar="|".join(parameter.values), help=sentence)
-    return click.option(_option(name), type=int if isinstance(parameter, Whole) else str, help=sentence)
+    return click.option(_option(name), type=int if isinstance(parameter, Integer) else str, help=sentence)
 
 
 def _parameter_help(kinds: Mapping[str, Parameter]) -> str:

@@ -22,7 +22,7 @@ METHODS: dict[str, Method] = {
     method.name: method
     for method in (Auto(), Rosnam(), Rdt(), Id3(), Snr(), Spe(), Sspe(), Pte(), SsRdt(), Fs(), Maxtree(), Mrf())
 }
-#: Every parameter of any method: by its name, what it is to each method that has it.
+#: Every parameter of any method: its name -> each method that takes it -> what it is to that method.
 PARAMETERS: dict[str, dict[str, Parameter]] = {}
 for _method in METHODS.values():
     for _name, _parameter in _method.parameters.items():
@@ -46,7 +46,7 @@ def get(name: str) -> Method:
 def get_fitting(name: str, schema: Schema) -> Method:
     """Return the method of that name, or raise UsageError when it cannot predict what the schema's label is.
 
-    The default stands for the best we have: for a numeric target that is another method than for classes.
+    The default is the best method that we have: for a numeric target that is another one than for classes.
     """
     method = get(REGRESSION if name == DEFAULT and schema.target is not None else name)
     if not schema.has_label:
@@ -55,7 +55,7 @@ def get_fitting(name: str, schema: Schema) -> Method:
             hint="dpsql train --table LABELLED --method sspe --unlabelled THIS",
         )
     if schema.target is not None and not method.regression:
-        able = [known.name for known in METHODS.values() if known.regression]
+        able = [candidate.name for candidate in METHODS.values() if candidate.regression]
         raise UsageError(
             f'method "{name}" predicts classes, but the label "{schema.label}" is a number. '
             f"Methods that predict numbers: {', '.join(able)}.",

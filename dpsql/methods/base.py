@@ -20,8 +20,8 @@ from dpsql.trees.voting import VotingForest
 
 
 @dataclass(frozen=True)
-class Whole:
-    """A whole-number parameter of a method; `default` None means that the method works it out."""
+class Integer:
+    """A parameter that is a whole number; where `default` is None, the method works out a value."""
 
     default: int | None
     lowest: int
@@ -37,7 +37,7 @@ class Whole:
         return given
 
     def parse(self, name: str, text: str) -> int:
-        """Return the number that a text says, or raise ParameterError when it says none."""
+        """Return the number that a text spells, or raise ParameterError when it spells none."""
         try:
             return int(text)
         except ValueError:
@@ -79,7 +79,7 @@ class Flag:
         return given
 
     def parse(self, name: str, text: str) -> bool:
-        """Return what "true" or "false" says, or raise ParameterError for any other text."""
+        """Return whether a text is "true" rather than "false", or raise ParameterError for any other text."""
         if text.lower() not in ("true", "false"):
             raise ParameterError(name, allowed="true or false", given=text)
         return text.lower() == "true"
@@ -102,12 +102,15 @@ class Text:
         return text
 
 
-Parameter = Whole | Choice | Flag | Text
+Parameter = Integer | Choice | Flag | Text
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """All that a method learned: the forest, and facts to keep with the model. Public: it saw noisy answers alone."""
+    """All that a method learned: the forest, and facts to store with the model.
+
+    Both are public, because the method saw noisy answers alone.
+    """
 
     forest: VotingForest
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -119,8 +122,8 @@ class Method(Protocol):
     name: str
     summary: str
     parameters: Mapping[str, Parameter]
-    #: Whether the trees follow from schema, parameters and size alone. Where they follow from noisy releases they are
-    #: as private as these, but differ from run to run, so tests that compare the runs of two tables leave them out.
+    #: Whether the trees follow from schema, parameters and size alone. Trees that follow from noisy releases are as
+    #: private as these, but differ from run to run, so tests that compare the runs of two tables leave them out.
     trees_are_public: ClassVar[bool] = True
     #: Whether the method can predict a numeric target.
     regression: ClassVar[bool] = False
@@ -130,7 +133,7 @@ class Method(Protocol):
     ) -> Plan:
         """Return the plan for a schema and a budget. Reads no row.
 
-        `promise` is what the run promises, and says how much noise a step gets; left out, it is pure epsilon for the
+        `promise` is what the run promises, and decides how much noise a step gets; left out, it is pure epsilon for the
         declared unit. A method that protects labels alone returns a plan whose promise says so.
         """
         ...

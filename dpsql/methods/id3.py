@@ -8,7 +8,7 @@ Steps, as the paper numbers them in section 4, at every node of Algorithm 1, lev
 
 1. noisy size and noisy class counts; an empty node and a node of one class become leaves;
 2. with no attribute left on the path, a leaf says its most frequent class by noisy counts;
-3. and 4. the sizes of the class and branch subsets for each unused attribute, noisy; the attribute of largest
+3. and 4. noisy sizes of the subsets by class and by branch, for each unused attribute; the attribute of largest
    information gain is split, one branch for each value, and not used again on that path.
 
 Nodes of one level hold disjoint rows, so a query costs once per level; every query gets the same epsilon/q. The paper
@@ -32,7 +32,7 @@ Where we differ, and why:
 - Epsilon planned for levels that turn out to have no node to split is charged all the same.
 
 Proof: step k of the plan releases the counts of m − k shared trees at (m − k)/q of epsilon, the last step those of one
-tree at what is left; see `LeafCounts` in `kernel/operations.py`. Each structure that is counted follows from earlier
+tree at what is left; see `LeafCounts` in `kernel/operations.py`. Each tree that is counted follows from earlier
 releases, schema and parameters alone, so the steps compose sequentially, adaptively, to epsilon (Dwork & Roth 2014,
 Theorem 3.16). Gains, stops, limits and votes are post-processing. One scan for each level and one for the leaves (more
 where `limit` is raised above 4194304).
@@ -53,7 +53,7 @@ from dpsql.kernel.plan import NANO, Plan, Sequential, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import NoisyCounts, Session
 from dpsql.kernel.statement_size import GROUPS_PER_STATEMENT as GROUPS
-from dpsql.methods.base import Method, Parameter, Trained, Whole, resolve_parameters
+from dpsql.methods.base import Integer, Method, Parameter, Trained, resolve_parameters
 from dpsql.schema import CELLS, Schema
 from dpsql.trees.forest import PASS, Forest, Ints, Level, bits
 from dpsql.trees.grid import Axis, axes
@@ -62,6 +62,7 @@ from dpsql.trees.voting import VotingForest, largest_weight
 
 #: The most splits on a path, however many attributes there are.
 DEEPEST = 60
+#: The bit planes of a split: the number of a branch, from 0 to 63, has six bits.
 _PLANES = 6
 
 
@@ -72,22 +73,22 @@ class Id3(Method):
     summary = "one greedy tree from noisy counts, a baseline (Jagannathan et al. 2012)"
     trees_are_public = False
     parameters: Mapping[str, Parameter] = {
-        "depth": Whole(
+        "depth": Integer(
             None, 1, DEEPEST, "depth of the trees; by default as many splits as there are attributes, up to 60"
         ),
-        "bins": Whole(10, 2, 64, "bins of a number, of equal width; one branch each"),
-        "branches": Whole(64, 2, 64, "most branches of one split; wider categories are split by groups"),
-        "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells of a release; branches of all candidate splits × classes"),
+        "bins": Integer(10, 2, 64, "bins of a number, of equal width; one branch each"),
+        "branches": Integer(64, 2, 64, "most branches of one split; wider categories are split by groups"),
+        "limit": Integer(MOST_COUNTS, 2, 2**26, "most cells of a release; branches of all candidate splits × classes"),
     }
 
     def plan(
         self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
     ) -> Plan:
         """Return the plan: for each level the counts of all candidate splits, then those of the leaves."""
-        chosen = resolve_parameters(self, parameters)
-        splits, classes = _splits(schema, chosen), len(schema.classes)
-        attributes, nodes = splits.attributes, _most_nodes(splits, classes, chosen["limit"])
-        levels = min(chosen["depth"] or DEEPEST, attributes)
+        settings = resolve_parameters(self, parameters)
+        splits, classes = _splits(schema, settings), len(schema.classes)
+        attributes, nodes = splits.attributes, _most_nodes(splits, classes, settings["limit"])
+        levels = min(settings["depth"] or DEEPEST, attributes)
         queries = sum(attributes - level for level in range(levels)) + 1
         if nano_epsilon < queries:
             raise ParameterError("epsilon", allowed=f"at least {queries / NANO:.9f}", given=nano_epsilon / NANO)
@@ -99,7 +100,7 @@ class Id3(Method):
         rest = nano_epsilon - each * (queries - 1)
         steps.append(_step("leaves", rest, 1, width, classes))
         facts = {"levels": levels, "queries": queries, "most_nodes": nodes}
-        return Plan(self.name, Sequential(tuple(steps)), promise or Promise(schema.unit), {**chosen, **facts})
+        return Plan(self.name, Sequential(tuple(steps)), promise or Promise(schema.unit), {**settings, **facts})
 
     def public_trees(self, schema: Schema, plan: Plan) -> Forest:
         """Return the root alone: every split follows from noisy counts."""
@@ -107,15 +108,15 @@ class Id3(Method):
 
     def train(self, session: Session) -> Trained:
         """Return the tree whose leaves vote with their noisy counts."""
-        chosen = session.plan.parameters
-        splits = _splits(session.schema, chosen)
+        settings = session.plan.parameters
+        splits = _splits(session.schema, settings)
         tree = self.public_trees(session.schema, session.plan)
         live, used = np.ones(1, bool), np.zeros((1, len(tree.axes)), bool)
-        for number in range(chosen["levels"]):
+        for number in range(settings["levels"]):
             options = splits.unused_axes(live, used)
-            asked = _copies(tree, splits, options)
-            noisy_counts = session.leaf_counts(f"level_{number}", asked)
-            axis = _chosen_axes(noisy_counts, asked, options, splits.arity, chosen["most_nodes"])
+            copies = _copies(tree, splits, options)
+            noisy_counts = session.leaf_counts(f"level_{number}", copies)
+            axis = _best_axes(noisy_counts, copies, options, splits.arity, settings["most_nodes"])
             if (axis == PASS).all():
                 break
             level = splits.level(axis)
@@ -139,7 +140,7 @@ class _Splits:
         return int(np.count_nonzero(self.arity))
 
     def most_branches(self, candidates: int) -> int:
-        """Return how many branches so many splits of one node may have together."""
+        """Return how many branches this number of candidate splits of one node may have together."""
         return int(np.sort(self.arity)[::-1][:candidates].sum(dtype=np.int64))
 
     def unused_axes(self, live: NDArray[np.bool_], used: NDArray[np.bool_]) -> Ints:
@@ -166,9 +167,9 @@ def information_gain(noisy_counts: NoisyCounts, first: Ints) -> NDArray[np.float
     [0.69, 0.0]
     """
     positive = np.maximum(noisy_counts, 0).astype(np.float64)
-    whole = np.add.reduceat(positive, first, axis=0)
-    gained = _surprise(whole) - np.add.reduceat(_surprise(positive), first)
-    return np.asarray(gained / np.maximum(whole.sum(axis=1), 1))
+    node = np.add.reduceat(positive, first, axis=0)
+    gained = _surprise(node) - np.add.reduceat(_surprise(positive), first)
+    return np.asarray(gained / np.maximum(node.sum(axis=1), 1))
 
 
 def _surprise(counts: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -180,14 +181,17 @@ def _n_log_n(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(counts * np.log(np.maximum(counts, 1)))
 
 
-def _splits(schema: Schema, chosen: Mapping[str, Any]) -> _Splits:
-    slots = np.stack([_slots(axis, chosen["bins" if axis.ordered else "branches"]) for axis in axes(schema)])
+def _splits(schema: Schema, settings: Mapping[str, Any]) -> _Splits:
+    slots = np.stack([_slots(axis, settings["bins" if axis.ordered else "branches"]) for axis in axes(schema)])
     arity = np.where(slots.max(axis=1) > 0, slots.max(axis=1) + 1, 0).astype(np.uint8)
     return _Splits(arity, np.stack([bits((slots >> plane & 1).astype(bool)) for plane in range(_PLANES)]))
 
 
 def _slots(axis: Axis, most: int) -> Ints:
-    """Return the branch of each of 64 cells: neighbours share one where there are too many; others take the last."""
+    """Return the branch of each of 64 cells.
+
+    Neighbouring values share a branch where there are more than `most`; what is no value takes the last branch.
+    """
     cells = np.arange(CELLS)
     arity = max(min(most, axis.values), min(2, axis.cells))
     return np.asarray(np.where(cells < axis.values, cells * arity // max(arity, axis.values), arity - 1))
@@ -218,16 +222,16 @@ def _step(name: str, nano_epsilon: int, candidates: int, cells: int, classes: in
 def _copies(tree: Forest, splits: _Splits, options: Ints) -> Forest:
     """Return the tree once for each candidate, each with one more level: every node split by that candidate."""
     count = len(options)
-    grown = tuple(
+    levels = tuple(
         Level(np.tile(level.axis, count), np.tile(level.arity, count), np.tile(level.planes, count))
         for level in tree.levels
     )
-    return Forest(tree.axes, count, (*grown, splits.level(options.ravel())))
+    return Forest(tree.axes, count, (*levels, splits.level(options.ravel())))
 
 
-def _chosen_axes(noisy_counts: NoisyCounts, asked: Forest, options: Ints, arity: NDArray[np.uint8], most: int) -> Ints:
+def _best_axes(noisy_counts: NoisyCounts, copies: Forest, options: Ints, arity: NDArray[np.uint8], most: int) -> Ints:
     """Return the axis that each node splits: the candidate of largest gain, or PASS where the node becomes a leaf."""
-    first = asked.levels[-1].child
+    first = copies.levels[-1].child
     gain = information_gain(noisy_counts, first).reshape(options.shape)
     best = options[np.argmax(gain, axis=0), np.arange(options.shape[1])]
     classes = np.add.reduceat(noisy_counts, first, axis=0).reshape(*options.shape, -1).mean(axis=0)

@@ -34,14 +34,14 @@ from typing import Any
 from dpsql.kernel.plan import Plan
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
-from dpsql.methods.base import Method, Parameter, Trained, Whole, resolve_parameters
+from dpsql.methods.base import Integer, Method, Parameter, Trained, resolve_parameters
 from dpsql.methods.shared.greedy import PARAMETERS, greedy_forest, greedy_steps
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
 from dpsql.trees.grow.splits import Splits, many_way
 
-#: What part of the rows that a single tree's split needs is enough for one tree of many.
+#: A split of one tree among many needs this share of the rows that a split of a single tree needs.
 DEMAND = 0.5
 
 
@@ -52,7 +52,7 @@ class Maxtree(Method):
     summary = "greedy trees on disjoint rows, splits by the max operator (Liu et al. 2018)"
     trees_are_public = False
     parameters: Mapping[str, Parameter] = {
-        "trees": Whole(10, 1, 10_000, "number of trees; each row is in one of them"),
+        "trees": Integer(10, 1, 10_000, "number of trees; each row is in one of them"),
         **PARAMETERS,
     }
 
@@ -60,17 +60,17 @@ class Maxtree(Method):
         self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
     ) -> Plan:
         """Return the plan: for each level the sizes and the choices, then the counts of the leaves."""
-        chosen = resolve_parameters(self, parameters)
+        settings = resolve_parameters(self, parameters)
         steps = greedy_steps(
             nano_epsilon,
             schema,
-            _splits(schema, chosen),
-            trees=chosen["trees"],
-            depth=chosen["depth"],
-            limit=chosen["limit"],
+            _splits(schema, settings),
+            trees=settings["trees"],
+            depth=settings["depth"],
+            limit=settings["limit"],
             utility="majority",
         )
-        return Plan(self.name, steps, promise or Promise(schema.unit), chosen)
+        return Plan(self.name, steps, promise or Promise(schema.unit), settings)
 
     def public_trees(self, schema: Schema, plan: Plan) -> Forest:
         """Return the roots alone: every split follows from the data."""
@@ -78,12 +78,12 @@ class Maxtree(Method):
 
     def train(self, session: Session) -> Trained:
         """Return the trees whose leaves vote with their shrunken class shares."""
-        chosen = session.plan.parameters
-        splits = _splits(session.schema, chosen)
+        settings = session.plan.parameters
+        splits = _splits(session.schema, settings)
         roots = self.public_trees(session.schema, session.plan)
-        forest = greedy_forest(session, roots, splits, depth=chosen["depth"], limit=chosen["limit"], demand=DEMAND)
+        forest = greedy_forest(session, roots, splits, depth=settings["depth"], limit=settings["limit"], demand=DEMAND)
         return Trained(forest)
 
 
-def _splits(schema: Schema, chosen: Mapping[str, Any]) -> Splits:
-    return many_way(axes(schema), chosen["branches"])
+def _splits(schema: Schema, settings: Mapping[str, Any]) -> Splits:
+    return many_way(axes(schema), settings["branches"])

@@ -5,8 +5,8 @@ Ensembles", ECML PKDD 2022, section 5.
 
 Steps, as the paper numbers them in Algorithm 4:
 
-1. the labelled rows are dealt out to the first trees (lines 3 to 7); each tree is made of the true medians of all rows
-   and random attributes, and its leaves get noisy counts of its labelled rows;
+1. the labelled rows are dealt out to the first trees (lines 3 to 7); each tree splits random attributes at the true
+   medians of all rows, and its leaves get noisy counts of its labelled rows;
 2. the first trees label the unlabelled rows (line 8);
 3. more trees of medians count these labels (lines 9 to 12);
 4. all trees vote together (line 13).
@@ -35,7 +35,7 @@ from dpsql.kernel.operations import PublicSize
 from dpsql.kernel.plan import Plan, Sequential, Sides, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
-from dpsql.methods.base import Method, Parameter, Trained, Whole, resolve_parameters
+from dpsql.methods.base import Integer, Method, Parameter, Trained, resolve_parameters
 from dpsql.methods.shared.noisy_leaves import fill_leaves
 from dpsql.methods.shared.pseudo_labels import pseudo_step, teach_trees
 from dpsql.methods.spe import DEEPEST, public_depth
@@ -63,33 +63,33 @@ class Pte(Method):
     trees_are_public = False
     parameters: Mapping[str, Parameter] = {
         "unlabelled": UNLABELLED,
-        "trees": Whole(10, 1, 10_000, "number of trees; the first ones, each labelled row in one of them"),
-        "more_trees": Whole(10, 1, 10_000, "number of trees that learn from the first ones"),
-        "depth": Whole(None, 1, DEEPEST, "depth of the trees; by default from features, rows and noise"),
-        "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells of a release; leaves of all trees × classes"),
-        "seed": Whole(0, 0, 2**63 - 1, "shapes the trees, never touches noise; draws the attributes"),
+        "trees": Integer(10, 1, 10_000, "number of trees; the first ones, each labelled row in one of them"),
+        "more_trees": Integer(10, 1, 10_000, "number of trees that learn from the first ones"),
+        "depth": Integer(None, 1, DEEPEST, "depth of the trees; by default from features, rows and noise"),
+        "limit": Integer(MOST_COUNTS, 2, 2**26, "most cells of a release; leaves of all trees × classes"),
+        "seed": Integer(0, 0, 2**63 - 1, "shapes the trees, never touches noise; draws the attributes"),
     }
 
     def plan(
         self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
     ) -> Plan:
-        """Return the plan: what public features tell on one side, noisy counts of labels on the other."""
-        chosen = resolve_parameters(self, parameters)
-        check_semi(schema, nano_epsilon, chosen)
+        """Return the plan: steps that read public features on one side, noisy counts of labels on the other."""
+        settings = resolve_parameters(self, parameters)
+        check_semi(schema, nano_epsilon, settings)
         promise = promise_for_labels(schema, self.name, promise)
-        trees, more, values = chosen["trees"], chosen["more_trees"], schema.leaf_values
-        depth = public_depth(schema, chosen, nano_epsilon, None, promise)
-        second = public_depth(schema, chosen | {"trees": more}, nano_epsilon, None, promise)
+        trees, more_trees, values = settings["trees"], settings["more_trees"], schema.leaf_values
+        depth = public_depth(schema, settings, nano_epsilon, None, promise)
+        second = public_depth(schema, settings | {"trees": more_trees}, nano_epsilon, None, promise)
         free = (
             Step("unlabelled_size", PublicSize(), 0, note="the number of unlabelled rows decides their trees' depth"),
             public_splits_step("splits", trees, depth),
-            public_splits_step("more_splits", more, second),
-            pseudo_step(more, more * 2**second * values, schema),
+            public_splits_step("more_splits", more_trees, second),
+            pseudo_step(more_trees, more_trees * 2**second * values, schema),
         )
         counts = sized_counts(nano_epsilon, trees, schema, trees * 2**depth * values, public=True)
         facts = {"most_depth": depth, "most_second_depth": second}
         sides = Sides(Sequential(free), counts, apart=True)
-        return Plan(self.name, sides, promise, chosen | facts, chosen["unlabelled"] or "")
+        return Plan(self.name, sides, promise, settings | facts, settings["unlabelled"] or "")
 
     def public_trees(self, schema: Schema, plan: Plan) -> Forest:
         """Return the roots of the first trees alone: every split follows from the rows."""
@@ -97,13 +97,13 @@ class Pte(Method):
 
     def train(self, session: Session) -> Trained:
         """Return both ensembles side by side."""
-        chosen, grid = session.plan.parameters, axes(session.schema)
+        settings, grid = session.plan.parameters, axes(session.schema)
         depth = labelled_depth(session, session.plan.step("counts"))
-        first = public_forest(session, Forest(grid, chosen["trees"], ()), depth)
+        first = public_forest(session, Forest(grid, settings["trees"], ()), depth)
         teacher = fill_leaves(session, first)
         rows = max(1, session.public_size("unlabelled_size"))
-        second = chosen["most_second_depth"]
-        if chosen["depth"] is None:
+        second = settings["most_second_depth"]
+        if settings["depth"] is None:
             second = min(second, max(1, int(math.log2(max(2, rows / FEWEST)))))
-        more = public_forest(session, Forest(grid, chosen["more_trees"], ()), second, name="more_splits", stream=1)
+        more = public_forest(session, Forest(grid, settings["more_trees"], ()), second, name="more_splits", stream=1)
         return Trained(teach_trees(session, teacher, more))

@@ -14,20 +14,18 @@ Steps, as the paper numbers them in section 5:
 Where we differ, and why:
 
 - The paper takes n as known, or as "approximated". Here it is declared by the owner (`rows` in the schema) or bought
-with
-  3 % of epsilon by a noisy count.
+  with 3 % of epsilon by a noisy count.
 - Pruning empty subtrees, which Algorithm 2 does and Algorithm 4 drops, would publish where no rows are. It stays
-dropped.
+  dropped.
 - The paper has categories only; it says that numbers need "a small amount of additional effort". Here a number is
-split at
-  a random threshold, counts as b = 2, and may come again on a path.
+  split at a random threshold, counts as b = 2, and may come again on a path.
 - A category with more than `branches` values is split into random groups, and levels stop at `limit`, as in `rosnam`.
 - The number of trees is 10, or 5 when fewer than 1000 rows are declared (the paper's choice for its 435 votes).
 - Counts below 0 are kept as they are: cutting them at 0 would add a bias to every empty leaf.
 - The paper classifies. A schema with a numeric target gives the same trees noisy sums instead of counts (`leaf_sums`),
   and each leaf votes for its mean with a weight that grows with its rows (`trees/estimate/means.py`).
 
-Proof: the structure uses no rows, or a noisy number of them. Step 3 is one `leaf_counts` (or `leaf_sums`) release on
+Proof: the splits use no rows, or a noisy number of them. Step 3 is one `leaf_counts` (or `leaf_sums`) release on
 shared trees; see `kernel/operations.py`. Prediction is post-processing. With a bought size the two steps add up to
 epsilon.
 """
@@ -44,7 +42,7 @@ from dpsql.kernel.plan import Plan
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.kernel.statement_size import batches
-from dpsql.methods.base import Method, Parameter, Trained, Whole, resolve_parameters
+from dpsql.methods.base import Integer, Method, Parameter, Trained, resolve_parameters
 from dpsql.methods.shared.noisy_leaves import fill_leaves, leaf_step, size_then_counts
 from dpsql.schema import Categorical, Schema
 from dpsql.trees.forest import Forest
@@ -52,7 +50,7 @@ from dpsql.trees.grid import axes
 from dpsql.trees.grow.random_trees import MOST_COUNTS, random_forest
 from dpsql.trees.voting import VotingForest
 
-#: Below this many declared rows five trees are grown instead of ten.
+#: Below this many declared rows, five trees are grown instead of ten.
 SMALL = 1000
 
 
@@ -63,30 +61,30 @@ class Rdt(Method):
     summary = "random trees, noisy counts (Jagannathan et al. 2012)"
     regression = True
     parameters: Mapping[str, Parameter] = {
-        "trees": Whole(None, 1, 10_000, "number of trees; every row is in each of them [10, or 5 below 1000 rows]"),
-        "depth": Whole(None, 1, 60, "depth of the trees; by default from features and rows"),
-        "branches": Whole(64, 2, 64, "most branches of one split; wider categories are split by groups"),
-        "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells of a release; leaves of all trees × classes"),
-        "seed": Whole(0, 0, 2**63 - 1, "shapes the trees, never touches noise"),
+        "trees": Integer(None, 1, 10_000, "number of trees; every row is in each of them [10, or 5 below 1000 rows]"),
+        "depth": Integer(None, 1, 60, "depth of the trees; by default from features and rows"),
+        "branches": Integer(64, 2, 64, "most branches of one split; wider categories are split by groups"),
+        "limit": Integer(MOST_COUNTS, 2, 2**26, "most cells of a release; leaves of all trees × classes"),
+        "seed": Integer(0, 0, 2**63 - 1, "shapes the trees, never touches noise"),
     }
 
     def plan(
         self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
     ) -> Plan:
         """Return the plan: noisy counts on shared trees, after a noisy size where none is declared and it is needed."""
-        chosen = resolve_parameters(self, parameters)
-        chosen["trees"] = chosen["trees"] or (5 if schema.rows is not None and schema.rows < SMALL else 10)
-        if chosen["trees"] * schema.leaf_values > chosen["limit"]:
-            raise ParameterError("limit", allowed="at least trees × classes", given=chosen["limit"])
-        if chosen["depth"] is None and schema.rows is None:
-            steps = size_then_counts(nano_epsilon, chosen["trees"], schema, chosen["limit"])
-            return Plan(self.name, steps, promise or Promise(schema.unit), chosen)
-        wanted = chosen["depth"] or height(schema, int(schema.rows or 0))
-        forest = random_trees(schema, chosen, wanted)
+        settings = resolve_parameters(self, parameters)
+        settings["trees"] = settings["trees"] or (5 if schema.rows is not None and schema.rows < SMALL else 10)
+        if settings["trees"] * schema.leaf_values > settings["limit"]:
+            raise ParameterError("limit", allowed="at least trees × classes", given=settings["limit"])
+        if settings["depth"] is None and schema.rows is None:
+            steps = size_then_counts(nano_epsilon, settings["trees"], schema, settings["limit"])
+            return Plan(self.name, steps, promise or Promise(schema.unit), settings)
+        depth = settings["depth"] or height(schema, int(schema.rows or 0))
+        forest = random_trees(schema, settings, depth)
         counts = leaf_step(nano_epsilon, forest.trees, schema, forest.leaves * schema.leaf_values)
         counts = replace(counts, scans=len(batches(forest, schema.leaf_values)))
-        facts = {"wanted_depth": wanted, "grown_depth": forest.depth, "leaves": forest.leaves}
-        return Plan(self.name, counts, promise or Promise(schema.unit), {**chosen, **facts})
+        facts = {"wanted_depth": depth, "grown_depth": forest.depth, "leaves": forest.leaves}
+        return Plan(self.name, counts, promise or Promise(schema.unit), {**settings, **facts})
 
     def public_trees(self, schema: Schema, plan: Plan) -> Forest:
         """Return the forest, or its roots alone where the depth waits for the bought size."""
@@ -94,10 +92,10 @@ class Rdt(Method):
 
     def train(self, session: Session) -> Trained:
         """Return the forest whose leaves vote with their noisy counts."""
-        wanted = session.plan.parameters.get("wanted_depth")
-        if wanted is None:
-            wanted = height(session.schema, max(1, session.size("size")))
-        return Trained(count(session, random_trees(session.schema, session.plan.parameters, wanted)))
+        depth = session.plan.parameters.get("wanted_depth")
+        if depth is None:
+            depth = height(session.schema, max(1, session.size("size")))
+        return Trained(count(session, random_trees(session.schema, session.plan.parameters, depth)))
 
 
 def counting_plan(schema: Schema, forest: Forest, nano_epsilon: int, parameters: Mapping[str, Any]) -> Plan:
@@ -113,7 +111,7 @@ def count(session: Session, forest: Forest) -> VotingForest:
 
 
 def refuse_target(schema: Schema, why: str) -> None:
-    """Raise UsageError where the label is a number: what adds up counts of classes cannot add up means."""
+    """Raise UsageError where the label is a number: whoever adds up counts of classes cannot add up means."""
     if schema.target is not None:
         raise UsageError(why, hint="train anew on all rows: dpsql train --method rdt")
 
@@ -133,14 +131,14 @@ def height(schema: Schema, rows: int) -> int:
     return max(1, min(len(schema.features) // 2, by_rows))
 
 
-def random_trees(schema: Schema, chosen: Mapping[str, Any], depth: int) -> Forest:
+def random_trees(schema: Schema, settings: Mapping[str, Any], depth: int) -> Forest:
     """Return the random trees of these parameters."""
     return random_forest(
         axes(schema),
-        trees=chosen["trees"],
+        trees=settings["trees"],
         depth=depth,
-        seed=chosen["seed"],
+        seed=settings["seed"],
         classes=schema.leaf_values,
-        branches=chosen["branches"],
-        limit=chosen["limit"],
+        branches=settings["branches"],
+        limit=settings["limit"],
     )

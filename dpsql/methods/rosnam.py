@@ -19,8 +19,7 @@ Where we differ, and why:
   permute-and-flip, exactly epsilon under add/remove. The addendum's Table 5 describes another mechanism (softmax of
   epsilon times the count); it is private too, and 2 to 10 points worse on car, nursery and mushroom.
 - The paper shuffles rows into equal parts. A part then depends on the number of rows. Here a unit's part is a keyed
-hash of
-  the unit alone.
+  hash of the unit alone.
 - The paper branches once for every value of a discrete feature, which makes astronomically many leaves (adult: 10^7 per
   tree at depth 9). Here a category with more than `branches` values is split into that many random groups, and
   levels are grown only while trees × leaves × classes stays within `limit`. The rule is public.
@@ -29,7 +28,7 @@ hash of
 `as_published` runs the smooth-sensitivity form. It is not differentially private and is refused on any dataset with a
 cap.
 
-Proof: the structure uses no rows. Step 4 is one `leaf_labels` release on disjoint trees; see
+Proof: the splits use no rows. Step 4 is one `leaf_labels` release on disjoint trees; see
 `kernel/operations.py`. The vote is post-processing.
 """
 
@@ -45,7 +44,7 @@ from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.kernel.statement_size import batches
-from dpsql.methods.base import Choice, Flag, Method, Parameter, Trained, Whole, resolve_parameters
+from dpsql.methods.base import Choice, Flag, Integer, Method, Parameter, Trained, resolve_parameters
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import Axis, axes
@@ -53,6 +52,7 @@ from dpsql.trees.grow.depth import RULES, table4, theorem2
 from dpsql.trees.grow.random_trees import MOST_BRANCHES, MOST_COUNTS, random_forest
 from dpsql.trees.voting import VotingForest
 
+#: What the plan says of disjoint trees, and of shared ones.
 DISJOINT = "one label per leaf; each unit is in one tree, so all trees together cost epsilon once"
 SHARED = "one label per leaf; each unit is in every tree, so the trees share epsilon"
 
@@ -63,12 +63,12 @@ class Rosnam(Method):
     name = "rosnam"
     summary = "random trees, noisy majority labels (Fletcher & Islam 2017 + 2021)"
     parameters: Mapping[str, Parameter] = {
-        "trees": Whole(100, 1, 10_000, "number of trees; each on its own part of the rows"),
-        "depth": Whole(None, 1, 60, "depth of the trees; by default from the schema"),
+        "trees": Integer(100, 1, 10_000, "number of trees; each on its own part of the rows"),
+        "depth": Integer(None, 1, 60, "depth of the trees; by default from the schema"),
         "depth_rule": Choice(RULES, "how the depth is worked out: the paper's Theorem 2, or its Table 4"),
-        "branches": Whole(MOST_BRANCHES, 2, 64, "most branches of one split; wider categories are split by groups"),
-        "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells of a release; leaves of all trees × classes"),
-        "seed": Whole(0, 0, 2**63 - 1, "shapes the trees, never touches noise"),
+        "branches": Integer(MOST_BRANCHES, 2, 64, "most branches of one split; wider categories are split by groups"),
+        "limit": Integer(MOST_COUNTS, 2, 2**26, "most cells of a release; leaves of all trees × classes"),
+        "seed": Integer(0, 0, 2**63 - 1, "shapes the trees, never touches noise"),
         "shared": Flag("every row in every tree, which then share epsilon, instead of each row in one tree"),
         "as_published": Flag("the paper's unproven form: NOT private; its smooth sensitivity"),
     }
@@ -77,33 +77,32 @@ class Rosnam(Method):
         self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
     ) -> Plan:
         """Return the plan: one release of one label per leaf, on disjoint trees unless asked otherwise."""
-        chosen = resolve_parameters(self, parameters)
-        rule = table4 if chosen["depth_rule"] == "table4" else theorem2
-        wanted = chosen["depth"] or rule(len(schema.numeric), len(schema.categorical))
-        if chosen["trees"] * len(schema.classes) > chosen["limit"]:
-            raise ParameterError("limit", allowed="at least trees × classes", given=chosen["limit"])
-        forest = _structure(schema, chosen, wanted)
-        published = chosen["as_published"]
+        settings = resolve_parameters(self, parameters)
+        rule = table4 if settings["depth_rule"] == "table4" else theorem2
+        depth = settings["depth"] or rule(len(schema.numeric), len(schema.categorical))
+        if settings["trees"] * len(schema.classes) > settings["limit"]:
+            raise ParameterError("limit", allowed="at least trees × classes", given=settings["limit"])
+        forest = _random_trees(schema, settings, depth)
         labels = Step(
             "labels",
             LeafLabels(),
             nano_epsilon,
             trees=forest.trees,
-            shared=chosen["shared"],
+            shared=settings["shared"],
             cells=forest.leaves,
             classes=len(schema.classes),
             scans=len(batches(forest, len(schema.classes))),
-            published=published,
-            note=SHARED if chosen["shared"] else DISJOINT,
+            published=settings["as_published"],
+            note=SHARED if settings["shared"] else DISJOINT,
         )
-        facts: dict[str, Any] = {"wanted_depth": wanted, "grown_depth": forest.depth, "leaves": forest.leaves}
+        facts: dict[str, Any] = {"wanted_depth": depth, "grown_depth": forest.depth, "leaves": forest.leaves}
         if schema.rows is not None:
             facts["rows_per_leaf"] = round(schema.rows / forest.leaves, 3)
-        return Plan(self.name, labels, promise or Promise(schema.unit), {**chosen, **facts})
+        return Plan(self.name, labels, promise or Promise(schema.unit), {**settings, **facts})
 
     def public_trees(self, schema: Schema, plan: Plan) -> Forest:
         """Return the whole forest: it is grown without data."""
-        return _structure(schema, plan.parameters, plan.parameters["wanted_depth"])
+        return _random_trees(schema, plan.parameters, plan.parameters["wanted_depth"])
 
     def train(self, session: Session) -> Trained:
         """Return the forest with its noisy majority labels."""
@@ -112,9 +111,15 @@ class Rosnam(Method):
         return Trained(VotingForest.majority(forest, labels, len(session.schema.classes)))
 
 
-def _structure(schema: Schema, chosen: Mapping[str, Any], depth: int) -> Forest:
+def _random_trees(schema: Schema, settings: Mapping[str, Any], depth: int) -> Forest:
     return _grow_once(
-        axes(schema), chosen["trees"], depth, chosen["seed"], len(schema.classes), chosen["branches"], chosen["limit"]
+        axes(schema),
+        settings["trees"],
+        depth,
+        settings["seed"],
+        len(schema.classes),
+        settings["branches"],
+        settings["limit"],
     )
 
 

@@ -23,20 +23,21 @@ Where we differ, and why:
 - The paper is of two minds about where a path ends: at the first node below θ (criterion 2), or so that nodes are above
   θ (equation 7). Here no split makes nodes that are expected below θ, but for the root, which is always split. Ending
   one level later cost up to 15 points on small tables and brought at most 3 on large ones.
-- A node draws from the features whose branches reach θ, not from all that are unused: it would end a path early.
+- A node draws from the features whose branches reach θ, not from all that are unused: drawing one whose branches do
+  not would end a path early.
 - A number has 5 bins of equal width, as in the paper's experiments, but fewer (at least 2) where 5 bins of a single
   tree would not reach θ: 135 rows at epsilon 0.1, say.
-- Pruning takes away the word of an unreliable node, not its place in the tree: the structure stays public, and the
-  leaf speaks for the node above it. A root speaks even where it is unreliable, as there is no other.
+- Pruning takes away the vote of an unreliable node, not its place in the tree: the splits stay public, and the leaf
+  votes as the node above it does. A root votes even where it is unreliable, as there is no node above it.
 - Counts below 0 are taken as 0 in a confidence, which otherwise passes 1.
 - The model adds up whole numbers, so a share s weighs M^s with a large M. A tree that is clearly ahead decides, as in
-  the paper; trees that are nearly equal (within 0.08 for ten trees) are heard together, as the paper does with ties.
+  the paper; trees that are nearly equal (within 0.08 for ten trees) decide together, as the paper does with ties.
 - At unit level with c rows per unit the noise is c times larger, and so are θ and the noise of equation 10.
 - A category with more than `branches` values is split into random groups, levels stop at `limit`, and a value that is
   not declared takes a fixed branch, as in `rosnam`. A category of more than 63 values is split by one digit at a time,
   and each digit counts as a feature.
 
-Proof: the structure uses no rows, or a noisy number of them. Step 3 is one `leaf_counts` release on shared trees; see
+Proof: the splits use no rows, or a noisy number of them. Step 3 is one `leaf_counts` release on shared trees; see
 `kernel/operations.py`. Steps 4 to 6 are post-processing. With a bought size the two steps add up to epsilon.
 """
 
@@ -55,7 +56,7 @@ from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.kernel.statement_size import batches
-from dpsql.methods.base import Method, Parameter, Trained, Whole, resolve_parameters
+from dpsql.methods.base import Integer, Method, Parameter, Trained, resolve_parameters
 from dpsql.methods.shared.noisy_leaves import shared_counts, size_then_counts
 from dpsql.schema import Schema
 from dpsql.trees.estimate.confidence import confidence_votes, most_confident
@@ -76,29 +77,30 @@ class Snr(Method):
     summary = "random trees sized by signal-to-noise ratio (Fletcher & Islam 2015)"
     trees_are_public = True
     parameters: Mapping[str, Parameter] = {
-        "trees": Whole(None, 1, 10_000, "number of trees; every row is in each of them [from features and rows]"),
-        "depth": Whole(None, 1, 60, "depth of the trees; whatever the noise; by default as many splits as it allows"),
-        "bins": Whole(5, 2, 64, "bins of a number, of equal width; most branches of a split on it"),
-        "branches": Whole(64, 2, 64, "most branches of one split; wider categories are split by groups"),
-        "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells of a release; leaves of all trees × classes"),
-        "seed": Whole(0, 0, 2**63 - 1, "shapes the trees, never touches noise"),
+        "trees": Integer(None, 1, 10_000, "number of trees; every row is in each of them [from features and rows]"),
+        "depth": Integer(None, 1, 60, "depth of the trees; whatever the noise; by default as many splits as it allows"),
+        "bins": Integer(5, 2, 64, "bins of a number, of equal width; most branches of a split on it"),
+        "branches": Integer(64, 2, 64, "most branches of one split; wider categories are split by groups"),
+        "limit": Integer(MOST_COUNTS, 2, 2**26, "most cells of a release; leaves of all trees × classes"),
+        "seed": Integer(0, 0, 2**63 - 1, "shapes the trees, never touches noise"),
     }
 
     def plan(
         self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
     ) -> Plan:
         """Return the plan: noisy counts on shared trees, after a noisy size where none is declared and it is needed."""
-        chosen = resolve_parameters(self, parameters)
-        one = shared_counts(nano_epsilon, 1, schema, chosen["limit"])
+        settings = resolve_parameters(self, parameters)
+        counts_of_one_tree = shared_counts(nano_epsilon, 1, schema, settings["limit"])
         promise = promise or Promise(schema.unit)
-        chosen["trees"] = chosen["trees"] or number_of_trees(schema, promise, float(one.scale(promise)), chosen)
-        if chosen["trees"] * len(schema.classes) > chosen["limit"]:
-            raise ParameterError("limit", allowed="at least trees × classes", given=chosen["limit"])
-        if chosen["depth"] is None and schema.rows is None:
-            steps = size_then_counts(nano_epsilon, chosen["trees"], schema, chosen["limit"])
-            return Plan(self.name, steps, promise, chosen)
-        counts = replace(one, trees=chosen["trees"])
-        forest = random_trees_for(schema, promise, chosen, counts, schema.rows)
+        scale = float(counts_of_one_tree.scale(promise))
+        settings["trees"] = settings["trees"] or number_of_trees(schema, promise, scale, settings)
+        if settings["trees"] * len(schema.classes) > settings["limit"]:
+            raise ParameterError("limit", allowed="at least trees × classes", given=settings["limit"])
+        if settings["depth"] is None and schema.rows is None:
+            steps = size_then_counts(nano_epsilon, settings["trees"], schema, settings["limit"])
+            return Plan(self.name, steps, promise, settings)
+        counts = replace(counts_of_one_tree, trees=settings["trees"])
+        forest = random_trees_for(schema, promise, settings, counts, schema.rows)
         counts = replace(
             counts, cells=forest.leaves * len(schema.classes), scans=len(batches(forest, len(schema.classes)))
         )
@@ -107,7 +109,7 @@ class Snr(Method):
             "grown_depth": forest.depth,
             "leaves": forest.leaves,
         }
-        return Plan(self.name, counts, promise, {**chosen, **facts})
+        return Plan(self.name, counts, promise, {**settings, **facts})
 
     def public_trees(self, schema: Schema, plan: Plan) -> Forest:
         """Return the forest, or its roots alone where the depths wait for the bought size."""
@@ -128,7 +130,7 @@ class Snr(Method):
 
 
 def minimum_support(classes: int, scale: float) -> float:
-    """Return θ of equation 5: the rows that outweigh the noise of a leaf, whose counts have noise of this scale.
+    """Return θ of equation 5: the rows that outweigh the noise of a leaf whose counts have noise of this scale.
 
     >>> round(minimum_support(2, 10.0), 2)
     28.28
@@ -136,11 +138,11 @@ def minimum_support(classes: int, scale: float) -> float:
     return classes * math.sqrt(2) * scale
 
 
-def number_of_trees(schema: Schema, promise: Promise, scale: float, chosen: Mapping[str, Any]) -> int:
+def number_of_trees(schema: Schema, promise: Promise, scale: float, settings: Mapping[str, Any]) -> int:
     """Return τ of equation 9, at least 1; `scale` is the noise of a single tree."""
     grid = axes(schema)
-    bins = _bins(len(schema.classes), schema.rows, scale, chosen["bins"])
-    sizes = domain_sizes(grid, bins, chosen["branches"])
+    bins = _bins(len(schema.classes), schema.rows, scale, settings["bins"])
+    sizes = domain_sizes(grid, bins, settings["branches"])
     splittable = max(1, int(np.count_nonzero(sizes > 1)))
     if schema.rows is None:
         return min(UNSIZED, splittable)
@@ -151,22 +153,22 @@ def number_of_trees(schema: Schema, promise: Promise, scale: float, chosen: Mapp
 
 
 def random_trees_for(
-    schema: Schema, promise: Promise, chosen: Mapping[str, Any], counts: Step, rows: int | None
+    schema: Schema, promise: Promise, settings: Mapping[str, Any], counts: Step, rows: int | None
 ) -> Forest:
-    """Return the random trees of these parameters for a number of rows; with `depth` given it does not matter."""
+    """Return the random trees of these settings for a number of rows, which does not matter where `depth` is given."""
     scale, alone = (float(step.scale(promise)) for step in (counts, replace(counts, trees=1)))
-    fixed = chosen["depth"] is not None or rows is None
+    fixed = settings["depth"] is not None or rows is None
     return _grow_once(
         axes(schema),
-        chosen["trees"],
-        chosen["seed"],
+        settings["trees"],
+        settings["seed"],
         math.inf if rows is None or fixed else float(rows),
         minimum_support(len(schema.classes), scale),
-        chosen["depth"],
-        chosen["bins"] if fixed else _bins(len(schema.classes), rows, alone, chosen["bins"]),
-        chosen["branches"],
+        settings["depth"],
+        settings["bins"] if fixed else _bins(len(schema.classes), rows, alone, settings["bins"]),
+        settings["branches"],
         len(schema.classes),
-        chosen["limit"],
+        settings["limit"],
     )
 
 

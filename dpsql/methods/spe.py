@@ -7,9 +7,9 @@ Steps, as the paper numbers them in section 4:
 
 1. the number of trees (10) and the largest depth (the number of features);
 2. at each node an attribute, drawn uniformly;
-3. its private median by the exponential mechanism, with the rank utility; of a category the value that is nearest to
-   half the mass goes right, the others left. Half of epsilon pays for the splits, each level 3/2 times what the level
-   above it gets (equation 7): deeper nodes hold fewer rows, so their medians are harder;
+3. its private median by the exponential mechanism, with the rank utility; of a category, the value whose share of the
+   rows is nearest to one half goes right, and the others go left. Half of epsilon pays for the splits, each level 3/2
+   times what the level above it gets (equation 7): deeper nodes hold fewer rows, so their medians are harder to find;
 4. noisy counts of every leaf and class, from the other half of epsilon;
 5. a row is classified by the summed counts of the leaves it reaches.
 
@@ -19,14 +19,15 @@ Where we differ, and why:
 
 - The paper draws candidate medians between the smallest and the largest value of the data. Both are somebody's
   values, and publishing where they lie has no proof. Here the candidates are the edges of the public grid that the
-  node still holds: all of them, where the paper draws some.
+  node can still reach: all of them, where the paper draws some.
 - The paper stops a branch when 10 rows or fewer are left. The true number is private. Here depth is bounded by a public
-  rule: while the leaves of balanced trees are expected to hold enough rows for the noise that their counts will get
-  (`depth_for`), with the number of rows declared or bought with 3 % of epsilon.
+  rule: trees are as deep as they can be while the leaves of balanced trees are expected to hold enough rows for the
+  noise on their counts (`depth_for`). The number of rows is declared, or bought with 3 % of epsilon.
 - Rows are dealt out to trees by a keyed hash, not by shuffling.
-- An attribute that a path has used up (one cell left) is not drawn again.
+- An attribute of which a path can reach one cell alone is not drawn again: nothing is left to split.
 - Counts below 0 are kept as they are.
-- `--as-published` takes the data's own range and the true-size stop. It is refused on a dataset with a cap.
+- `--as-published` takes the range of the data itself, and stops by the true size of a node. It is refused on a dataset
+  with a cap.
 
 Proof: step 3 is one `choose` release per level with utility "median" on disjoint trees, step 4 one `leaf_counts`
 release; see `kernel/operations.py` and `kernel/utility.py`. What is asked follows from schema, seed and earlier
@@ -47,7 +48,7 @@ from dpsql.kernel.operations import Choose, LeafCounts, Size
 from dpsql.kernel.plan import NANO, Plan, Sequential, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
-from dpsql.methods.base import Choice, Flag, Method, Parameter, Trained, Whole, resolve_parameters
+from dpsql.methods.base import Choice, Flag, Integer, Method, Parameter, Trained, resolve_parameters
 from dpsql.methods.shared.noisy_leaves import SIZE_SHARE, fill_leaves, leaf_step
 from dpsql.schema import Schema
 from dpsql.trees.forest import PASS, Forest
@@ -57,7 +58,7 @@ from dpsql.trees.grow.splits import ReachableCells, Splits, draw_axes, two_way
 
 #: The most splits on a path, however many features there are.
 DEEPEST = 30
-#: How many times the rows that vote together should outweigh the noise of their summed counts.
+#: The rows that vote together should be this many times the standard deviation of the noise on their summed counts.
 OUTWEIGH = 3
 
 
@@ -69,11 +70,11 @@ class Spe(Method):
     trees_are_public = False
     regression = True
     parameters: Mapping[str, Parameter] = {
-        "trees": Whole(10, 1, 10_000, "number of trees; each row is in one of them"),
-        "depth": Whole(None, 1, DEEPEST, "depth of the trees; by default from features, rows and noise"),
+        "trees": Integer(10, 1, 10_000, "number of trees; each row is in one of them"),
+        "depth": Integer(None, 1, DEEPEST, "depth of the trees; by default from features, rows and noise"),
         "allocation": Choice(("geometric", "uniform"), "how levels share epsilon: each 3/2 of the one above, or alike"),
-        "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells of a release; leaves of all trees × classes"),
-        "seed": Whole(0, 0, 2**63 - 1, "shapes the trees, never touches noise; draws the attributes"),
+        "limit": Integer(MOST_COUNTS, 2, 2**26, "most cells of a release; leaves of all trees × classes"),
+        "seed": Integer(0, 0, 2**63 - 1, "shapes the trees, never touches noise; draws the attributes"),
         "as_published": Flag(
             "the paper's unproven form: NOT private; the data's own range, and a stop by the true size"
         ),
@@ -83,22 +84,22 @@ class Spe(Method):
         self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
     ) -> Plan:
         """Return the plan: splits level by level, then counts, after a noisy size where none is declared."""
-        chosen = resolve_parameters(self, parameters)
-        if chosen["trees"] * schema.leaf_values > chosen["limit"]:
-            raise ParameterError("limit", allowed="at least trees × classes", given=chosen["limit"])
-        sized = chosen["depth"] is not None or schema.rows is not None
+        settings = resolve_parameters(self, parameters)
+        if settings["trees"] * schema.leaf_values > settings["limit"]:
+            raise ParameterError("limit", allowed="at least trees × classes", given=settings["limit"])
+        sized = settings["depth"] is not None or schema.rows is not None
         share = 0 if sized else nano_epsilon * SIZE_SHARE // 100
         leaf_share = (nano_epsilon - share) // 2
         if min(leaf_share, nano_epsilon - share - leaf_share) < DEEPEST:
             raise ParameterError("epsilon", allowed="at least 0.0000001", given=nano_epsilon / NANO)
         promise = promise or Promise(schema.unit)
-        depth = public_depth(schema, chosen, leaf_share, schema.rows, promise)
+        depth = public_depth(schema, settings, leaf_share, schema.rows, promise)
         steps = [] if sized else [Step("size", Size(), share, note="the size is not declared; it decides the depth")]
-        steps.append(splits_step(nano_epsilon - share - leaf_share, chosen, depth))
-        cells = chosen["trees"] * 2**depth * schema.leaf_values
-        steps.append(leaf_step(leaf_share, chosen["trees"], schema, cells, shared=False))
+        steps.append(splits_step(nano_epsilon - share - leaf_share, settings, depth))
+        cells = settings["trees"] * 2**depth * schema.leaf_values
+        steps.append(leaf_step(leaf_share, settings["trees"], schema, cells, shared=False))
         facts = {"wanted_depth": depth} if sized else {"most_depth": depth}
-        return Plan(self.name, Sequential(tuple(steps)), promise, {**chosen, **facts})
+        return Plan(self.name, Sequential(tuple(steps)), promise, {**settings, **facts})
 
     def public_trees(self, schema: Schema, plan: Plan) -> Forest:
         """Return the roots alone: every split follows from the data."""
@@ -117,25 +118,26 @@ class Spe(Method):
 
 def public_depth(
     schema: Schema,
-    chosen: Mapping[str, Any],
+    settings: Mapping[str, Any],
     leaf_share: int,
     rows: int | None,
     promise: Promise,
     *,
     fewest: float = 1.0,
 ) -> int:
-    """Return the depth of trees whose counts get so much epsilon, within what the limit allows.
+    """Return the depth of trees whose counts get `leaf_share` (in nano-epsilon), within what the limit allows.
 
-    It is the depth that was asked for; else that of the rule; without a size the number of features.
+    It is the parameter `depth` where that is given; else the depth of `depth_for`; else, without a number of rows, the
+    number of features.
     """
-    most = max(1, int(math.log2(chosen["limit"] / (chosen["trees"] * schema.leaf_values))))
-    if chosen["depth"] is not None:
-        return min(most, int(chosen["depth"]))
+    most = max(1, int(math.log2(settings["limit"] / (settings["trees"] * schema.leaf_values))))
+    if settings["depth"] is not None:
+        return min(most, int(settings["depth"]))
     most = min(len(schema.features), DEEPEST, most)
     if rows is None:
         return most
     scale = float(Step("counts", LeafCounts(), leaf_share).scale(promise))
-    return min(most, depth_for(rows, chosen["trees"], scale, fewest=fewest))
+    return min(most, depth_for(rows, settings["trees"], scale, fewest=fewest))
 
 
 def depth_for(rows: int, trees: int, scale: float, *, fewest: float = 1.0) -> int:
@@ -164,40 +166,40 @@ def allocation(nano_epsilon: int, levels: int, *, geometric: bool) -> list[int]:
 
 def median_forest(session: Session, forest: Forest, depth: int) -> Forest:
     """Return the forest with `depth` more levels of private medians, paid by the plan's step "splits"."""
-    chosen, step = session.plan.parameters, session.plan.step("splits")
-    splits, held = two_way(forest.axes), ReachableCells.roots(forest.axes, forest.trees)
-    shares = allocation(step.nano_epsilon, depth, geometric=chosen["allocation"] == "geometric")
+    settings, step = session.plan.parameters, session.plan.step("splits")
+    splits, reachable = two_way(forest.axes), ReachableCells.roots(forest.axes, forest.trees)
+    shares = allocation(step.nano_epsilon, depth, geometric=settings["allocation"] == "geometric")
     for number, share in enumerate(shares):
-        candidates = one_axis_each(forest.axes, splits, held, [chosen["seed"], number])
+        candidates = one_axis_each(forest.axes, splits, reachable, [settings["seed"], number])
         if candidates is None:
             break
         level = candidates.level(session.choose("splits", forest, candidates, nano_epsilon=share))
         forest = Forest(forest.axes, forest.trees, (*forest.levels, level))
-        held = held.at_next_level(level)
+        reachable = reachable.at_next_level(level)
     return forest
 
 
 def one_axis_each(
-    grid: tuple[Axis, ...], splits: Splits, held: ReachableCells, seed: Sequence[int]
+    grid: tuple[Axis, ...], splits: Splits, reachable: ReachableCells, seed: Sequence[int]
 ) -> Candidates | None:
     """Return all open splits of one random axis for each node; None where no node can be split any more."""
-    axis = draw_axes(grid, held, seed)
+    axis = draw_axes(grid, reachable, seed)
     if (axis == PASS).all():
         return None
-    weights = held.open_splits_on(splits, axis).astype(np.int64)
+    weights = reachable.open_splits_on(splits, axis).astype(np.int64)
     return Candidates(splits, axis[:, None].astype(np.int16), weights[:, None, :])
 
 
-def splits_step(nano_epsilon: int, chosen: Mapping[str, Any], depth: int) -> Step:
+def splits_step(nano_epsilon: int, settings: Mapping[str, Any], depth: int) -> Step:
     """Return the step that pays for up to `depth` levels of private medians."""
     return Step(
         "splits",
         Choose("median"),
         nano_epsilon,
-        trees=chosen["trees"],
-        cells=chosen["trees"] * 2 ** (depth - 1),
+        trees=settings["trees"],
+        cells=settings["trees"] * 2 ** (depth - 1),
         scans=depth,
         uses=depth,
-        published=chosen.get("as_published", False),
-        note=f"private medians, level by level, epsilon shared by up to {depth} levels ({chosen['allocation']})",
+        published=settings.get("as_published", False),
+        note=f"private medians, level by level, epsilon shared by up to {depth} levels ({settings['allocation']})",
     )

@@ -8,9 +8,9 @@ Medians need no labels, so rows without one can shape the trees, and those with 
 Setting I, `privacy=rows`: features and labels are private. Trees are private medians of the unlabelled rows, dealt out
 to trees, with the whole epsilon; leaves are noisy counts of the labelled rows, dealt out too, with the whole epsilon.
 
-Setting II, `privacy=labels`: the owner declared the features public (`public_features`). Each tree is made of the true
-medians of all rows, labelled or not, and random attributes; labelled rows are dealt out to trees and counted
-with noise. Neighbours differ in one label.
+Setting II, `privacy=labels`: the owner declared the features public (`public_features`). Each tree splits random
+attributes at the true medians of all rows, labelled or not; labelled rows are dealt out to trees and counted with
+noise. Neighbours differ in one label.
 
 Where we differ, and why:
 
@@ -40,7 +40,7 @@ from dpsql.kernel.operations import PublicSize, PublicSplits, Size
 from dpsql.kernel.plan import NANO, Composition, Plan, Sequential, Sides, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
-from dpsql.methods.base import Choice, Method, Parameter, Text, Trained, Whole, resolve_parameters
+from dpsql.methods.base import Choice, Integer, Method, Parameter, Text, Trained, resolve_parameters
 from dpsql.methods.shared.noisy_leaves import SIZE_SHARE, fill_leaves, leaf_step
 from dpsql.methods.spe import DEEPEST, median_forest, one_axis_each, public_depth, splits_step
 from dpsql.schema import Schema
@@ -64,26 +64,26 @@ class Sspe(Method):
     parameters: Mapping[str, Parameter] = {
         "unlabelled": UNLABELLED,
         "privacy": Choice(("rows", "labels"), "what is private: rows, or labels alone where features are public"),
-        "trees": Whole(10, 1, 10_000, "number of trees; each row is in one of them"),
-        "depth": Whole(None, 1, DEEPEST, "depth of the trees; by default from features, labelled rows and noise"),
+        "trees": Integer(10, 1, 10_000, "number of trees; each row is in one of them"),
+        "depth": Integer(None, 1, DEEPEST, "depth of the trees; by default from features, labelled rows and noise"),
         "allocation": Choice(("geometric", "uniform"), "how levels share epsilon: each 3/2 of the one above, or alike"),
-        "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells of a release; leaves of all trees × classes"),
-        "seed": Whole(0, 0, 2**63 - 1, "shapes the trees, never touches noise; draws the attributes"),
+        "limit": Integer(MOST_COUNTS, 2, 2**26, "most cells of a release; leaves of all trees × classes"),
+        "seed": Integer(0, 0, 2**63 - 1, "shapes the trees, never touches noise; draws the attributes"),
     }
 
     def plan(
         self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
     ) -> Plan:
         """Return the plan: splits on one side, a size and counts on the other."""
-        chosen = resolve_parameters(self, parameters)
-        check_semi(schema, nano_epsilon, chosen)
-        labels = chosen["privacy"] == "labels"
+        settings = resolve_parameters(self, parameters)
+        check_semi(schema, nano_epsilon, settings)
+        labels = settings["privacy"] == "labels"
         promise = promise_for_labels(schema, self.name, promise) if labels else promise or Promise(schema.unit)
-        depth = public_depth(schema, chosen, nano_epsilon, None, promise)
-        free = public_splits_step("splits", chosen["trees"], depth)
-        splits = free if labels else splits_step(nano_epsilon, chosen, depth)
-        sides = Sides(splits, self._labelled_steps(schema, nano_epsilon, chosen, depth), apart=True)
-        return Plan(self.name, sides, promise, chosen | {"most_depth": depth}, chosen["unlabelled"] or "")
+        depth = public_depth(schema, settings, nano_epsilon, None, promise)
+        free = public_splits_step("splits", settings["trees"], depth)
+        splits = free if labels else splits_step(nano_epsilon, settings, depth)
+        sides = Sides(splits, self._labelled_steps(schema, nano_epsilon, settings, depth), apart=True)
+        return Plan(self.name, sides, promise, settings | {"most_depth": depth}, settings["unlabelled"] or "")
 
     def public_trees(self, schema: Schema, plan: Plan) -> Forest:
         """Return the roots alone: every split follows from the data."""
@@ -94,26 +94,28 @@ class Sspe(Method):
         plan, roots = session.plan, self.public_trees(session.schema, session.plan)
         depth = labelled_depth(session, plan.step("counts"))
         labels_only = plan.promise.labels_only
-        grown = public_forest(session, roots, depth) if labels_only else median_forest(session, roots, depth)
-        return Trained(fill_leaves(session, grown))
+        forest = public_forest(session, roots, depth) if labels_only else median_forest(session, roots, depth)
+        return Trained(fill_leaves(session, forest))
 
-    def _labelled_steps(self, schema: Schema, nano_epsilon: int, chosen: Mapping[str, Any], depth: int) -> Composition:
-        cells = chosen["trees"] * 2**depth * schema.leaf_values
-        if chosen["depth"] is not None:
-            return leaf_step(nano_epsilon, chosen["trees"], schema, cells, shared=False)
-        return sized_counts(nano_epsilon, chosen["trees"], schema, cells, public=chosen["privacy"] == "labels")
+    def _labelled_steps(
+        self, schema: Schema, nano_epsilon: int, settings: Mapping[str, Any], depth: int
+    ) -> Composition:
+        cells = settings["trees"] * 2**depth * schema.leaf_values
+        if settings["depth"] is not None:
+            return leaf_step(nano_epsilon, settings["trees"], schema, cells, shared=False)
+        return sized_counts(nano_epsilon, settings["trees"], schema, cells, public=settings["privacy"] == "labels")
 
 
-def check_semi(schema: Schema, nano_epsilon: int, chosen: Mapping[str, Any]) -> None:
-    """Refuse what no semi-supervised plan can work with."""
-    if chosen["trees"] * schema.leaf_values > chosen["limit"]:
-        raise ParameterError("limit", allowed="at least trees × classes", given=chosen["limit"])
+def check_semi(schema: Schema, nano_epsilon: int, settings: Mapping[str, Any]) -> None:
+    """Raise ParameterError for a limit or an epsilon that is too small for any semi-supervised plan."""
+    if settings["trees"] * schema.leaf_values > settings["limit"]:
+        raise ParameterError("limit", allowed="at least trees × classes", given=settings["limit"])
     if nano_epsilon < 1000:
         raise ParameterError("epsilon", allowed="at least 0.000001", given=nano_epsilon / NANO)
 
 
 def promise_for_labels(schema: Schema, method: str, promise: Promise | None) -> Promise:
-    """Return the promise where labels alone are private; refuse a dataset whose features are."""
+    """Return the promise that protects labels alone; refuse a dataset whose features are private."""
     if not schema.public_features:
         raise NotPrivate(
             f'method "{method}" protects labels alone here, and the features of this table are private.',
@@ -146,23 +148,23 @@ def public_splits_step(name: str, trees: int, depth: int) -> Step:
 
 
 def labelled_depth(session: Session, counts: Step) -> int:
-    """Return the depth: as asked for, or from the number of labelled rows."""
-    chosen, promise = session.plan.parameters, session.plan.promise
-    if chosen["depth"] is not None:
-        return int(chosen["most_depth"])
+    """Return the depth: that of the parameters where they name one, else that for the number of labelled rows."""
+    settings, promise = session.plan.parameters, session.plan.promise
+    if settings["depth"] is not None:
+        return int(settings["most_depth"])
     rows = session.public_size("size") if promise.labels_only else session.size("size")
     fewest = FEWEST if promise.labels_only else 1.0
-    return public_depth(session.schema, chosen, counts.nano_epsilon, max(1, rows), promise, fewest=fewest)
+    return public_depth(session.schema, settings, counts.nano_epsilon, max(1, rows), promise, fewest=fewest)
 
 
 def public_forest(session: Session, forest: Forest, depth: int, *, name: str = "splits", stream: int = 0) -> Forest:
     """Return the forest with `depth` levels of true medians of random attributes."""
-    splits, held = two_way(forest.axes), ReachableCells.roots(forest.axes, forest.trees)
+    splits, reachable = two_way(forest.axes), ReachableCells.roots(forest.axes, forest.trees)
     for number in range(depth):
-        candidates = one_axis_each(forest.axes, splits, held, [session.plan.parameters["seed"], number, stream])
+        candidates = one_axis_each(forest.axes, splits, reachable, [session.plan.parameters["seed"], number, stream])
         if candidates is None:
             break
         level = candidates.level(session.public_splits(name, forest, candidates))
         forest = Forest(forest.axes, forest.trees, (*forest.levels, level))
-        held = held.at_next_level(level)
+        reachable = reachable.at_next_level(level)
     return forest

@@ -30,7 +30,7 @@ from dpsql.kernel.operations import PublicSize
 from dpsql.kernel.plan import Plan, Sequential, Sides, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
-from dpsql.methods.base import Method, Parameter, Trained, Whole, resolve_parameters
+from dpsql.methods.base import Integer, Method, Parameter, Trained, resolve_parameters
 from dpsql.methods.rdt import height, random_trees
 from dpsql.methods.shared.noisy_leaves import fill_leaves, leaf_step
 from dpsql.methods.shared.pseudo_labels import pseudo_step, teach_trees
@@ -49,26 +49,26 @@ class SsRdt(Method):
     trees_are_public = False
     parameters: Mapping[str, Parameter] = {
         "unlabelled": UNLABELLED,
-        "trees": Whole(10, 1, 10_000, "number of trees; the first ones, every labelled row in each of them"),
-        "more_trees": Whole(10, 1, 10_000, "number of trees that learn from the first ones"),
-        "depth": Whole(None, 1, 60, "depth of the trees; by default from features and rows"),
-        "branches": Whole(64, 2, 64, "most branches of one split; wider categories are split by groups"),
-        "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells of a release; leaves of all trees × classes"),
-        "seed": Whole(0, 0, 2**62, "shapes the trees, never touches noise"),
+        "trees": Integer(10, 1, 10_000, "number of trees; the first ones, every labelled row in each of them"),
+        "more_trees": Integer(10, 1, 10_000, "number of trees that learn from the first ones"),
+        "depth": Integer(None, 1, 60, "depth of the trees; by default from features and rows"),
+        "branches": Integer(64, 2, 64, "most branches of one split; wider categories are split by groups"),
+        "limit": Integer(MOST_COUNTS, 2, 2**26, "most cells of a release; leaves of all trees × classes"),
+        "seed": Integer(0, 0, 2**62, "shapes the trees, never touches noise"),
     }
 
     def plan(
         self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
     ) -> Plan:
         """Return the plan: pseudo-labels on one side, noisy counts of labels on the other."""
-        chosen = resolve_parameters(self, parameters)
-        check_semi(schema, nano_epsilon, chosen)
-        limit = chosen["limit"]
+        settings = resolve_parameters(self, parameters)
+        check_semi(schema, nano_epsilon, settings)
+        limit = settings["limit"]
         promise = promise_for_labels(schema, self.name, promise)
-        unlabelled = Sequential((_size("unlabelled_size"), pseudo_step(chosen["more_trees"], limit, schema)))
-        labelled = Sequential((_size("size"), leaf_step(nano_epsilon, chosen["trees"], schema, limit)))
+        unlabelled = Sequential((_size("unlabelled_size"), pseudo_step(settings["more_trees"], limit, schema)))
+        labelled = Sequential((_size("size"), leaf_step(nano_epsilon, settings["trees"], schema, limit)))
         sides = Sides(unlabelled, labelled, apart=True)
-        return Plan(self.name, sides, promise, chosen, chosen["unlabelled"] or "")
+        return Plan(self.name, sides, promise, settings, settings["unlabelled"] or "")
 
     def public_trees(self, schema: Schema, plan: Plan) -> Forest:
         """Return the roots of the first trees alone: the depth waits for the number of labelled rows."""
@@ -76,11 +76,11 @@ class SsRdt(Method):
 
     def train(self, session: Session) -> Trained:
         """Return both ensembles side by side."""
-        schema, chosen = session.schema, session.plan.parameters
+        schema, settings = session.schema, session.plan.parameters
         sizes = [max(1, session.public_size(name)) for name in ("size", "unlabelled_size")]
-        first, second = (chosen["depth"] or height(schema, rows) for rows in sizes)
-        teacher = fill_leaves(session, random_trees(schema, chosen, first))
-        more = {**chosen, "trees": chosen["more_trees"], "seed": chosen["seed"] + 2**62}
+        first, second = (settings["depth"] or height(schema, rows) for rows in sizes)
+        teacher = fill_leaves(session, random_trees(schema, settings, first))
+        more = {**settings, "trees": settings["more_trees"], "seed": settings["seed"] + 2**62}
         return Trained(teach_trees(session, teacher, random_trees(schema, more, second)))
 
 

@@ -23,7 +23,7 @@ from dpsql.kernel.session import Session
 from dpsql.ledger import formats, json_text, parse_epsilon
 from dpsql.methods.base import Trained, resolve_parameters
 from dpsql.methods.mrf.mrf import Mrf
-from dpsql.methods.mrf.row_strategies import BATCH, SUBSAMPLE, PreparedStrategies, prepare
+from dpsql.methods.mrf.row_strategies import DISJOINT, SHARED, PreparedStrategies, prepare
 from dpsql.models import store
 from dpsql.models.model import Home
 from dpsql.models.score import PREDICTION, feature_rows, public_file, public_table
@@ -35,7 +35,7 @@ from dpsql.trees.grid import Cells, grid_cells
 #: The most rows of a batch.
 MOST_ROWS = 1_000_000
 #: Which rows each tree sees, and what the method calls that.
-TREES_SEE = {"all": BATCH, "parts": SUBSAMPLE}
+TREES_SEE = {"all": SHARED, "parts": DISJOINT}
 ALL_ROWS = "all"
 
 

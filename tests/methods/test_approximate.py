@@ -46,7 +46,7 @@ def test_the_stated_rho_is_the_charged_rho(method: str) -> None:
     plan = opened.plan("people", epsilon="0.75", delta=DELTA, **fitted(method).asked)
     entry, kept = opened.book.entries(event="reserve")[-1], model.certificate
     rho = approximate(750_000_000, parse_delta(DELTA)).nano_rho
-    assert plan.charge == entry.nano_epsilon == opened.budget("people", "approximate").spent == rho
+    assert plan.charge == entry.amount == opened.budget("people", "approximate").spent == rho
     assert (kept["epsilon"], kept["delta"], kept["rho"]) == ("0.75", "1e-6", format_epsilon(rho))
     assert plan.kind == entry.kind == kept["kind"] == "approximate"
     assert opened.budget("people").spent == 0

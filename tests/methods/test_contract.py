@@ -13,7 +13,7 @@ from dpsql import methods
 from dpsql.api.database import Database
 from dpsql.errors import BudgetExceeded, DpsqlError, NotPrivate, ParameterError, UnknownName
 from dpsql.ledger import format_epsilon
-from dpsql.methods.base import Flag, Parameter, Text, Whole
+from dpsql.methods.base import Flag, Integer, Parameter, Text
 from dpsql.models.usable_model import Model
 from dpsql.schema import Schema
 from tests.tables import (
@@ -71,7 +71,7 @@ def test_the_stated_cost_is_the_charged_cost(method: str) -> None:
     opened, model = trained(method)
     plan = opened.plan("people", epsilon="0.75", **asked(method))
     entry, kind = opened.book.entries(event="reserve")[-1], fitted(method).kind
-    assert plan.nano_epsilon == entry.nano_epsilon == opened.budget("people", kind).spent == 750_000_000
+    assert plan.nano_epsilon == entry.amount == opened.budget("people", kind).spent == 750_000_000
     assert model.certificate["epsilon"] == "0.75"
 
 
@@ -181,7 +181,7 @@ def test_a_refused_run_leaves_no_trace(method: str, database: Database) -> None:
 def _bad(method: str) -> list[tuple[str, object]]:
     found: list[tuple[str, object]] = []
     for name, parameter in methods.get(method).parameters.items():
-        if isinstance(parameter, Whole):
+        if isinstance(parameter, Integer):
             found += [(name, bad) for bad in (parameter.lowest - 1, parameter.highest + 1, "x", "3", True)]
             found += [(name, bad) for bad in (float("nan"), 2.5, [3])]
         elif isinstance(parameter, Text):

@@ -1,7 +1,7 @@
-"""The steps of `auto` and what each gets of epsilon, as `methods/auto/epsilon_shares.py` has it.
+"""The steps of `auto` and what each gets of epsilon, by the rules of `methods/auto/epsilon_shares.py`.
 
-On large tables a step asks a sample of the rows where that is enough: a sample is drawn by the units' tickets, and a
-step that looks at one costs what it says, as if it had looked at all.
+On large tables a step asks a sample of the rows where that is enough. A sample is drawn by the units' tickets, and a
+step that looks at a sample is charged the whole epsilon of the step, as if it had looked at all rows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from math import ceil
 from dpsql.kernel.operations import Choose, Histograms, Pick, ScoreCounts
 from dpsql.kernel.plan import Composition, Sample, Sequential, Step
 from dpsql.kernel.promise import Promise
-from dpsql.methods.auto import epsilon_shares as advising
+from dpsql.methods.auto import epsilon_shares
 from dpsql.methods.auto.epsilon_shares import ALONE, DEEPEST, PUBLIC, Advice
 from dpsql.methods.auto.mixture_list import choices
 from dpsql.methods.shared.noisy_leaves import shared_counts
@@ -24,22 +24,34 @@ from dpsql.trees.score_grid import ScoreGrid
 
 #: An oblivious tree of this depth has 256 leaves; deeper ones cost more than they bring.
 DATA_DEPTH = 8
-#: From so many rows on each row is counted in one tree: as accurate, for a fraction of the work.
+#: From this many rows on, each row is counted in one tree alone: as accurate, for a fraction of the work.
 APART_ROWS = 2**18
 #: The most rows that `marginals` looks at, unless its noise asks for more.
 MARGINAL_ROWS = 2**17
-#: Below so many rows all are asked, and a sample never has fewer rows than this (or this, where all trees score it).
-SAMPLED_ROWS, LEAST_SAMPLE, LEAST_SCORED = 2**16, 2**13, 2**12
+#: Below this many rows all rows are asked, and no sample.
+SAMPLED_ROWS = 2**16
+#: The fewest rows of a sample on which splits are chosen.
+LEAST_SAMPLE = 2**13
+#: The fewest rows of a sample whose rows are scored by all trees.
+LEAST_SCORED = 2**12
 #: The name of the step that counts each feature's bins by class.
 MARGINALS = "marginals"
-#: The most rows × axes that one level of the data tree looks at, and rows × trees × classes that `pick` does.
-SPLIT_WORK, PICK_WORK = 2**18, 2**17
-#: A sample for `zoom`, `marginals`, `pick` and `calibration` has at least so many times their noise scale in rows.
-ZOOM_CLARITY, MARGINAL_CLARITY, PICK_CLARITY, SURE_CLARITY = 200, 2000, 300, 300
+#: The most rows × axes that one level of the data tree looks at, unless `LEAST_SAMPLE` rows are more.
+SPLIT_WORK = 2**18
+#: The most rows × trees × classes that `pick` and `calibration` look at, unless their noise asks for more.
+PICK_WORK = 2**17
+#: A sample for `zoom` has at least this many times as many rows as the scale of the step's noise.
+ZOOM_CLARITY = 200
+#: The same for `marginals`.
+MARGINAL_CLARITY = 2000
+#: The same for `pick`.
+PICK_CLARITY = 300
+#: The same for `calibration`.
+SURE_CLARITY = 300
 
 
 def auto_steps(schema: Schema, promise: Promise, advice: Advice, nano_epsilon: int, rows: float) -> Composition:
-    """Return the steps of one run on about so many rows; they add up to epsilon exactly."""
+    """Return the steps of one run on about `rows` rows; they add up to epsilon exactly."""
     if advice.regime == PUBLIC:
         cells = advice.trees * 2**advice.depth * len(schema.classes)
         return shared_counts(nano_epsilon, advice.trees, schema, cells)
@@ -51,12 +63,12 @@ def auto_steps(schema: Schema, promise: Promise, advice: Advice, nano_epsilon: i
 def _guided_steps(
     schema: Schema, promise: Promise, advice: Advice, nano_epsilon: int, rows: float
 ) -> Iterator[Composition]:
-    zoom = nano_epsilon * advising.ZOOM_SHARE // 100 if advice.zoom else 0
-    pick = nano_epsilon * advising.PICK_SHARE // 100 if advice.pick else 0
-    calibration = nano_epsilon * advising.CALIBRATION_SHARE // 100 if advice.calibration else 0
+    zoom = nano_epsilon * epsilon_shares.ZOOM_SHARE // 100 if advice.zoom else 0
+    pick = nano_epsilon * epsilon_shares.PICK_SHARE // 100 if advice.pick else 0
+    calibration = nano_epsilon * epsilon_shares.CALIBRATION_SHARE // 100 if advice.calibration else 0
     left = nano_epsilon - zoom - pick - calibration
     marginals = int(left * advice.marginals)
-    splits = (left - marginals) * advising.SPLITS_SHARE // 100
+    splits = (left - marginals) * epsilon_shares.SPLITS_SHARE // 100
     if zoom:
         yield _zoom(schema, promise, zoom, rows)
     yield _marginals(schema, promise, marginals, rows)
@@ -69,7 +81,7 @@ def _guided_steps(
 
 
 def _zoom(schema: Schema, promise: Promise, nano_epsilon: int, rows: float) -> Composition:
-    numbers = len(advising.numbers(schema))
+    numbers = len(epsilon_shares.numbers(schema))
     note = "where numbers lie, without classes: a range that is mostly empty is narrowed"
     step = Step("zoom", Histograms(), nano_epsilon, axes=numbers, cells=numbers * CELLS, note=note)
     return _sampled_steps(step, rows, max(SAMPLED_ROWS, ceil(ZOOM_CLARITY * step.scale(promise))))
@@ -98,7 +110,7 @@ def _counts(schema: Schema, advice: Advice, nano_epsilon: int, rows: float) -> C
 
 def _pick(schema: Schema, promise: Promise, advice: Advice, nano_epsilon: int, rows: float) -> Composition:
     note = "which mixture of naive Bayes and trees labels most rows right"
-    step = Step("pick", Pick(), nano_epsilon, cells=len(choices(advice.kinds, advice.rows)), note=note)
+    step = Step("pick", Pick(), nano_epsilon, cells=len(choices(advice.kinds, advice.strength)), note=note)
     return _sampled_steps(step, rows, max(_scored_rows(schema, advice), ceil(PICK_CLARITY * step.scale(promise))))
 
 
@@ -110,12 +122,13 @@ def _calibration(schema: Schema, promise: Promise, advice: Advice, nano_epsilon:
 
 
 def _scored_rows(schema: Schema, advice: Advice) -> int:
-    """Return how many rows are enough where rows are scored by all trees."""
+    """Return how many rows are enough for a step whose rows are scored by all trees."""
     return max(LEAST_SCORED, PICK_WORK // ((len(schema.features) + advice.trees) * len(schema.classes)))
 
 
-def _sampled_steps(step: Step, rows: float, most: int) -> Composition:
-    parts = int(rows // most)
+def _sampled_steps(step: Step, rows: float, enough: int) -> Composition:
+    """Return the step on a sample of about `enough` rows or more; on all rows, where they are few."""
+    parts = int(rows // enough)
     return Sample(step, parts) if parts > 1 and rows >= SAMPLED_ROWS else step
 
 

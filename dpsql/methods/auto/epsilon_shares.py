@@ -1,21 +1,24 @@
 """How `auto` should spend epsilon, from public facts alone: the schema, a declared or bought size, and epsilon.
 
-Every rule weighs noise against rows, in units that do not depend on a table: `rows` is n·epsilon over the rows of a
-unit, so that noise of scale 1/epsilon on a count is one of these rows.
+Every rule weighs noise against rows, by a number that does not depend on a table, its *strength*:
 
-- **Regime.** Marginals of all features drown below 2.2 rows for each feature, twice as many for a number (its rows are
+    strength = rows · epsilon / max_rows,
+
+for a table of `rows` rows of which a unit has at most `max_rows`. A count that gets all of epsilon has noise of scale
+max_rows / epsilon, so strength says how many times that scale the rows are. The rules below are in strength throughout.
+
+- **Regime.** Marginals of all features drown below 2.2 for each feature, twice as much for a number (its rows are
   spread over more bins), times classes^1.5. There *public* trees, grown without data, are counted and nothing else.
-- **Alone.** Below 300 rows, and up to 1000 below 16 for each feature and class, trees would add more noise than they
-  tell: marginals get everything.
-- **Marginals** get what brings the noise scale of a count, m/epsilon, down to an eightieth of all rows, but never more
-  than 75 % of what is left for them and the trees (90 % below 16 rows for each feature and class), and no less than a
-  share that falls with the rows, as counts of leaves become worth their noise: 80 % at 500 rows, 36 % from 3700 on.
-  Where no reader is picked naive Bayes has the most to say: 80 to 90 %.
-- **Trees.** Five where each has 350 rows to its share of epsilon, else three where its leaves have as many rows as
-  their noise at a depth of six and more, else two: one grown by choices on rows (`data`), the others from the
-  marginals.
-- **Depth.** Leaves are as many as have half as many rows as the noise on them; path shrinkage needs no more.
-- **Zoom** pays where its own noise is far below the rows: 700 per number.
+- **Alone.** Below 300, and up to 1000 where there is less than 16 for each feature and class, trees would add more
+  noise than they tell: marginals get everything.
+- **Marginals** get what brings the noise scale of a count, features/epsilon, down to an eightieth of all rows, but
+  never more than 75 % of what is left for them and the trees (90 % where there is less than 16 for each feature and
+  class), and no less than a share that falls as strength grows, as counts of leaves become worth their noise: 80 % at
+  500, 36 % from 3700 on. Where no mixture is picked, naive Bayes has the most weight: marginals get 80 to 90 %.
+- **Trees.** Five where each has 350 in its share of epsilon, else three where its leaves have as many rows as their
+  noise at a depth of six and more, else two. One is grown by choices on rows (`data`), the others from the marginals.
+- **Depth.** There are as many leaves as have half as many rows as the noise on them; path shrinkage needs no more.
+- **Zoom** pays where its own noise is far below the rows: from 700 for each number.
 """
 
 from __future__ import annotations
@@ -25,40 +28,66 @@ from dataclasses import dataclass
 
 from dpsql.schema import Numeric, Schema
 
-PUBLIC, ALONE, GUIDED = "public", "alone", "guided"
+#: The regime in which trees that are grown without data are counted, and nothing else.
+PUBLIC = "public"
+#: The regime in which marginals get all of epsilon.
+ALONE = "alone"
+#: The regime in which marginals guide trees.
+GUIDED = "guided"
 #: The kind of the tree whose splits are chosen on rows; the others follow from the marginals.
 DATA = "data"
-#: Shares of epsilon, in hundredths.
-ZOOM_SHARE, PICK_SHARE, CALIBRATION_SHARE = 5, 8, 3
+#: The share of epsilon for the step `zoom`, in hundredths.
+ZOOM_SHARE = 5
+#: The share of epsilon for the step `pick`, in hundredths.
+PICK_SHARE = 8
+#: The share of epsilon for the step `calibration`, in hundredths.
+CALIBRATION_SHARE = 3
 #: Of what the trees get, the hundredths that choose the splits of the data tree.
 SPLITS_SHARE = 20
+#: The largest depth of a tree.
 DEEPEST = 10
-_ZOOM_ROWS, _PICK_ROWS, _CALIBRATION_ROWS = 700, 500, 3000
-_LARGEST, _LARGEST_STARVED = 0.75, 0.9
-#: The least share of marginals: so much at `_PICK_ROWS`, falling as this power of the rows, never below the last.
-_LEAST, _FALLS, _FLOOR = 0.8, 0.4, 0.36
-#: Where no reader is picked, naive Bayes has the most to say: the least and the largest share of marginals.
-_UNASKED = (0.8, 0.9)
-#: How many times as many rows as the noise scale of a marginal count there should be.
+#: The strength, for each number, from which `zoom` is worth its share.
+_ZOOM_STRENGTH = 700
+#: The strength from which `pick` is worth its share.
+_PICK_STRENGTH = 500
+#: The strength from which `calibration` is worth its share.
+_CALIBRATION_STRENGTH = 3000
+#: The largest share of marginals in what is left for them and the trees.
+_LARGEST_MARGINALS = 0.75
+#: The same where strength is below `_STARVED_STRENGTH` for each feature and class.
+_LARGEST_MARGINALS_STARVED = 0.9
+#: The least share of marginals where a mixture is picked. With s for strength and s₀ = `_PICK_STRENGTH` it is
+#: max(_LEAST_MARGINALS_FLOOR, _LEAST_MARGINALS · (s₀ / s)^_LEAST_MARGINALS_POWER): 80 % at s₀, 36 % from 3700 on.
+_LEAST_MARGINALS = 0.8
+_LEAST_MARGINALS_POWER = 0.4
+_LEAST_MARGINALS_FLOOR = 0.36
+#: The least and the largest share of marginals where no mixture is picked: naive Bayes then has the most weight.
+_MARGINALS_WITHOUT_PICK = (0.8, 0.9)
+#: The rows should be this many times the noise scale of a marginal count.
 _CLEAR = 80
-#: Below so many rows for each feature and class trees can hardly be afforded.
-_STARVED_ROWS = 16
-#: Below so many rows marginals speak alone: always, and where they starve.
-_ALONE_ROWS, _ALONE_STARVED_ROWS = 300, 1000
-#: Five trees need so many rows each, in the share of epsilon that counts its leaves.
-_FIVE_ROWS = 350
-#: Marginals stand out of the noise from so many rows for each feature, twice as many for a number, times classes^1.5.
-_GUIDED_ROWS = 2.2
-#: How many public trees share epsilon, below which strength.
+#: Below this strength for each feature and class, trees can hardly be afforded.
+_STARVED_STRENGTH = 16
+#: Below this strength marginals get everything.
+_ALONE_STRENGTH = 300
+#: The same where strength is below `_STARVED_STRENGTH` for each feature and class.
+_ALONE_STRENGTH_STARVED = 1000
+#: Five trees need this strength each, in the share of epsilon that counts their leaves.
+_FIVE_TREES_STRENGTH = 350
+#: Marginals stand out of the noise from this strength for each feature, twice as much for a number, times classes^1.5.
+_GUIDED_STRENGTH = 2.2
+#: The number of public trees that share epsilon, and the strength below which it is that number.
 _PUBLIC_TREES = ((1, 60.0), (3, 120.0), (5, 500.0), (10, math.inf))
 
 
 @dataclass(frozen=True)
 class Advice:
-    """What to do with one epsilon: the regime, the trees and their depth, shares of epsilon."""
+    """What to do with one epsilon: the regime, the trees and their depth, which steps there are.
+
+    `marginals` is the share of marginals in what the steps `zoom`, `pick` and `calibration` leave.
+    """
 
     regime: str
-    rows: float
+    strength: float
     trees: int
     depth: int
     zoom: bool
@@ -68,7 +97,7 @@ class Advice:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of the trees: one is chosen on rows, of the others every second is likely, the rest quantile."""
+        """The kind of each tree: the last is chosen on rows; the others are half "likely", half "quantile"."""
         if self.regime == ALONE:
             return ()
         others = self.trees - 1
@@ -76,11 +105,12 @@ class Advice:
 
 
 def split_epsilon(
-    schema: Schema, rows: float, epsilon: float, *, wanted: int | None = None, shaped: bool = False
+    schema: Schema, rows: float, epsilon: float, *, given_trees: int | None = None, depth_given: bool = False
 ) -> Advice:
-    """Return the advice for a table of about so many rows; `wanted` is a number of trees that somebody insists on.
+    """Return the advice for a table of about `rows` rows.
 
-    With `shaped` somebody said what trees should look like: then marginals never stand alone.
+    `given_trees` is the number of trees where the parameters name one, and `depth_given` says whether they name a
+    depth. Where they name either, marginals do not get everything.
 
     >>> from dpsql.schema import Boolean
     >>> schema = Schema("y", ("a", "b"), tuple(Boolean(f"x{n}") for n in range(10)))
@@ -90,56 +120,58 @@ def split_epsilon(
     classes, features = len(schema.classes), len(schema.features)
     strength = max(0.0, rows) * epsilon / schema.unit.max_rows
     numeric = len(schema.numeric)
-    if strength < _GUIDED_ROWS * classes**1.5 * (features + numeric):
-        trees, depth = _public_shape(strength, wanted)
+    if strength < _GUIDED_STRENGTH * classes**1.5 * (features + numeric):
+        trees, depth = _public_shape(strength, given_trees)
         return Advice(PUBLIC, strength, trees, depth, zoom=False, pick=False, calibration=False, marginals=0.0)
-    starved = strength < _STARVED_ROWS * features * classes
-    if strength < (_ALONE_STARVED_ROWS if starved else _ALONE_ROWS) and wanted is None and not shaped:
+    starved = strength < _STARVED_STRENGTH * features * classes
+    least = _ALONE_STRENGTH_STARVED if starved else _ALONE_STRENGTH
+    if strength < least and given_trees is None and not depth_given:
         return Advice(ALONE, strength, 0, 1, zoom=False, pick=False, calibration=False, marginals=1.0)
-    pick = strength >= _PICK_ROWS
+    pick = strength >= _PICK_STRENGTH
     marginals = _marginals(strength, features, pick=pick, starved=starved)
-    trees = wanted or _trees(strength, marginals, classes)
+    trees = given_trees or _number_of_trees(strength, marginals, classes)
     return Advice(
         GUIDED,
         strength,
         trees,
         affordable_depth(leaves_of_depth(strength, marginals, trees, classes)),
-        zoom=numeric > 0 and strength >= _ZOOM_ROWS * numeric,
+        zoom=numeric > 0 and strength >= _ZOOM_STRENGTH * numeric,
         pick=pick,
-        calibration=strength >= _CALIBRATION_ROWS,
+        calibration=strength >= _CALIBRATION_STRENGTH,
         marginals=marginals,
     )
 
 
 def _marginals(strength: float, features: int, *, pick: bool, starved: bool) -> float:
     """Return the share of marginals in what is left for them and the trees."""
-    least, largest = _UNASKED
+    least, largest = _MARGINALS_WITHOUT_PICK
     if pick:
-        least = max(_FLOOR, _LEAST * (_PICK_ROWS / strength) ** _FALLS)
-        largest = _LARGEST_STARVED if starved else _LARGEST
+        falling = _LEAST_MARGINALS * (_PICK_STRENGTH / strength) ** _LEAST_MARGINALS_POWER
+        least = max(_LEAST_MARGINALS_FLOOR, falling)
+        largest = _LARGEST_MARGINALS_STARVED if starved else _LARGEST_MARGINALS
     return max(least, min(largest, _CLEAR * features / strength))
 
 
-def _trees(strength: float, marginals: float, classes: int) -> int:
-    if _rows_counted(strength, marginals, 5) >= _FIVE_ROWS:
+def _number_of_trees(strength: float, marginals: float, classes: int) -> int:
+    if _tree_strength(strength, marginals, 5) >= _FIVE_TREES_STRENGTH:
         return 5
     return 3 if leaves_of_depth(strength, marginals, 3, classes) >= 64 else 2
 
 
-def _public_shape(strength: float, wanted: int | None) -> tuple[int, int]:
-    """Return how many public trees to count, and how deep: half a level for each doubling of the rows."""
-    trees = wanted or next(number for number, below in _PUBLIC_TREES if strength < below)
+def _public_shape(strength: float, given_trees: int | None) -> tuple[int, int]:
+    """Return how many public trees to count, and how deep: half a level for each doubling of strength."""
+    trees = given_trees or next(number for number, below in _PUBLIC_TREES if strength < below)
     shared = 0.4 if trees == 5 else 0.0
     return trees, max(2, min(8, round(1 - shared + math.log2(max(1.0, strength)) / 2)))
 
 
 def leaves_of_depth(strength: float, marginals: float, trees: int, classes: int) -> float:
-    """Return how many leaves have as many rows as the noise on them, when so many trees share what marginals leave."""
-    return _rows_counted(strength, marginals, trees) / math.sqrt(2 * classes)
+    """Return how many leaves have as many rows as the noise on them, where `trees` trees share what marginals leave."""
+    return _tree_strength(strength, marginals, trees) / math.sqrt(2 * classes)
 
 
-def _rows_counted(strength: float, marginals: float, trees: int) -> float:
-    """Return how many rows each tree has, in the share of epsilon that counts its leaves."""
+def _tree_strength(strength: float, marginals: float, trees: int) -> float:
+    """Return the strength of each tree, in the share of epsilon that counts its leaves."""
     return strength * (1 - marginals) * (1 - SPLITS_SHARE / 100) / trees
 
 

@@ -1,10 +1,10 @@
-"""How naive Bayes and trees are read together: a short public list of mixtures, one of which the kernel picks.
+"""How naive Bayes and trees are mixed: a short public list of mixtures, one of which the kernel picks.
 
 A row's score for a class is the log of the class's share, plus a factor times the lifts of its features (naive Bayes),
-plus a factor times the mean lift of the leaves it reaches. Naive Bayes counts what two features share twice, so factors
-below 1 are on the list; lifts of leaves are shrunk, so factors above 1 are too. Some mixtures listen to the trees of
-one kind alone; these are offered where there are rows enough to tell so many apart. Whole numbers throughout: a factor
-is in sixtieths, a lift in 1/1024 nat.
+plus a factor times the mean lift of the leaves it reaches. Naive Bayes counts twice what two features have in common,
+so factors below 1 are on the list; lifts of leaves are shrunk, so factors above 1 are too. Some mixtures use the trees
+of one kind alone; these are offered where there are rows enough to tell that many mixtures apart. All numbers are
+whole: a factor is in sixtieths, a lift in 1/1024 nat.
 """
 
 from __future__ import annotations
@@ -22,24 +22,31 @@ from dpsql.trees.forest import Forest
 from dpsql.trees.join import join_trees
 from dpsql.trees.voting import VotingForest
 
-#: One nat is so many points of weight, and a factor of 1 so many sixtieths.
-POINTS_PER_NAT, FACTOR_ONE = 1024, 60
-#: Factors of naive Bayes and of the trees.
+#: The points of weight that one nat of a lift gives.
+POINTS_PER_NAT = 1024
+#: A factor of 1, in sixtieths.
+FACTOR_ONE = 60
+#: The factors of naive Bayes and of the trees, in the mixtures of all trees and in those of one kind of trees.
 ALL_TREES = ((1, 0), (0.6, 0), (1, 0.5), (0.6, 0.5), (0.6, 1), (0.3, 0.5), (0.3, 1), (0.3, 2), (0, 1), (0.6, 2))
 ONE_KIND = ((0.6, 1), (0.3, 0.5), (0.3, 1), (0, 1))
-#: What is read without asking: below a strength, and above it. Below it kinds are not heard alone.
-WEAK, STRONG = (1, 0.5), (0.6, 1)
+#: The usual mixture, which is taken where none is picked, at a strength below `STRONG_FROM`.
+WEAK = (1, 0.5)
+#: The same from `STRONG_FROM` on.
+STRONG = (0.6, 1)
+#: The strength (`methods/auto/epsilon_shares.py`) from which mixtures of one kind of trees are offered too.
 STRONG_FROM = 1500.0
-#: How much more the mixture read without asking, and those of all trees, are preferred to the others.
-PREFERRED, COMMON = 8, 3
+#: The public weight of the usual mixture in the choice; mixtures of one kind of trees have weight 1.
+PREFERRED = 8
+#: The public weight of the other mixtures of all trees.
+COMMON = 3
 
 Floats = NDArray[np.float64]
 Choice = tuple[float, float, str]
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
-    """What was released: the log shares of classes, one-feature trees and trees with their lifts, the trees' kinds."""
+class MixtureParts:
+    """What mixtures are made of: log shares of classes, one-feature trees, trees, the lifts of both, kinds of trees."""
 
     prior: Floats
     stumps: Forest
@@ -50,64 +57,69 @@ class Reading:
 
 
 def choices(kinds: Sequence[str], strength: float) -> list[Choice]:
-    """Return the mixtures: the factor of naive Bayes, that of the trees, and the kind listened to ("" for all)."""
-    alone = dict.fromkeys(kinds) if strength >= STRONG_FROM else ()
-    one_kind = [(a, b, kind) for kind in alone for a, b in ONE_KIND]
+    """Return the mixtures: the factor of naive Bayes, that of the trees, and the kind of trees used ("" for all)."""
+    different = dict.fromkeys(kinds) if strength >= STRONG_FROM else ()
+    one_kind = [(a, b, kind) for kind in different for a, b in ONE_KIND]
     return [(a, b, "") for a, b in ALL_TREES] + one_kind
 
 
-def mixture_forest(session: Session, reading: Reading, *, ask: bool, strength: float) -> Trained:
-    """Return the forest of the mixture that the kernel picks, or of the one that needs no asking."""
+def mixture_forest(session: Session, parts: MixtureParts, *, ask: bool, strength: float) -> Trained:
+    """Return the forest of the mixture that the kernel picks, or of the usual one where the kernel is not asked."""
     usual = (*(STRONG if strength >= STRONG_FROM else WEAK), "")
-    known = choices(reading.kinds, strength)
-    number = session.pick("pick", mixtures(reading, known, usual)) if ask else known.index(usual)
-    naive_bayes, trees, kind = known[number]
-    return Trained(
-        _forest(reading, known[number]), {"reader": {"naive_bayes": naive_bayes, "trees": trees, "kind": kind}}
-    )
+    offered = choices(parts.kinds, strength)
+    number = session.pick("pick", mixtures(parts, offered, usual)) if ask else offered.index(usual)
+    naive_bayes, trees, kind = offered[number]
+    facts = {"reader": {"naive_bayes": naive_bayes, "trees": trees, "kind": kind}}
+    return Trained(_forest(parts, offered[number]), facts)
 
 
-def alone(prior: Floats, stumps: Forest, lifts: Floats) -> VotingForest:
+def naive_bayes_forest(prior: Floats, stumps: Forest, lifts: Floats) -> VotingForest:
     """Return naive Bayes without any tree, as a forest of one-feature trees."""
-    return _forest(Reading(prior, stumps, lifts, stumps, lifts, ()), (1, 0, ""))
+    return _forest(MixtureParts(prior, stumps, lifts, stumps, lifts, ()), (1, 0, ""))
 
 
-def mixtures(reading: Reading, known: Sequence[Choice], usual: Choice) -> Mixtures:
+def mixtures(parts: MixtureParts, offered: Sequence[Choice], usual: Choice) -> Mixtures:
     """Return these mixtures of the prior (part 0), the one-feature trees (1) and the trees of each kind (2, 3, …)."""
-    kinds = list(dict.fromkeys(reading.kinds))
-    prior = Forest(reading.stumps.axes, 1, ())
-    forest = join_trees(join_trees(prior, reading.stumps), reading.trees)
-    lifts = np.concatenate([reading.prior[None, :], reading.stump_lifts, reading.tree_lifts])
-    part = np.array([0] + [1] * reading.stumps.trees + [2 + kinds.index(kind) for kind in reading.kinds])
+    kinds = list(dict.fromkeys(parts.kinds))
+    prior = Forest(parts.stumps.axes, 1, ())
+    forest = join_trees(join_trees(prior, parts.stumps), parts.trees)
+    lifts = np.concatenate([parts.prior[None, :], parts.stump_lifts, parts.tree_lifts])
+    part = np.array([0] + [1] * parts.stumps.trees + [2 + kinds.index(kind) for kind in parts.kinds])
     factors = np.array(
-        [[FACTOR_ONE, round(a * FACTOR_ONE), *_tree_factors(reading.kinds, b, kind)] for a, b, kind in known]
+        [[FACTOR_ONE, round(a * FACTOR_ONE), *_tree_factors(parts.kinds, b, kind)] for a, b, kind in offered]
     )
-    weights = [PREFERRED if one == usual else COMMON if not one[2] else 1 for one in known]
-    return Mixtures(VotingForest(forest, _points(lifts)), part, factors, np.array(weights, np.int64))
+    weights = np.array([_public_weight(choice, usual) for choice in offered], np.int64)
+    return Mixtures(VotingForest(forest, _points(lifts)), part, factors, weights)
+
+
+def _public_weight(choice: Choice, usual: Choice) -> int:
+    if choice == usual:
+        return PREFERRED
+    return 1 if choice[2] else COMMON
 
 
 def _tree_factors(kinds: Sequence[str], factor: float, kind: str) -> list[int]:
-    """Return the factor of each kind: what the trees that are listened to share evenly."""
-    heard = [one for one in kinds if not kind or one == kind]
-    each = round(factor * FACTOR_ONE / max(1, len(heard)))
-    return [each if not kind or one == kind else 0 for one in dict.fromkeys(kinds)]
+    """Return the factor of each kind: the trees that are used share the factor evenly."""
+    used = [tree for tree in kinds if kind in ("", tree)]
+    each = round(factor * FACTOR_ONE / max(1, len(used)))
+    return [each if kind in ("", tree) else 0 for tree in dict.fromkeys(kinds)]
 
 
-def _forest(reading: Reading, choice: Choice) -> VotingForest:
-    """Return one mixture as a forest of its own, without trees that it does not listen to."""
+def _forest(parts: MixtureParts, choice: Choice) -> VotingForest:
+    """Return one mixture as a forest of its own, without the trees that it does not use."""
     a, b, kind = choice
-    pieces = [(reading.stumps, reading.stump_lifts, round(a * FACTOR_ONE))]
-    factors = dict(zip(dict.fromkeys(reading.kinds), _tree_factors(reading.kinds, b, kind), strict=True))
-    for number, one in enumerate(reading.kinds):
-        own = slice(*reading.trees.first_leaf[number : number + 2])
-        pieces.append((reading.trees.tree(number), reading.tree_lifts[own], factors[one]))
-    heard = [(forest, _points(lifts) * factor) for forest, lifts, factor in pieces if factor]
-    forest, weights = heard[0][0], [heard[0][1]]
-    for other, spoken in heard[1:]:
+    pieces = [(parts.stumps, parts.stump_lifts, round(a * FACTOR_ONE))]
+    factors = dict(zip(dict.fromkeys(parts.kinds), _tree_factors(parts.kinds, b, kind), strict=True))
+    for number, tree_kind in enumerate(parts.kinds):
+        own = slice(*parts.trees.first_leaf[number : number + 2])
+        pieces.append((parts.trees.tree(number), parts.tree_lifts[own], factors[tree_kind]))
+    used = [(forest, _points(lifts) * factor) for forest, lifts, factor in pieces if factor]
+    forest, weights = used[0][0], [used[0][1]]
+    for other, other_weights in used[1:]:
         forest = join_trees(forest, other)
-        weights.append(spoken)
+        weights.append(other_weights)
     votes = np.concatenate(weights)
-    votes[: forest.first_leaf[1]] += _points(reading.prior) * FACTOR_ONE
+    votes[: forest.first_leaf[1]] += _points(parts.prior) * FACTOR_ONE
     return VotingForest(forest, votes, nat=POINTS_PER_NAT * FACTOR_ONE)
 
 

@@ -1,4 +1,4 @@
-"""Trees for very little epsilon: grown without data, counted, and read by the mean of their leaves' shares."""
+"""Trees for very little epsilon: grown without data, counted, and the class shares of their leaves averaged."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from dpsql.trees.grid import Axis
 from dpsql.trees.grow.guided_trees import QUANTILE, Ladders, guided_forest
 from dpsql.trees.voting import VotingForest
 
-#: Of the classes' shares, how much is spread evenly: no class that noise wiped out is ruled out.
+#: The part of the classes' shares that is spread evenly: a class whose count noise wiped out is not ruled out.
 EVEN = 0.05
-#: Votes are shares of a leaf's rows in this grain.
+#: The points of a leaf's votes that a class share of 1 gives.
 VOTES_PER_LEAF = 4096
 
 
@@ -28,14 +28,14 @@ def public_trees(axes: tuple[Axis, ...], advice: Advice, seed: int) -> Forest:
 
 
 def shared_votes(session: Session, forest: Forest) -> Trained:
-    """Return the forest whose leaves vote with their class shares, shrunk to the nodes above as the noise demands."""
+    """Return the forest whose leaves vote with their class shares, shrunk to those of the nodes above by the noise."""
     noisy_counts = session.leaf_counts("counts", forest)
     floats, deviation = noisy_counts.astype(np.float64), session.deviation("counts")
     shares = shrunken_totals(forest, floats, deviation)
     prior = (1 - EVEN) * shares + EVEN / len(shares)
-    spoken = prior * np.exp(path_lifts(forest, noisy_counts, prior, deviation))
+    leaf_shares = prior * np.exp(path_lifts(forest, noisy_counts, prior, deviation))
     classes = dict(zip(session.schema.classes, _round_votes(forest, floats), strict=True))
-    return Trained(VotingForest(forest, np.rint(VOTES_PER_LEAF * spoken).astype(np.int64)), {"classes": classes})
+    return Trained(VotingForest(forest, np.rint(VOTES_PER_LEAF * leaf_shares).astype(np.int64)), {"classes": classes})
 
 
 def shrunken_totals(forest: Forest, noisy_counts: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:
@@ -45,8 +45,8 @@ def shrunken_totals(forest: Forest, noisy_counts: NDArray[np.float64], deviation
     rows = max(1.0, float(totals.sum()))
     away = float(((totals - rows / classes) ** 2).sum())
     variance = deviation**2 * forest.leaves / forest.trees**2
-    kept = max(0.0, 1 - classes * variance / away) if away > 0 else 0.0
-    shares = np.maximum(1 / classes + kept * (totals / rows - 1 / classes), 0)
+    trust = max(0.0, 1 - classes * variance / away) if away > 0 else 0.0
+    shares = np.maximum(1 / classes + trust * (totals / rows - 1 / classes), 0)
     return np.asarray(shares / shares.sum()) if shares.sum() > 0 else np.full(classes, 1 / classes)
 
 

@@ -15,35 +15,36 @@ from dpsql.schema import CELLS, Numeric
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
 
-#: Two neighbouring cells are looked at together: their noise is lower, and a range is known well enough.
+#: Two neighbouring cells are one bin: its noise is lower relative to its rows, and the range is known well enough.
 BINS = CELLS // 2
 #: Of the rows that stand out of the noise, this share may lie outside on either side; they are clamped.
 TAIL = 0.01
-#: A range is narrowed when at most this share of it is kept.
-KEPT = 0.6
-#: Bins count when they stand out of the noise by so many standard deviations.
+#: A range is narrowed only where the narrower range is less than this share of it.
+NARROWER = 0.6
+#: Bins count where they stand out of the noise by this many standard deviations.
 STANDS = 3.0
 
 
 def zoom_in(session: Session, rows: float) -> bool:
     """Ask for the histograms of step "zoom" and narrow the session's schema where they say so; return whether they did.
 
-    `rows` is how many rows the step looks at, about.
+    `rows` is about how many rows the step looks at.
     """
     schema, grid = session.schema, axes(session.schema)
-    wanted = numbers(schema)
-    places = [place for place, axis in enumerate(grid) if axis.feature in wanted]
-    found = session.histograms("zoom", Forest(grid, 1, ()), places, by_class=False)[0, :, :, 0]
+    numeric = numbers(schema)
+    places = [place for place, axis in enumerate(grid) if axis.feature in numeric]
+    noisy_cells = session.histograms("zoom", Forest(grid, 1, ()), places, by_class=False)[0, :, :, 0]
     deviation = session.deviation("zoom")
     bounds = {}
-    for place, cells in zip(places, found, strict=True):
+    for place, cells in zip(places, noisy_cells, strict=True):
         feature = schema.features[grid[place].feature]
         if not isinstance(feature, Numeric) or feature.cells != CELLS:
             continue
-        kept = kept_bins(cells.reshape(BINS, 2).sum(axis=1).astype(np.float64), deviation * math.sqrt(2), rows)
-        if kept is not None:
+        noisy_bins = cells.reshape(BINS, 2).sum(axis=1).astype(np.float64)
+        occupied = occupied_bins(noisy_bins, deviation * math.sqrt(2), rows)
+        if occupied is not None:
             width = (feature.upper - feature.lower) / BINS
-            narrower = (feature.lower + kept[0] * width, min(feature.lower + kept[1] * width, feature.upper))
+            narrower = (feature.lower + occupied[0] * width, min(feature.lower + occupied[1] * width, feature.upper))
             if holds_cells(feature, *narrower):
                 bounds[feature.name] = narrower
     if bounds:
@@ -52,7 +53,7 @@ def zoom_in(session: Session, rows: float) -> bool:
 
 
 def holds_cells(feature: Numeric, lower: float, upper: float) -> bool:
-    """Tell whether narrower bounds leave room for all cells: floats may lie too far apart.
+    """Return whether narrower bounds leave room for all cells: floats may lie too far apart.
 
     >>> far = Numeric("x", 1e15, 1e15 + 100)
     >>> holds_cells(far, 1e15, 1e15 + 50), holds_cells(far, 1e15, 1e15 + 3)
@@ -65,12 +66,12 @@ def holds_cells(feature: Numeric, lower: float, upper: float) -> bool:
     return True
 
 
-def kept_bins(noisy_rows: NDArray[np.float64], deviation: float, rows: float) -> tuple[int, int] | None:
-    """Return the first bin to keep and the one after the last; None where the range stays as it is.
+def occupied_bins(noisy_rows: NDArray[np.float64], deviation: float, rows: float) -> tuple[int, int] | None:
+    """Return the first bin of the narrower range and the bin after its last; None where the range stays as it is.
 
-    >>> kept_bins(np.array([0.0] * 10 + [500, 400, 300] + [0.0] * 19), 1.0, 1200)
+    >>> occupied_bins(np.array([0.0] * 10 + [500, 400, 300] + [0.0] * 19), 1.0, 1200)
     (9, 14)
-    >>> kept_bins(np.full(32, 40.0), 1.0, 1280)
+    >>> occupied_bins(np.full(32, 40.0), 1.0, 1280)
     """
     if 24 * deviation > rows:
         return None
@@ -81,4 +82,4 @@ def kept_bins(noisy_rows: NDArray[np.float64], deviation: float, rows: float) ->
     first = int(np.searchsorted(sums, TAIL * sums[-1], side="right"))
     last = int(np.searchsorted(sums, (1 - TAIL) * sums[-1], side="left"))
     low, high = max(first - 1, 0), min(last + 2, len(noisy_rows))
-    return (low, high) if high - low < KEPT * len(noisy_rows) else None
+    return (low, high) if high - low < NARROWER * len(noisy_rows) else None

@@ -3,7 +3,7 @@
 Random trees over the same features need sums of the same cells. Instead of noise on every leaf of every tree, which
 would have to share epsilon, the rows are asked a *strategy*: a few whole-number questions about the cells from which
 all leaves follow by least squares. Which strategy is best depends on the trees alone (`trees/strategies/optimize.py`),
-so it is found before any row is read, and costs nothing.
+so it is looked for before any row is read, and the search costs no epsilon.
 
 1. Features: all of them where their cells (combinations of bins) are few, else `ensembles` random subsets.
 2. Random trees on the bins, one branch for each bin (`trees/grow/common_cells.py`).
@@ -20,7 +20,7 @@ Where we differ, and why:
   gain is over noise on every leaf); marginals win where they are shallow.
 - Summed counts are the default: they are better than hard votes on every table that we tried.
 
-Proof: structure and strategies are functions of schema and parameters. The steps are one `linear` release for each
+Proof: trees and strategies are functions of schema and parameters. The steps are one `linear` release for each
 ensemble, all on the same rows: their epsilons add up. The rest is post-processing.
 """
 
@@ -36,7 +36,7 @@ from dpsql.kernel.operations import Linear
 from dpsql.kernel.plan import Composition, Plan, Sequential, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
-from dpsql.methods.base import Choice, Method, Parameter, Trained, Whole, resolve_parameters
+from dpsql.methods.base import Choice, Integer, Method, Parameter, Trained, resolve_parameters
 from dpsql.methods.mrf.ensembles import MOST_CELLS, Ensemble, ensembles, joined_forest
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
@@ -44,9 +44,12 @@ from dpsql.trees.strategies.least_squares import least_squares
 from dpsql.trees.strategies.optimize import EFFORT, KINDS, BestStrategy, best_strategy
 from dpsql.trees.voting import VotingForest, largest_weight
 
-SUMMED, HARD = "summed", "hard"
+#: How leaves vote: with their counts, or each for its largest class.
+SUMMED = "summed"
+HARD = "hard"
+#: The parameter `strategy` where all kinds are tried and the best is taken.
 BEST = "best"
-#: A count of 1 is so many points of a vote.
+#: Points of a vote for each row that a leaf counts: counts from least squares are fractions, votes whole numbers.
 POINTS_PER_ROW = 16
 
 
@@ -56,36 +59,40 @@ class Mrf(Method):
     name = "mrf"
     summary = "random trees, one optimised question for all leaves (Tajima et al. 2025)"
     parameters: Mapping[str, Parameter] = {
-        "trees": Whole(128, 1, 10_000, "number of trees; of all ensembles together"),
-        "depth": Whole(None, 1, 20, "depth of the trees; by default three fifths of an ensemble's features"),
-        "bins": Whole(5, 2, 64, "bins of a number, of equal width"),
-        "ensembles": Whole(None, 1, 64, "number of ensembles, which share epsilon [1, or 4 where cells are too many]"),
-        "features": Whole(None, 1, 20, "features of each ensemble, drawn at random; by default as many as fit"),
-        "cells": Whole(MOST_CELLS, 2, 2**17, "most cells of one ensemble"),
+        "trees": Integer(128, 1, 10_000, "number of trees; of all ensembles together"),
+        "depth": Integer(None, 1, 20, "depth of the trees; by default three fifths of an ensemble's features"),
+        "bins": Integer(5, 2, 64, "bins of a number, of equal width"),
+        "ensembles": Integer(
+            None, 1, 64, "number of ensembles, which share epsilon [1, or 4 where cells are too many]"
+        ),
+        "features": Integer(None, 1, 20, "features of each ensemble, drawn at random; by default as many as fit"),
+        "cells": Integer(MOST_CELLS, 2, 2**17, "most cells of one ensemble"),
         "votes": Choice((SUMMED, HARD), "leaves vote with their counts, or each for its largest class"),
         "strategy": Choice((BEST, *KINDS), "what is asked of the cells; best tries all of them"),
-        "effort": Whole(EFFORT, 1, 100_000, "work for each ensemble's search; then the best strategy so far is taken"),
-        "seed": Whole(0, 0, 2**62, "shapes the trees, never touches noise; draws the ensembles too"),
+        "effort": Integer(
+            EFFORT, 1, 100_000, "work for each ensemble's search; then the best strategy so far is taken"
+        ),
+        "seed": Integer(0, 0, 2**62, "shapes the trees, never touches noise; draws the ensembles too"),
     }
 
     def plan(
         self, schema: Schema, nano_epsilon: int, parameters: Mapping[str, Any], promise: Promise | None = None
     ) -> Plan:
         """Return the plan: one question-and-answer for each ensemble."""
-        chosen = resolve_parameters(self, parameters)
-        found = ensembles(schema, chosen)
-        strategies = [_strategy(one, chosen) for one in found]
+        settings = resolve_parameters(self, parameters)
+        all_ensembles = ensembles(schema, settings)
+        strategies = [_strategy(ensemble, settings) for ensemble in all_ensembles]
         facts = {
-            "cells": [one.domain.cells for one in found],
-            "strategies": [one.strategy.name for one in strategies],
-            "error_to_identity": [round(one.ratio, 4) for one in strategies],
-            "leaves": sum(one.forest.leaves for one in found),
+            "cells": [ensemble.domain.cells for ensemble in all_ensembles],
+            "strategies": [best.strategy.name for best in strategies],
+            "error_to_identity": [round(best.ratio, 4) for best in strategies],
+            "leaves": sum(ensemble.forest.leaves for ensemble in all_ensembles),
         }
         return Plan(
             self.name,
             mrf_steps(strategies, nano_epsilon, schema),
             promise or Promise(schema.unit),
-            chosen | {"chosen": facts},
+            settings | {"chosen": facts},
         )
 
     def public_trees(self, schema: Schema, plan: Plan) -> Forest:
@@ -94,15 +101,15 @@ class Mrf(Method):
 
     def train(self, session: Session) -> Trained:
         """Return the forest whose leaves vote with what follows from the answers."""
-        chosen = session.plan.parameters
-        found = ensembles(session.schema, chosen)
-        strategies = [_strategy(one, chosen) for one in found]
-        return Trained(ask_strategies(session, found, strategies, hard=chosen["votes"] == HARD))
+        settings = session.plan.parameters
+        all_ensembles = ensembles(session.schema, settings)
+        strategies = [_strategy(ensemble, settings) for ensemble in all_ensembles]
+        return Trained(ask_strategies(session, all_ensembles, strategies, hard=settings["votes"] == HARD))
 
 
-def _strategy(ensemble: Ensemble, chosen: Mapping[str, Any]) -> BestStrategy:
-    kind = "" if chosen["strategy"] == BEST else chosen["strategy"]
-    return best_strategy(ensemble.workload, kind=kind, effort=chosen["effort"])
+def _strategy(ensemble: Ensemble, settings: Mapping[str, Any]) -> BestStrategy:
+    kind = "" if settings["strategy"] == BEST else settings["strategy"]
+    return best_strategy(ensemble.workload, kind=kind, effort=settings["effort"])
 
 
 def mrf_steps(strategies: Sequence[BestStrategy], nano_epsilon: int, schema: Schema) -> Composition:
@@ -115,12 +122,12 @@ def mrf_steps(strategies: Sequence[BestStrategy], nano_epsilon: int, schema: Sch
                 step_name(number),
                 Linear(),
                 ends[number + 1] - ends[number],
-                cells=one.strategy.questions * classes,
+                cells=best.strategy.questions * classes,
                 classes=classes,
-                row_weight=one.strategy.sensitivity,
-                note=f"{one.strategy.name} strategy: {one.ratio:.3g} times the error of asking for every cell",
+                row_weight=best.strategy.sensitivity,
+                note=f"{best.strategy.name} strategy: {best.ratio:.3g} times the error of asking for every cell",
             )
-            for number, one in enumerate(strategies)
+            for number, best in enumerate(strategies)
         )
     )
 
@@ -131,21 +138,21 @@ def step_name(number: int) -> str:
 
 
 def ask_strategies(
-    session: Session, found: Sequence[Ensemble], strategies: Sequence[BestStrategy], *, hard: bool
+    session: Session, all_ensembles: Sequence[Ensemble], strategies: Sequence[BestStrategy], *, hard: bool
 ) -> VotingForest:
     """Ask each ensemble's strategy and return the forest of all of them."""
     weights = []
-    for number, (ensemble, one) in enumerate(zip(found, strategies, strict=True)):
-        answers = session.linear(step_name(number), ensemble.cells, one.strategy)
-        cells = least_squares(one.strategy, answers.astype(np.float64))
+    for number, (ensemble, best) in enumerate(zip(all_ensembles, strategies, strict=True)):
+        noisy_answers = session.linear(step_name(number), ensemble.cells, best.strategy)
+        cells = least_squares(best.strategy, noisy_answers.astype(np.float64))
         weights.append(leaf_votes(ensemble.workload.answer(cells), hard=hard))
-    forest = joined_forest(list(found))
+    forest = joined_forest(list(all_ensembles))
     most = largest_weight(forest.trees, len(session.schema.classes))
     return VotingForest(forest, np.clip(np.concatenate(weights), -most, most))
 
 
 def leaf_votes(leaves: NDArray[np.float64], *, hard: bool) -> NDArray[np.int64]:
-    """Return what leaves say: their counts in points, or one vote for the largest."""
+    """Return the votes of leaves: their counts in points, or one vote of each leaf for its largest class."""
     if not hard:
         return np.rint(POINTS_PER_ROW * leaves).astype(np.int64)
     votes = np.zeros(leaves.shape, np.int64)

@@ -5,16 +5,17 @@ exponential mechanism. At the end the leaves are counted once more.
 
 - A split of t branches is open to a node while the node's noisy rows are at least t · C · √2 · s, for C classes and
   counts at the leaves with noise of scale s: each count is then expected to be as large as its noise. This is the
-  stopping rule of Friedman & Schuster, asked of each split instead of the widest one. A node with no open split is a
+  stopping rule of Friedman & Schuster, applied to each split instead of the widest one. A node with no open split is a
   leaf.
 - Every feature that has an open split has the same total weight, whether it offers 63 thresholds or a single split.
-- Halving the rows of a root tells how many levels the rule can allow; these levels share the epsilon of the choices
-  evenly, so that none is kept for levels that no node reaches.
-- Sizes are estimated from all counts so far. A node's counts and the sums of its children's say the same twice; both
-  are weighed by their variance (least squares on a tree; Hay, Rastogi, Miklau & Suciu 2010).
-- A leaf says the class shares of its counts, shrunk to those of the node above it as if that node lent as many rows as
-  the noise of the leaf's size; that node is shrunk to the one above, and so on up. A leaf of few rows so says what its
-  parent says.
+- How often the rows of a root can be halved says how many levels the rule can allow; these levels share the epsilon of
+  the choices evenly, so that none is set aside for levels that no node reaches.
+- Sizes are estimated from all counts so far. A node's own counts and the sums of its children's counts are two noisy
+  answers to one question; each is weighed by the inverse of its variance (least squares on a tree; Hay, Rastogi,
+  Miklau & Suciu 2010).
+- A leaf votes with the class shares of its counts, shrunk to those of the node above it: as if that node lent the leaf
+  as many rows as the standard deviation of the noise on the leaf's size. That node is shrunk to the one above it, and
+  so on up to the root. A leaf of few rows therefore votes as its parent does.
 
 Proof: `size_k` and `counts` are one `leaf_counts` release each, `splits` is a `choose` release of up to `depth` uses,
 all on disjoint trees; see `kernel/operations.py` and `kernel/utility.py`. What is asked follows from schema, parameters
@@ -39,7 +40,7 @@ from dpsql.kernel.operations import Choose, LeafCounts
 from dpsql.kernel.plan import NANO, Sequential, Step
 from dpsql.kernel.session import Session
 from dpsql.kernel.utility import MOST
-from dpsql.methods.base import Parameter, Whole
+from dpsql.methods.base import Integer, Parameter
 from dpsql.schema import Schema
 from dpsql.trees.forest import PASS, Forest, Ints, Level
 from dpsql.trees.grid import Axis
@@ -51,16 +52,20 @@ from dpsql.trees.voting import VotingForest
 DEEPEST = 30
 #: What every greedy method takes.
 PARAMETERS: Mapping[str, Parameter] = {
-    "depth": Whole(5, 1, DEEPEST, "depth of the trees; most splits on a path"),
-    "branches": Whole(64, 2, 64, "most branches of one split; wider categories are split by groups of neighbours"),
-    "limit": Whole(MOST_COUNTS, 2, 2**26, "most cells of a release; leaves × classes, and candidate splits of a level"),
+    "depth": Integer(5, 1, DEEPEST, "depth of the trees; most splits on a path"),
+    "branches": Integer(64, 2, 64, "most branches of one split; wider categories are split by groups of neighbours"),
+    "limit": Integer(
+        MOST_COUNTS, 2, 2**26, "most cells of a release; leaves × classes, and candidate splits of a level"
+    ),
 }
 
-#: The shares of epsilon, in hundredths: for all choices of splits, for all sizes; the leaves get the rest.
-SPLITS_SHARE, SIZES_SHARE = 50, 20
-#: The weight of one feature among the candidates of a node.
+#: The share of epsilon for all choices of splits together, in hundredths.
+SPLITS_SHARE = 50
+#: The share of epsilon for the sizes of all levels together, in hundredths; the leaves get what both leave.
+SIZES_SHARE = 20
+#: The weight of one feature among the candidates of a node, large so that its splits share it nearly evenly.
 FEATURE_WEIGHT = 2**20
-#: The weight of one class share of 1 in a leaf's vote.
+#: The points of a leaf's vote that a class share of 1 gives.
 VOTE = 2**20
 Floats = NDArray[np.float64]
 
@@ -78,9 +83,9 @@ class Measured:
         >>> Measured(np.array([[8.0]]), 1).plus(Measured(np.array([[5.0]]), 2)).counts.tolist()
         [[7.0]]
         """
-        whole = self.variance + other.variance
-        counts = (self.counts * other.variance + other.counts * self.variance) / whole
-        return Measured(counts, self.variance * other.variance / whole)
+        total = self.variance + other.variance
+        counts = (self.counts * other.variance + other.counts * self.variance) / total
+        return Measured(counts, self.variance * other.variance / total)
 
 
 def greedy_steps(
@@ -141,7 +146,7 @@ def greedy_forest(
     `demand` says how much of `rows_needed` each branch of a split must have.
     """
     plan, forest, measured = session.plan, roots, list[Measured]()
-    held, live = ReachableCells.roots(roots.axes, roots.trees), np.ones(roots.trees, bool)
+    reachable, live = ReachableCells.roots(roots.axes, roots.trees), np.ones(roots.trees, bool)
     needed = demand * rows_needed(len(session.schema.classes), float(plan.noise_scale("counts")))
     nodes = most_nodes(session.schema, splits, roots.trees, limit)
     left, share = plan.step("splits").nano_epsilon, 0
@@ -149,22 +154,25 @@ def greedy_forest(
         measured.append(_measure(session, f"size_{number}", forest))
         rows = consistent(forest.levels, measured)[0][-1].sum(axis=1)
         share = share or left // worthwhile(float(rows.mean()), needed, depth)
-        candidates = candidate_splits(forest.axes, splits, held, np.where(live, rows, 0), needed, nodes)
+        candidates = candidate_splits(forest.axes, splits, reachable, np.where(live, rows, 0), needed, nodes)
         if candidates is None or left < share:
             break
         level = candidates.level(session.choose("splits", forest, candidates, nano_epsilon=share))
         forest, left = Forest(forest.axes, forest.trees, (*forest.levels, level)), left - share
-        held, live = held.at_next_level(level), np.repeat(level.axis != PASS, level.arity)
+        reachable, live = reachable.at_next_level(level), np.repeat(level.axis != PASS, level.arity)
     return _read(forest, measured, _measure(session, "counts", forest))
 
 
 def rows_needed(classes: int, scale: float) -> float:
-    """Return the rows that each branch of a split needs so that its class counts are as large as their noise."""
+    """Return the rows that each branch of a split needs: C·√2·s for C classes and counts with noise of scale s.
+
+    Each count is then expected to be as large as the standard deviation of its noise.
+    """
     return classes * math.sqrt(2) * scale
 
 
 def worthwhile(rows: float, needed: float, depth: int) -> int:
-    """Return how many levels of splits in two a root of so many rows can have, from 1 to `depth`.
+    """Return ⌊log₂(rows / needed)⌋: how many levels of splits in two a root of `rows` rows can have, from 1 to `depth`.
 
     >>> worthwhile(1000, 100, 5), worthwhile(1000, 1, 5), worthwhile(-3, 1, 5)
     (3, 5, 1)
@@ -173,13 +181,13 @@ def worthwhile(rows: float, needed: float, depth: int) -> int:
 
 
 def candidate_splits(
-    grid: Sequence[Axis], splits: Splits, held: ReachableCells, rows: Floats, needed: float, nodes: int
+    grid: Sequence[Axis], splits: Splits, reachable: ReachableCells, rows: Floats, needed: float, nodes: int
 ) -> Candidates | None:
     """Return the open splits of each node, every feature with the same weight; None when no node has any.
 
-    When there would be more than `nodes` nodes on the next level, the largest are split.
+    Where the next level would have more than `nodes` nodes, only the largest nodes are split.
     """
-    allowed = held.open_splits(splits) & (splits.arity * np.float64(needed) <= rows[:, None, None])
+    allowed = reachable.open_splits(splits) & (splits.arity * np.float64(needed) <= rows[:, None, None])
     ask = np.asarray(allowed.any(axis=(1, 2)))
     order = np.argsort(np.where(ask, -rows, np.inf), kind="stable")
     widest = np.where(allowed, splits.arity, 1).max(axis=(1, 2)).astype(np.int64)
@@ -192,9 +200,9 @@ def candidate_splits(
 
 
 def even_weights(grid: Sequence[Axis], allowed: NDArray[np.bool_]) -> Ints:
-    """Return weights of nodes × axes × splits: the open splits of a feature share what each feature gets.
+    """Return weights of nodes × axes × splits: the open splits of a feature share `FEATURE_WEIGHT` evenly.
 
-    Shares are rounded down, by less than one in 16,000.
+    Shares are rounded down, by less than one part in 16,000.
     """
     feature = np.array([axis.feature for axis in grid])
     starts = np.flatnonzero(np.diff(feature, prepend=-1))
@@ -205,8 +213,9 @@ def even_weights(grid: Sequence[Axis], allowed: NDArray[np.bool_]) -> Ints:
 def consistent(levels: Sequence[Level], measured: Sequence[Measured]) -> tuple[list[Floats], list[Floats]]:
     """Return the least-squares class counts of all nodes, level by level, and the variance of what lies below each.
 
-    Upwards, a node's own counts and the sums of its children are weighed by their variances. Downwards, what a
-    node's best estimate differs from its children's sum by is shared among them, by their variances.
+    Upwards, a node's own counts and the sums of its children's are weighed by the inverses of their variances.
+    Downwards, the difference between a node's best estimate and the sum of its children's is shared among the children,
+    in proportion to their variances.
     """
     counts = [measured[-1].counts]
     variance = [np.full(len(counts[0]), measured[-1].variance)]
@@ -225,12 +234,12 @@ def consistent(levels: Sequence[Level], measured: Sequence[Measured]) -> tuple[l
 
 def shrunken_shares(levels: Sequence[Level], counts: Sequence[Floats], variance: Sequence[Floats]) -> Floats:
     """Return the class shares of each leaf, shrunk down its path; the roots are shrunk to all trees together."""
-    whole = np.maximum(counts[0].sum(axis=0), 0) + 1
-    shares = _shrunk(counts[0], variance[0], np.tile(whole / whole.sum(), (len(counts[0]), 1)))
-    for level, found, spread in zip(levels, counts[1:], variance[1:], strict=True):
+    all_trees = np.maximum(counts[0].sum(axis=0), 0) + 1
+    shares = _shrunk(counts[0], variance[0], np.tile(all_trees / all_trees.sum(), (len(counts[0]), 1)))
+    for level, own, spread in zip(levels, counts[1:], variance[1:], strict=True):
         above = np.repeat(shares, level.arity, axis=0)
         split = np.repeat(level.axis != PASS, level.arity)
-        shares = np.where(split[:, None], _shrunk(found, spread, above), above)
+        shares = np.where(split[:, None], _shrunk(own, spread, above), above)
     return shares
 
 
@@ -241,7 +250,10 @@ def _shrunk(counts: Floats, variance: Floats, prior: Floats) -> Floats:
 
 
 def _read(forest: Forest, measured: list[Measured], last: Measured) -> VotingForest:
-    """Return the forest with its leaves' shares; they may have been measured before, when nothing was left to split."""
+    """Return the forest whose leaves vote with their class shares.
+
+    Where growing stopped early, the nodes that are leaves now were measured before; both counts are taken together.
+    """
     if len(measured) > forest.depth:
         last = measured[-1].plus(last)
     estimated = consistent(forest.levels, [*measured[: forest.depth], last])

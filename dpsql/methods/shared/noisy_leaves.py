@@ -12,7 +12,7 @@ import numpy as np
 
 from dpsql.errors import ParameterError
 from dpsql.kernel.operations import LeafCounts, LeafSums, Size
-from dpsql.kernel.plan import Sequential, Step
+from dpsql.kernel.plan import NANO, Sequential, Step
 from dpsql.kernel.session import Session
 from dpsql.schema import Schema
 from dpsql.trees.estimate.means import mean_votes
@@ -26,7 +26,7 @@ SIZE_SHARE = 3
 def leaf_step(
     nano_epsilon: int, trees: int, schema: Schema, cells: int, *, shared: bool = True, name: str = "counts"
 ) -> Step:
-    """Return the step that releases what every leaf says: counts of its classes, or two sums of its targets.
+    """Return the step that releases the noisy values of every leaf: counts of its classes, or two sums of its targets.
 
     `cells` is at least leaves × `schema.leaf_values`.
     """
@@ -40,7 +40,7 @@ def leaf_step(
 
 
 def fill_leaves(session: Session, forest: Forest, *, name: str = "counts") -> VotingForest:
-    """Return the forest whose leaves vote with their noisy counts, or with the means that their noisy sums tell."""
+    """Return the forest whose leaves vote with their noisy counts, or with the means that follow from noisy sums."""
     if session.schema.target is not None:
         scale = float(session.plan.noise_scale(name))
         return VotingForest(forest, mean_votes(session.leaf_sums(name, forest), scale, forest.trees))
@@ -64,9 +64,12 @@ def shared_counts(nano_epsilon: int, trees: int, schema: Schema, cells: int) -> 
 
 
 def size_then_counts(nano_epsilon: int, trees: int, schema: Schema, limit: int) -> Sequential:
-    """Return both steps, adding up to epsilon exactly; `limit` bounds the cells, as the depth is not known yet."""
+    """Return the steps `size` and `counts`, which add up to epsilon exactly.
+
+    `limit` bounds the cells of the counts: how many there are depends on the depth, which follows from the size.
+    """
     if nano_epsilon < 100:
-        given = nano_epsilon / 10**9
+        given = nano_epsilon / NANO
         raise ParameterError("epsilon", allowed="at least 0.0000001 where the size is bought", given=given)
     share = nano_epsilon * SIZE_SHARE // 100
     size = Step("size", Size(), share, note="the size is not declared; it decides the depth")

@@ -1,8 +1,7 @@
 """A released forest labels rows whose features are public, and more trees learn from these labels at no cost.
 
-Shared by `pte` (median trees) and `rdt` with unlabelled rows (random trees). Only labels are private here: the
-teacher's noisy counts are paid for, what it then says of public rows is post-processing, so the second trees need no
-noise.
+`pte` (median trees) and `ssrdt` (random trees) share this. Only labels are private here: the noisy counts of the first
+forest, the teacher, are paid for. How it then labels public rows is post-processing, so the second trees need no noise.
 """
 
 from __future__ import annotations

@@ -222,7 +222,7 @@ def test_the_forest_is_sound_and_the_charge_exact(run: Any) -> None:
     _, _, model, database = run
     check_forest(model.released.forest)
     assert model.released.forest.axes == axes(model.schema)
-    assert database.book.entries(event="reserve")[-1].nano_epsilon == round(float(model.certificate["epsilon"]) * NANO)
+    assert database.book.entries(event="reserve")[-1].amount == round(float(model.certificate["epsilon"]) * NANO)
 
 
 def test_facts_have_the_documented_shape(run: Any) -> None:
@@ -277,7 +277,7 @@ def test_a_bought_size_leads_to_the_same_steps() -> None:
     with opened(schema, frame) as database:
         model = database.train("people", method="auto", epsilon=2)
         assert set(model.certificate["facts"]) == {"classes", "features", "reader", "temperature"}
-        assert database.book.entries(event="reserve")[-1].nano_epsilon == 2 * NANO
+        assert database.book.entries(event="reserve")[-1].amount == 2 * NANO
         assert (model.predict(frame) == frame["y"]).mean() > 0.6
 
 

@@ -17,7 +17,7 @@ from dpsql.methods.auto.mixture_list import (
     STRONG_FROM,
     WEAK,
     Choice,
-    Reading,
+    MixtureParts,
     _forest,
     choices,
     mixture_forest,
@@ -35,16 +35,16 @@ GRID = axes(SCHEMA)
 CELLS = grid_cells(SCHEMA, random_table(SCHEMA, 80, 3).columns)
 
 
-def reading(kinds: tuple[str, ...] = KINDS, seed: int = 1) -> Reading:
+def mixture_parts(kinds: tuple[str, ...] = KINDS, seed: int = 1) -> MixtureParts:
     """Return a release that could have been: any lifts, irregular trees."""
     generator = np.random.default_rng(seed)
     stumps, trees = one_feature_trees(GRID, 8), any_forest(GRID, trees=len(kinds), depth=3, seed=seed)
     prior = np.log([0.5, 0.3, 0.2])
     lifts = [generator.normal(0, 1, (forest.leaves, 3)) for forest in (stumps, trees)]
-    return Reading(prior, stumps, lifts[0], trees, lifts[1], kinds)
+    return MixtureParts(prior, stumps, lifts[0], trees, lifts[1], kinds)
 
 
-def plain_scores(one: Reading, choice: Choice) -> NDArray[np.int64]:
+def plain_scores(one: MixtureParts, choice: Choice) -> NDArray[np.int64]:
     """Return the scores of a mixture in plain sums: the prior, the factor of each stump's lift, that of each tree."""
     a, b, kind = choice
     points = [
@@ -66,7 +66,7 @@ EVERY = pytest.mark.parametrize("number", range(len(choices(KINDS, STRONG_FROM))
 @EVERY
 def test_every_mixture_is_the_sum_it_says(number: int) -> None:
     """Prior, naive Bayes and trees add up with the factors of the list, in whole numbers."""
-    one = reading()
+    one = mixture_parts()
     usual = (*STRONG, "")
     found = mixtures(one, choices(KINDS, STRONG_FROM), usual)
     scores = VotingForest(found.released.forest, mixture_weights(found, number)).scores(CELLS)
@@ -76,7 +76,7 @@ def test_every_mixture_is_the_sum_it_says(number: int) -> None:
 @EVERY
 def test_the_picked_forest_drops_silent_trees_and_scores_the_same(number: int) -> None:
     """A mixture as a forest of its own has the same scores, without the trees that it does not listen to."""
-    one = reading()
+    one = mixture_parts()
     a, b, kind = choices(KINDS, STRONG_FROM)[number]
     found = _forest(one, (a, b, kind))
     assert found.scores(CELLS).tolist() == plain_scores(one, (a, b, kind)).tolist()
@@ -87,7 +87,7 @@ def test_the_picked_forest_drops_silent_trees_and_scores_the_same(number: int) -
 
 def test_scores_are_logarithms() -> None:
     """With naive Bayes alone, probabilities are the prior times the exponentials of the lifts."""
-    one = reading()
+    one = mixture_parts()
     found = _forest(one, (1, 0, ""))
     lifts = one.stump_lifts[one.stumps.route(CELLS)].sum(axis=1)
     expected = np.exp(one.prior + lifts)
@@ -108,7 +108,7 @@ def test_the_list_is_short_public_and_without_doubles() -> None:
 def test_public_weights_prefer_the_usual() -> None:
     """The usual mixture weighs most, those of one kind least; all of them can be picked."""
     usual = (*WEAK, "")
-    weights = mixtures(reading(), choices(KINDS, STRONG_FROM), usual).weights
+    weights = mixtures(mixture_parts(), choices(KINDS, STRONG_FROM), usual).weights
     for choice, weight in zip(choices(KINDS, STRONG_FROM), weights.tolist(), strict=True):
         assert weight == (PREFERRED if choice == usual else COMMON if not choice[2] else 1)
 
@@ -117,15 +117,15 @@ def test_public_weights_prefer_the_usual() -> None:
 def test_without_asking_the_usual_mixture_is_read(strength: float, factors: tuple[float, float]) -> None:
     """No step is used; facts say which reader it is, and the forest is that of the mixture."""
     opened = session(held(some_rows()), Step("other", Size(), 5))
-    mixed = mixture_forest(opened, reading(), ask=False, strength=strength)
+    mixed = mixture_forest(opened, mixture_parts(), ask=False, strength=strength)
     assert mixed.facts["reader"] == {"naive_bayes": factors[0], "trees": factors[1], "kind": ""}
-    assert mixed.forest.scores(CELLS).tolist() == plain_scores(reading(), (*factors, "")).tolist()
+    assert mixed.forest.scores(CELLS).tolist() == plain_scores(mixture_parts(), (*factors, "")).tolist()
     assert repr(opened) == "<Session: 1 of 1 steps left>"
 
 
 def test_the_reader_that_labels_most_rows_right_is_picked() -> None:
     """With much epsilon the picked forest gets as many rows right as the best of all."""
-    one = reading()
+    one = mixture_parts()
     rows = some_rows(60)
     opened = session(held(rows), Step("pick", Pick(), 10**13, cells=len(choices(KINDS, STRONG_FROM))))
     picked = mixture_forest(opened, one, ask=True, strength=1.0)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dpsql.kernel.operations import Histograms
 from dpsql.kernel.plan import Step
-from dpsql.methods.auto.zoom import BINS, KEPT, STANDS, TAIL, holds_cells, kept_bins, zoom_in
+from dpsql.methods.auto.zoom import BINS, NARROWER, STANDS, TAIL, holds_cells, occupied_bins, zoom_in
 from dpsql.schema import CELLS, Categorical, Numeric, Schema
 from tests.kernel.helpers import held, session
 from tests.tables import Row
@@ -26,13 +26,13 @@ def test_what_is_kept_holds_nearly_all_rows(rows: list[int], first: int, wide: i
     """A range that is narrowed is a part of the bins, at most 60 %, with all but the tails of what stands out."""
     noisy = np.where((np.arange(BINS) >= first) & (np.arange(BINS) < first + wide), rows, 0).astype(np.float64)
     total = float(np.maximum(noisy, 0).sum())
-    kept = kept_bins(noisy, deviation, total)
-    if kept is None:
+    occupied = occupied_bins(noisy, deviation, total)
+    if occupied is None:
         return
-    low, high = kept
+    low, high = occupied
     standing = np.where(noisy > STANDS * deviation, noisy, 0)
     assert 0 <= low < high <= BINS
-    assert high - low < KEPT * BINS
+    assert high - low < NARROWER * BINS
     assert standing[:low].sum() <= TAIL * standing.sum()
     assert standing[high:].sum() <= TAIL * standing.sum()
     assert 24 * deviation <= total
@@ -42,9 +42,9 @@ def test_a_bin_on_either_side_is_kept_too() -> None:
     """Rows in bins 10 to 12: bins 9 to 13 are kept; at the ends there is none beyond."""
     counts = np.zeros(BINS)
     counts[10:13] = 400
-    assert kept_bins(counts, 1.0, 1200) == (9, 14)
-    assert kept_bins(np.roll(counts, -10), 1.0, 1200) == (0, 4)
-    assert kept_bins(np.roll(counts, BINS - 13), 1.0, 1200) == (BINS - 4, BINS)
+    assert occupied_bins(counts, 1.0, 1200) == (9, 14)
+    assert occupied_bins(np.roll(counts, -10), 1.0, 1200) == (0, 4)
+    assert occupied_bins(np.roll(counts, BINS - 13), 1.0, 1200) == (BINS - 4, BINS)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_bin_on_either_side_is_kept_too() -> None:
 )
 def test_a_range_stays_where_little_is_known(counts: object, deviation: float, rows: float) -> None:
     """Nothing is narrowed where rows are spread out or the histogram does not show nearly all of them."""
-    assert kept_bins(np.array(counts, np.float64), deviation, rows) is None
+    assert occupied_bins(np.array(counts, np.float64), deviation, rows) is None
 
 
 def test_noise_alone_is_not_taken_for_rows() -> None:
@@ -69,8 +69,8 @@ def test_noise_alone_is_not_taken_for_rows() -> None:
     for _ in range(1000):
         counts = generator.laplace(0, 10 / np.sqrt(2), BINS)
         counts[4] += 2000
-        kept = kept_bins(counts, 10.0, 2000)
-        far += kept is not None and kept[1] > 12
+        occupied = occupied_bins(counts, 10.0, 2000)
+        far += occupied is not None and occupied[1] > 12
     assert far < 150
 
 
