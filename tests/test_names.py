@@ -38,7 +38,6 @@ BARE_LEFT = {
     "bench": 16,
     "cli": 6,
     "compile": 5,
-    "engines": 49,
     "kernel": 24,
     "ledger": 8,
     "mechanisms": 3,
@@ -57,7 +56,7 @@ PLACEHOLDERS_LEFT = {
     "bench": 107,
     "cli": 32,
     "compile": 2,
-    "engines": 91,
+    "engines": 1,
     "json_text.py": 1,
     "kernel": 30,
     "ledger": 19,
@@ -65,7 +64,6 @@ PLACEHOLDERS_LEFT = {
     "methods": 45,
     "models": 5,
     "runs": 21,
-    "sql_files.py": 1,
     "trees": 43,
 }
 
