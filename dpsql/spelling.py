@@ -13,10 +13,10 @@ from sqlglot import exp
 
 
 class RowByRow(Protocol):
-    """How a database that takes one row at a time compares a number with edges."""
+    """How a database that processes one row at a time compares a number with edges."""
 
     def at_least(self, number: exp.Expr, edge: float) -> exp.Expr:
-        """Return the test that a double is a number, and an edge or more."""
+        """Return the test whether a double is a number (not NaN) and at least the edge."""
         ...
 
     def bucket(self, number: exp.Expr, edges: Sequence[float]) -> exp.Expr:
@@ -25,7 +25,7 @@ class RowByRow(Protocol):
 
 
 class Lists(Protocol):
-    """How a database says lists of numbers in an expression; places are counted from 1."""
+    """How a database writes lists of numbers inside an expression; places in a list are counted from 1."""
 
     def of(self, values: Sequence[exp.Expr]) -> exp.Expr:
         """Return a list of these values."""
@@ -48,7 +48,7 @@ class Lists(Protocol):
         ...
 
     def each(self, values: exp.Expr, name: str, result: exp.Expr) -> exp.Expr:
-        """Return what an expression gives for each element, which it knows by a name."""
+        """Return the list of what `result` gives for each element; `result` refers to the element as `name`."""
         ...
 
     def both(self, values: exp.Expr, others: exp.Expr) -> exp.Expr:
@@ -60,7 +60,7 @@ class Lists(Protocol):
         ...
 
     def sum(self, values: exp.Expr) -> exp.Expr:
-        """Return the sum of whole numbers, as one of 64 bits."""
+        """Return the sum of whole numbers, as a 64-bit integer."""
         ...
 
     def largest(self, values: exp.Expr) -> exp.Expr:
@@ -68,11 +68,11 @@ class Lists(Protocol):
         ...
 
     def collect(self, value: exp.Expr, by: exp.Expr, test: exp.Expr | None = None) -> exp.Expr:
-        """Return the list of all rows' values (of those that pass a test), in the order of another."""
+        """Return the list of the values of all rows, or of those that pass a test, ordered by the expression `by`."""
         ...
 
     def collect_once(self, value: exp.Expr) -> exp.Expr:
-        """Return the list of all rows' values without repetition, in their own order."""
+        """Return the list of the distinct values of all rows, in ascending order."""
         ...
 
 
@@ -83,20 +83,22 @@ class Vocabulary(Protocol):
     #: The functions that its expressions call besides those that all statements may call
     #: (`compile/check.py`), in lower case; each gives a value for every cell and never fails.
     functions: frozenset[str]
-    #: Rows are taken one at a time, and a CASE costs the branch it takes alone: trees are then nested CASEs, without
-    #: joins, and the cell of a number is searched for among its edges. None where whole vectors are taken.
+    #: Given where rows are processed one at a time, so that a CASE costs only the branch that it takes: trees are then
+    #: nested CASEs, without joins, and the cell of a number is searched for among its edges. None where the database
+    #: processes vectors of many rows.
     row_by_row: RowByRow | None
-    #: The whole part of a double from 0 to `cells` - 1, `missing` for NULL and NaN: step(double, cells, missing). None
-    #: where rows are taken one at a time, or the cell of a number is worked out in doubles.
+    #: step(double, cells, missing) is the integer part of a double, from 0 to `cells` - 1, and `missing` for NULL and
+    #: NaN. None where rows are processed one at a time, or where the cell of a number is computed in doubles.
     step: Callable[[exp.Expr, int, int], exp.Expr] | None
-    #: Numbers can be looked up in lists within an expression: a row is then scored by itself, without joins, groups or
-    #: numbers for rows. None where that cannot be said, or joins are faster.
+    #: Given where numbers can be looked up in lists within an expression: a row is then scored by itself, without
+    #: joins, groups or numbers for rows. None where the database has no such lists, or where joins are faster.
     lists: Lists | None
-    #: Expressions and queries can be stored under a name, with untyped parameters.
+    #: Whether expressions and queries can be stored under a name, with untyped parameters.
     macros: bool
-    #: A star can leave columns out.
+    #: Whether a star can leave columns out.
     star_except: bool
-    #: Each level's nodes are a table of their own, the smaller the faster; else small levels share one, sent once.
+    #: Whether each level's nodes are sent as a table of their own, because smaller tables are faster; else small levels
+    #: share one table, which is sent once.
     levels_apart: bool
 
     def is_nan(self, number: exp.Expr) -> exp.Expr:
@@ -116,7 +118,7 @@ class Vocabulary(Protocol):
         ...
 
     def row_number(self) -> exp.Expr:
-        """Return a number that no two rows of a relation share; the relation is worked out once, and kept."""
+        """Return a number that no two rows of a relation share; the relation is computed once, and stored."""
         ...
 
     def word(self, cell: exp.Expr) -> exp.Expr:
@@ -128,13 +130,19 @@ class Vocabulary(Protocol):
         ...
 
     def number(self, value: exp.Expr, *, decimal: bool) -> exp.Expr:
-        """Return a number as a double, whatever it holds; `decimal`: its type holds numbers that no double can."""
+        """Return a number as a double, whatever its value; `decimal`: its type holds numbers that no double can."""
         ...
 
     def clamp(self, number: exp.Expr, lower: float, upper: float) -> exp.Expr:
-        """Return a double within bounds where arithmetic past them fails; as it is where that gives infinity."""
+        """Return a double clamped to bounds, where the database's arithmetic fails beyond them.
+
+        Where that arithmetic gives infinity, return the double as it is.
+        """
         ...
 
     def day(self, text: str) -> exp.Expr:
-        """Return a day from 1900-01-01 to 2299-12-31, written so, as a date to compare columns of dates with."""
+        """Return a day as a date that columns of dates can be compared with.
+
+        `text` is from 1900-01-01 to 2299-12-31, written in this form.
+        """
         ...

@@ -1,1 +1,1 @@
-"""Databases that run the SQL: one file each, behind the protocol of `base.py`."""
+"""Databases that run the SQL: one package each, behind the protocol of `base.py`."""

@@ -22,7 +22,7 @@ from dpsql.spelling import Vocabulary
 
 Row = dict[str, Any]
 Arrays = dict[str, np.ndarray[Any, Any]]
-#: Small tables that a statement joins: whole columns by their names, by the tables' names.
+#: Small tables that a statement joins: for the name of each table, its columns by their names.
 Tables = Mapping[str, Mapping[str, np.ndarray[Any, Any]]]
 #: The schema of dpsql's own tables.
 OWN_SCHEMA = "dpsql"
@@ -42,12 +42,13 @@ class Health:
 class Column:
     """One column as the catalog describes it.
 
-    `type` is the engine's own name for it; `family` is ours: integer, real, text, boolean, date, other, opaque where
-    nothing can be keyed by it, or untyped: text that the declared schema says how to read (a cell of CSV). `values` are
-    an ENUM's; `decimal` tells a type that holds numbers which no double can. `collation` names a rule under which texts
-    of different bytes can be equal, "" where equal means equal bytes. `computed` tells a generated column: an
-    expression that the database may evaluate when a row is read. `fallible` tells a stored one that can hold what the
-    database fails to read (a time in Parquet): nothing may look at it.
+    `type` is the engine's own name for the column's type. `family` is our name for it: integer, real, text, boolean,
+    date, other; opaque where nothing can be keyed by it; or untyped, for text that the declared schema says how to read
+    (a cell of CSV). `values` are the values of an ENUM. `decimal` says that the type holds numbers which no double can.
+    `collation` names a rule under which texts of different bytes can be equal, "" where equal means equal bytes.
+    `computed` says that the column is generated: an expression that the database may evaluate when a row is read.
+    `fallible` says that the column is stored and can hold what the database fails to read (a time in Parquet): nothing
+    may look at it.
     """
 
     name: str
@@ -68,10 +69,10 @@ class TableInfo:
     `version` tells it from another table of the same name and columns that was put in its place; it means nothing once
     the database is closed.
     `rows` are the identities of all that is stored and read with a table: its own, those of its partitions, the folders
-    that it lies in. Two tables that share one share rows. `within` are those of the tables that show its rows too: its
-    parents. A view has neither: its text tells what it reads.
+    that it lies in. Two tables that have one of these in common share rows. `within` are the identities of the tables
+    that show its rows too: its parents. A view has neither: its text tells what it reads.
     `unfit` is why no run can rely on its rows, in words that follow "it" (it has row-level security); "" where one can.
-    `unsafe` is why it is not even read for free (code of somebody else's would run), and `remedy` what mends both.
+    `unsafe` is why it is not even read for free (somebody else's code would run), and `remedy` is what mends both.
     """
 
     name: str
@@ -164,7 +165,7 @@ class Engine(Protocol):
     own_dialect: str
     #: The schema whose tables people call by their names alone.
     home: str
-    #: The schema that SQL which people keep need not name either; "" where every name needs its schema.
+    #: The schema that need not be named in SQL that people store, either; "" where every name there needs its schema.
     implicit_schema: str
     #: The file behind the database, or None where there is none (memory, server).
     path: Path | None
@@ -206,7 +207,7 @@ class Engine(Protocol):
         ...
 
     def identify(self, transaction: Transaction, info: TableInfo) -> TableInfo:
-        """Return a base table as it is told from all others from now on; one that has no identity is given one.
+        """Return a base table with the identity that tells it from all others from now on; one without is given one.
 
         `transaction` is the ledger's: what is written to the table's own catalog there is kept or undone with it.
         """
@@ -225,7 +226,7 @@ class Engine(Protocol):
         ...
 
     def ways_in(self, info: TableInfo) -> list[Health]:
-        """Return by which names an analyst gets the planner's row counts of a table, each with what closes the way."""
+        """Return the names by which an analyst gets the planner's row counts of a table, each with what closes it."""
         ...
 
     def readers(self, info: TableInfo) -> list[Health]:

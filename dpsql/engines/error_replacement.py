@@ -1,8 +1,8 @@
 """Replaces a driver's errors by our own: their texts can quote a cell of a private table.
 
 Each engine says which exceptions its driver raises and how it words them. What all of them share is here: the new error
-is raised outside the `except` block, so that not even its context holds the old text, and a failed count says one thing
-whatever the reason, because files that grow too large, time and memory that run out follow from rows.
+is raised outside the `except` block, so that not even its context holds the old text; and a failed count has one error
+whatever the reason, because whether a file grows too large, or time or memory runs out, depends on the rows.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ COUNTING = "count the rows"
 
 @dataclass(frozen=True)
 class ErrorReplacement:
-    """Runs an act of a driver; `errors` are what the driver raises, `reword` gives ours for what was being done.
+    """Runs a call of a driver, and replaces its errors by our own.
 
-    `hint` is the next step that every failed count names.
+    `errors` are the exceptions that the driver raises. `reword` returns our own error for one of them; it is also told
+    what was being done. `hint` is the next step that every failed count names.
     """
 
     errors: tuple[type[Exception], ...]
@@ -30,7 +31,7 @@ class ErrorReplacement:
     hint: str | None = None
 
     def __call__(self, doing: str, act: Callable[[], _Result]) -> _Result:
-        """Return what an act returns, or raise our own error; `doing` follows "could not" in its message."""
+        """Return what `act` returns, or raise our own error; `doing` follows "could not" in its message."""
         problem: Exception
         try:
             return act()

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 
 def store_materialized_parts(query: exp.Expr, store: Callable[[exp.Select], exp.Select]) -> exp.Expr:
-    """Return a query in whose MATERIALIZED parts stands what `store` returns: a SELECT of the rows that it stored.
+    """Return a query whose MATERIALIZED parts are replaced by what `store` returns: a SELECT of the rows it stored.
 
     The query is changed.
     """

@@ -57,9 +57,8 @@ def url_forms(specs: Sequence[EngineSpec] = SPECS) -> str:
 
 
 def _open_target(target: str, opening: Opening) -> Engine:
-    known = _spec_of_url(target) or next((spec for spec in SPECS if spec.opens_path(target)), None)
-    spec = None if "\x00" in target else known
-    if spec is None:
+    spec = _spec_of_url(target) or next((spec for spec in SPECS if spec.opens_path(target)), None)
+    if spec is None or "\x00" in target:
         raise _unknown_target(target)
     opening, undo = _with_ledger(spec, opening, takes_ledger=not spec.opens_url(target) and spec.takes_ledger(target))
     with undo:
@@ -103,7 +102,7 @@ def _with_ledger(spec: EngineSpec, opening: Opening, *, takes_ledger: bool) -> t
 
 def _ledger_place(spec: EngineSpec, place: str | Path | None) -> str | Path:
     """Return where the ledger of an engine without transactions is to be, or refuse."""
-    keeping = [known for known in SPECS if not known.ledger_elsewhere]
+    keeping = [other for other in SPECS if not other.ledger_elsewhere]
     if place is None:
         raise UsageError(
             f"{spec.title} has no transactions, so its ledger and models must be kept elsewhere.",
@@ -120,7 +119,7 @@ def _behind_ibis(backend: object) -> object:
     """Return the driver's own connection of an Ibis backend, which shows it as `con`."""
     connection = getattr(backend, "con", None)
     if _spec_of_connection(connection) is None:
-        titles = [known.title for known in SPECS if known.behind_ibis]
+        titles = [spec.title for spec in SPECS if spec.behind_ibis]
         raise ParameterError(
             "db",
             allowed=f"an Ibis connection to {_list_words(titles)}",

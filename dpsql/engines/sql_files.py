@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parents[1]
+#: Marks around the bodies of functions and blocks, in which a semicolon ends no statement of the file.
 _BODIES = ("$function$", "$block$")
 PLACES = (_PACKAGE / "sql", _PACKAGE.parent / "sql")
 
@@ -29,9 +30,9 @@ def exists(name: str) -> bool:
 def statements(name: str, dialect: str = "") -> list[str]:
     """Return the statements of a file, or of a dialect's own one: each ends with a semicolon and a new line."""
     own = f"{dialect}/{name}"
-    found = own if dialect and exists(own) else name
+    file = own if dialect and exists(own) else name
     parts: list[str] = []
-    for part in read_sql(found).split(";\n"):
+    for part in read_sql(file).split(";\n"):
         if parts and sum(parts[-1].count(mark) for mark in _BODIES) % 2:  # inside a body
             parts[-1] += ";\n" + part
         else:

@@ -33,16 +33,16 @@ def find_place(places: Iterable[Place], name: str, *, schema: str | None, home: 
     >>> find_place([("main", "people"), ("hr", "people")], "HR.people", schema=None, home="main")
     ('hr', 'people')
     """
-    known = list(places)
+    all_places = list(places)
     if schema is not None:
-        same = [place for place in known if place == (schema, name)]
-        alike = [place for place in known if _in_lower_case(*place) == _in_lower_case(schema, name)]
+        same = [place for place in all_places if place == (schema, name)]
+        alike = [place for place in all_places if _in_lower_case(*place) == _in_lower_case(schema, name)]
     else:
-        same = [place for place in known if full_name(place, home) == name]
-        alike = [place for place in known if full_name(place, home).lower() == name.lower()]
+        same = [place for place in all_places if full_name(place, home) == name]
+        alike = [place for place in all_places if full_name(place, home).lower() == name.lower()]
     meant = sorted(set(same or alike))
     if len(meant) > 1:
-        tables = " and ".join(f'"{table}" in schema "{its}"' for its, table in meant[:2])
+        tables = " and ".join(f'"{table}" in schema "{schema_of_table}"' for schema_of_table, table in meant[:2])
         raise UsageError(f'"{name}" can mean two tables: {tables}.', hint="rename one of them")
     return meant[0] if meant else None
 

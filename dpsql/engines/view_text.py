@@ -10,7 +10,7 @@ from sqlglot import exp
 def as_view(text: str, dialect: str, names: Sequence[str] = ()) -> str:
     """Return a view's query as CREATE VIEW, word for word, with names for its columns if given. It is never run.
 
-    The words must stay as they are: which functions a view calls is told by them.
+    The words must stay as they are: they tell which functions the view calls.
 
     >>> as_view("SELECT ifnull(a, 0) FROM t;", "postgres", ["b"])
     'CREATE VIEW v ("b") AS SELECT ifnull(a, 0) FROM t'

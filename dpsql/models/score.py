@@ -19,7 +19,7 @@ from dpsql.compile.vocabulary import Vocabulary
 from dpsql.engines.base import TableInfo
 from dpsql.engines.files import file_parts
 from dpsql.engines.files.read_rows import is_file, read_rows
-from dpsql.engines.files.table_files import same_file
+from dpsql.engines.files.table_files import file_identities
 from dpsql.engines.identity_texts import PATH, share_rows
 from dpsql.errors import BudgetError, ParameterError, UnknownName, UsageError
 from dpsql.kernel.datasets.dataset import fit_features, private_tables, why_not_free
@@ -133,7 +133,7 @@ def public_file(database: Home | None, path: Path) -> Path:
     real = path.resolve()
     with database.engine.snapshot() as transaction:
         identities = file_parts.read_as(transaction, file_parts.stamps_of([real]))
-    identities |= {PATH + str(real)} | same_file([real, *real.parents])
+    identities |= {PATH + str(real)} | file_identities([real, *real.parents])
     for table, base in private_tables(database.book):
         if share_rows(base.rows, identities):
             raise BudgetError(

@@ -168,7 +168,7 @@ def test_chdb_spills_nothing() -> None:
         asked = sqlglot.parse_one(
             "SELECT name, value FROM system.settings WHERE name LIKE 'max_bytes%before_external%'", dialect="clickhouse"
         )
-        found = here.run("read its settings", asked, {}, here.fetched).to_pylist()
+        found = here.run("read its settings", asked, {}, here.fetch).to_pylist()
     engine.close()
     assert len(found) >= 4
     assert {float(setting["value"]) for setting in found} == {0.0}

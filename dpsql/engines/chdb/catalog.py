@@ -45,8 +45,8 @@ def read_functions(ask: Ask, *, system: bool) -> set[str]:
 def describe(ask: Ask, place: Place, entry: Entry, home: str) -> TableInfo:
     """Return what the catalog says of a table or view.
 
-    A view, and a table whose rows are not its own, have a text that proves nothing. A table is told by the folder of
-    its rows, which a new name does not change; one in memory by its comment.
+    A view, and a table whose rows are not its own, have a text that proves nothing. A table is identified by
+    the folder of its rows, which a new name does not change; one in memory is identified by its comment.
     """
     schema, table = place
     engine = entry["engine"]

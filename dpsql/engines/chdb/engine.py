@@ -22,7 +22,7 @@ from sqlglot import exp
 from dpsql.engines.base import Engine, Health, TableInfo, Transaction, check_same
 from dpsql.engines.chdb.catalog import describe, read_functions, read_places
 from dpsql.engines.chdb.vocabulary import DIALECT, ChdbVocabulary
-from dpsql.engines.chdb.workspace import READING, ChdbWorkspace, engine_property, replace_errors
+from dpsql.engines.chdb.workspace import READ_CATALOG, ChdbWorkspace, engine_property, replace_errors
 from dpsql.engines.identity_texts import with_mark
 from dpsql.engines.ledger_elsewhere import LedgerElsewhere
 from dpsql.engines.spec import Opening
@@ -95,7 +95,7 @@ class ChdbEngine(LedgerElsewhere):
         self.owned = owned
         self.vocabulary = ChdbVocabulary()
         where = "SELECT currentDatabase() AS home, path FROM system.disks WHERE name = 'default' LIMIT 1"
-        row = replace_errors(READING, lambda: session.query(where, "ArrowTable").to_pylist()[0])
+        row = replace_errors(READ_CATALOG, lambda: session.query(where, "ArrowTable").to_pylist()[0])
         self.home, folder = row["home"], row["path"]
         self._paths = (":memory:", folder, folder.rstrip("/"))
 
@@ -108,8 +108,8 @@ class ChdbEngine(LedgerElsewhere):
 
     def weaknesses(self) -> list[str]:
         """Return one sentence for each protection that the caller's session or the ledger's database lacks."""
-        kept = "system.errors of this process keeps the last text of each error, which can quote a cell."
-        return [*([] if self.owned else [kept]), *self.ledger.weaknesses()]
+        error_texts = "system.errors of this process keeps the last text of each error, which can quote a cell."
+        return [*([] if self.owned else [error_texts]), *self.ledger.weaknesses()]
 
     def tables(self) -> list[str]:
         """Return the tables and views, by the names that `table` takes."""
@@ -129,8 +129,8 @@ class ChdbEngine(LedgerElsewhere):
         )
         changed = exp.Var(this="MODIFY COMMENT " + exp.Literal.string(comment).sql(DIALECT))
         place = exp.table_(info.table, db=info.schema, quoted=True)
-        with self.workspace() as here:
-            here.alter(exp.Alter(this=place, kind="TABLE", actions=[changed]))
+        with self.workspace() as workspace:
+            workspace.alter(exp.Alter(this=place, kind="TABLE", actions=[changed]))
         return replace(info, identity=identity, rows=frozenset([identity]))
 
     def user_functions(self) -> list[str]:
@@ -144,27 +144,29 @@ class ChdbEngine(LedgerElsewhere):
     @contextmanager
     def workspace(self, reads: Sequence[TableInfo] = ()) -> Iterator[ChdbWorkspace]:
         """Open a workspace: a connection of its own, and nothing of it left when it is closed."""
-        here = ChdbWorkspace(self._second_connection(), self.ledger)
+        workspace = ChdbWorkspace(self._second_connection(), self.ledger)
         try:
             for before in reads:
                 check_same(before, self.table(before.table, schema=before.schema))
-                here.pin(before)
-            yield here
+                workspace.pin(before)
+            yield workspace
         finally:
-            here.close()
+            workspace.close()
 
     def frame(self, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> pd.DataFrame:
         """Run a query over public or released tables and return it as a DataFrame (predictions, never training)."""
-        with self.workspace() as here:
-            return here.run("read the table", query, tables or {}, here.fetch_frame)
+        with self.workspace() as workspace:
+            return workspace.run("read the table", query, tables or {}, workspace.fetch_frame)
 
     def create(self, name: str, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> None:
-        """Create a table from a query over public or released tables; ClickHouse names it when it is whole."""
+        """Create a table from a query over public or released tables; ClickHouse names it when it is complete."""
         unordered = exp.Order(expressions=[exp.Ordered(this=exp.Tuple(), nulls_first=False)])
         properties = [engine_property("MergeTree"), unordered]
-        with self.workspace() as here:
+        with self.workspace() as workspace:
             place = exp.table_(name, db=self.home, quoted=True)
-            here.run("create the table", query, tables or {}, lambda ready: here.make(place, ready, properties))
+            workspace.run(
+                "create the table", query, tables or {}, lambda ready: workspace.make(place, ready, properties)
+            )
 
     def close(self) -> None:
         """Let the ledger go, and the folder if dpsql opened it."""
@@ -173,12 +175,12 @@ class ChdbEngine(LedgerElsewhere):
             replace_errors("close", self.session.close)
 
     def _ask(self, query: exp.Select) -> list[dict[str, str]]:
-        """Return the rows of a question to the catalog; settings of the caller's session have no say in them."""
-        with self.workspace() as here:
-            return here.run(READING, query, {}, here.fetch).to_pylist()
+        """Return the rows of a question to the catalog; settings of the caller's session do not matter."""
+        with self.workspace() as workspace:
+            return workspace.run(READ_CATALOG, query, {}, workspace.fetch).to_pylist()
 
     def _second_connection(self) -> Any:
-        """Return a connection with settings and temporary tables of its own; it is told the path that chDB was told."""
+        """Return a connection with settings and temporary tables of its own; it is opened by the path that chDB was."""
         session = next(filter(None, map(_try_open, self._paths)), None)
         if session is None:
             raise DatabaseError("chDB opens no second connection.", hint="use a Session of a folder, or of :memory:")

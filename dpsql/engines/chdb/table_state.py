@@ -30,8 +30,8 @@ _CHANGES = ("CAST(COUNT(*) AS Int64) AS begun", "CAST(countIf(NOT is_done) AS In
 
 def engine_of(ask: Ask, table: TableInfo) -> str:
     """Return the kind of table; "" when it is gone."""
-    found = ask(_about("system.tables", table, "engine", key="name"))
-    return str(found[0]["engine"]) if found else ""
+    rows = ask(_select_about("system.tables", table, "engine", key="name"))
+    return str(rows[0]["engine"]) if rows else ""
 
 
 @dataclass(frozen=True)
@@ -44,17 +44,17 @@ class State:
     @classmethod
     def read(cls, ask: Ask, table: TableInfo) -> State:
         """Return the state of a table now. Reads no row."""
-        parts = ask(_about("system.parts", table, *_PART).where("active"))
-        changes = ask(_about("system.mutations", table, *_CHANGES))[0]
+        parts = ask(_select_about("system.parts", table, *_PART).where("active"))
+        changes = ask(_select_about("system.mutations", table, *_CHANGES))[0]
         return cls({part["name"]: part for part in parts}, (changes["begun"], changes["running"]))
 
     def same_rows(self, later: State) -> bool:
         """Whether a later state has the same rows: the same parts, or parts that were merged from them."""
-        kept = self.parts.keys() & later.parts.keys()
-        if self.changes != later.changes or any(self.parts[name] != later.parts[name] for name in kept):
+        in_both = self.parts.keys() & later.parts.keys()
+        if self.changes != later.changes or any(self.parts[name] != later.parts[name] for name in in_both):
             return False
-        gone = [part for name, part in self.parts.items() if name not in kept]
-        new = [part for name, part in later.parts.items() if name not in kept]
+        gone = [part for name, part in self.parts.items() if name not in in_both]
+        new = [part for name, part in later.parts.items() if name not in in_both]
         merged = not new or min(part["level"] for part in new) > min((part["level"] for part in gone), default=2**62)
         return merged and _sums(self) == _sums(later)
 
@@ -82,7 +82,7 @@ def _sums(state: State) -> dict[str, tuple[int, int, int]]:
     }
 
 
-def _about(catalog: str, table: TableInfo, *columns: str, key: str = "table") -> exp.Select:
+def _select_about(catalog: str, table: TableInfo, *columns: str, key: str = "table") -> exp.Select:
     own = [exp.column("database").eq(table.schema), exp.column(key).eq(table.table)]
-    asked: list[exp.Expr] = [exp.maybe_parse(column, dialect="clickhouse") for column in columns]
-    return exp.select(*asked).from_(catalog).where(*own)
+    expressions: list[exp.Expr] = [exp.maybe_parse(column, dialect="clickhouse") for column in columns]
+    return exp.select(*expressions).from_(catalog).where(*own)

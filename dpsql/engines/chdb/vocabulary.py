@@ -29,8 +29,8 @@ class ChdbVocabulary(StandardVocabulary):
         """Return `nullIf(indexOf([…], text), 0) - 1`: a place that is none is 0 here."""
         listed = exp.Array(expressions=[exp.Literal.string(value) for value in values])
         place = exp.Anonymous(this="indexOf", expressions=[listed, text])
-        known = exp.Nullif(this=place, expression=exp.Literal.number(0))
-        return exp.Sub(this=known, expression=exp.Literal.number(1))
+        place_or_null = exp.Nullif(this=place, expression=exp.Literal.number(0))
+        return exp.Sub(this=place_or_null, expression=exp.Literal.number(1))
 
     def keyed_hash(self, values: Sequence[exp.Expr], keys: Sequence[int | str]) -> exp.Expr:
         """Return `sipHash64Keyed((key, key), …)`, cut to 63 bits, of the values as texts and of all further keys.

@@ -21,7 +21,7 @@ from dpsql.engines.materialized_parts import store_materialized_parts
 from dpsql.errors import QueryFailed
 
 _Result = TypeVar("_Result")
-READING = "read its catalog"
+READ_CATALOG = "read its catalog"
 #: Types that Arrow has no word for: shown as text.
 _SHOWN = re.compile(r"\b(Enum|U?Int128|U?Int256|UUID|IPv)")
 
@@ -69,7 +69,7 @@ class ChdbWorkspace:
     def run(
         self, doing: str, query: exp.Expr, tables: Mapping[str, Any], act: Callable[[exp.Expr], _Result]
     ) -> _Result:
-        """Do something with a query, with `tables` loaded for it and its MATERIALIZED parts worked out before."""
+        """Do something with a query, with `tables` loaded for it and its MATERIALIZED parts computed before."""
         for name, columns in tables.items():
             self._load(name, columns)
         once: list[str] = []
@@ -102,8 +102,8 @@ class ChdbWorkspace:
 
     def make(self, place: exp.Table, query: exp.Expr, properties: Sequence[exp.Expr]) -> None:
         """Create a table of a query's rows."""
-        made = exp.Properties(expressions=list(properties))
-        self._session.query(render(exp.Create(this=place, kind="TABLE", expression=query, properties=made)))
+        clauses = exp.Properties(expressions=list(properties))
+        self._session.query(render(exp.Create(this=place, kind="TABLE", expression=query, properties=clauses)))
 
     def close(self) -> None:
         """Let the connection go, and all temporary tables with it."""
@@ -114,7 +114,7 @@ class ChdbWorkspace:
             check_state(self._rows, table, state)
 
     def _rows(self, query: exp.Select) -> list[dict[str, Any]]:
-        return list(self.run(READING, query, {}, self.fetch).to_pylist())
+        return list(self.run(READ_CATALOG, query, {}, self.fetch).to_pylist())
 
     def _load(self, name: str, columns: Any) -> None:
         table = exp.Anonymous(this="Python", expressions=[exp.column("given")])
@@ -123,8 +123,8 @@ class ChdbWorkspace:
             """Store an Arrow table, which chDB finds by the argument's name."""
             self._store(name, exp.select("*").from_(exp.Table(this=table)))
 
-        made = {str(column): arrow_column(np.asarray(values)) for column, values in columns.items()}
-        replace_errors("load a temporary table", lambda: store(arrow.table(made)))
+        arrays = {str(column): arrow_column(np.asarray(values)) for column, values in columns.items()}
+        replace_errors("load a temporary table", lambda: store(arrow.table(arrays)))
 
     def _store(self, name: str, query: exp.Expr) -> None:
         """Store a query's rows, and let queries find them by a name."""
@@ -143,11 +143,11 @@ class ChdbWorkspace:
         """
         for table in list(query.find_all(exp.Table)):
             if table.db == OWN_SCHEMA:
-                asked = table.parent_select
-                assert asked is not None
+                model_rows = table.parent_select
+                assert model_rows is not None
                 with self._ledger.transaction() as transaction:
-                    self._load(table.name, transaction.arrays(asked))
-                asked.replace(exp.select("*").from_(exp.table_(self._names[table.name], quoted=True)))
+                    self._load(table.name, transaction.arrays(model_rows))
+                model_rows.replace(exp.select("*").from_(exp.table_(self._names[table.name], quoted=True)))
             elif (table.db, table.name) in self._copies or (not table.db and table.name in self._names):
                 stored = self._copies.get((table.db, table.name)) or self._names[table.name]
                 source = exp.table_(stored, quoted=True)
@@ -155,7 +155,7 @@ class ChdbWorkspace:
         return query
 
     def _store_part(self, doing: str, query: exp.Select, once: list[str]) -> exp.Select:
-        """Work a query out now, and return the one that reads its rows."""
+        """Compute a query's rows now, and return the query that reads them."""
         replace_errors(doing, lambda: self._store("once", query))
         once.append(self._names.pop("once"))
         return exp.select("*").from_(exp.table_(once[-1], quoted=True))

@@ -124,18 +124,18 @@ def collations(text: str, count: int) -> list[str]:
 
 
 def _definitions(tokens: Sequence[Token]) -> Iterator[list[Token]]:
-    """Yield what stands between the commas of the first parentheses, without what is in parentheses there."""
+    """Yield the tokens between the commas inside the first parentheses, without those inside inner parentheses."""
     depth = 0
-    held: list[Token] = []
+    definition: list[Token] = []
     for token in tokens:
         depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
-        if (depth == 1 and token.token_type == TokenType.COMMA) or (held and depth == 0):
-            yield held
-            held = []
+        if (depth == 1 and token.token_type == TokenType.COMMA) or (definition and depth == 0):
+            yield definition
+            definition = []
             if depth == 0:
                 return
         elif depth == 1:
-            held.append(token)
+            definition.append(token)
 
 
 def _collation(definition: Sequence[Token]) -> str:

@@ -17,10 +17,11 @@ from dpsql.engines.duckdb.vocabulary import DIALECT
 from dpsql.engines.error_replacement import COUNTING, ErrorReplacement
 from dpsql.errors import DatabaseError, DatabaseReadOnly, DiskFull, DpsqlError, QueryFailed
 
+#: Returns what to read in place of a table, or None to leave the table as it is.
 StandIn = Callable[[exp.Table], exp.Expr | None]
 #: A question to the catalog of the present database.
 _LOOK = "SELECT COUNT(*) FROM system.main.duckdb_tables() WHERE database_name = system.main.current_database()"
-#: Whether dpsql's own schema has a table. Attached databases are listed, too; their tables are not this one's.
+#: Whether dpsql's own schema has a table. Attached databases are listed, too; their tables are not this database's.
 _HAS_TABLE = """
 SELECT 1 FROM system.main.duckdb_tables()
 WHERE database_name = system.main.current_database() AND schema_name = 'dpsql' AND table_name = ?
@@ -32,11 +33,12 @@ WHERE table_schema NOT IN ('information_schema', 'pg_catalog')
 _LOADING = "load a temporary table"
 READ_ONLY = "the database was opened read-only, and this needs to write to its ledger."
 DISK_FULL = "there is no room left on the disk for the database file."
-#: How the system says so: a full disk, a full quota, a file at its size limit; and DuckDB of its temporary folder.
+#: The system's words for a full disk, a full quota, and a file at its size limit; DuckDB's for its temporary folder.
 _FULL = ("no space left on device", "disk quota exceeded", "file too large", "not enough disk space")
 
-#: Tables of up to so many rows are handed over as lists, and the types that these may have.
+#: Rows up to which a table is handed over as lists.
 SHORT = 4096
+#: Types of columns that are handed over as lists, each with DuckDB's name for it.
 _LISTED = {
     "int16": "SMALLINT", "int32": "INTEGER", "int64": "BIGINT", "uint8": "UTINYINT", "uint64": "UBIGINT",
 }  # fmt: skip
@@ -78,7 +80,7 @@ def fetch_from_duckdb(
 
 
 @contextmanager
-def one_state(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
+def hold_one_state(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """Hold one state of the database for all statements of a block; what they kept is gone after it.
 
     BEGIN alone fixes nothing: DuckDB takes the state of a database when a transaction first looks at it, so the catalog
@@ -89,10 +91,10 @@ def one_state(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
         fetch_from_duckdb(cursor, _LOOK)
         yield
     finally:
-        quiet_rollback(cursor)
+        rollback_quietly(cursor)
 
 
-def quiet_rollback(cursor: duckdb.DuckDBPyConnection) -> None:
+def rollback_quietly(cursor: duckdb.DuckDBPyConnection) -> None:
     """Undo a transaction, unless a failed commit already did."""
     try:
         cursor.rollback()
@@ -129,7 +131,9 @@ def no_stand_in(table: exp.Table) -> exp.Expr | None:
     return None
 
 
-def in_this_database(cursor: duckdb.DuckDBPyConnection, query: exp.Expr, stand_in: StandIn = no_stand_in) -> str:
+def render_for_this_database(
+    cursor: duckdb.DuckDBPyConnection, query: exp.Expr, stand_in: StandIn = no_stand_in
+) -> str:
     """Render a query; a table with a schema gets the database too, so that no temporary table can stand in for it.
 
     `stand_in` gives what to read in place of a table that is files.
@@ -155,11 +159,11 @@ def load_into_duckdb(
     """Create a temporary table of the cursor's own from whole columns."""
     if not isinstance(columns, pd.DataFrame) and all(_is_short_list(values) for values in columns.values()):
         lists = [values.tolist() for values in columns.values()]
-        text = _from_lists(name, tuple((column, str(values.dtype)) for column, values in columns.items()))
+        text = _table_from_lists(name, tuple((column, str(values.dtype)) for column, values in columns.items()))
         replace_errors(_LOADING, lambda: cursor.execute(text, lists))
         return
     frame = columns if isinstance(columns, pd.DataFrame) else pd.DataFrame(dict(columns))
-    statement = temporary(name, exp.select("*").from_("dpsql_batch"))
+    statement = create_temporary(name, exp.select("*").from_("dpsql_batch"))
 
     def create() -> None:
         cursor.register("dpsql_batch", frame)
@@ -175,16 +179,16 @@ def _is_short_list(values: np.ndarray[Any, Any]) -> bool:
 
 
 @cache
-def _from_lists(name: str, columns: tuple[tuple[str, str], ...]) -> str:
+def _table_from_lists(name: str, columns: tuple[tuple[str, str], ...]) -> str:
     """Return the statement that makes a temporary table of one list for each column."""
     query = exp.Select()
     for column, kind in columns:
         values = exp.cast(exp.Placeholder(), exp.DataType.build(f"{_LISTED[kind]}[]", dialect=DIALECT))
         query = query.select(exp.alias_(exp.func("UNNEST", values), column, quoted=True), copy=False)
-    return temporary(name, query).sql(DIALECT)
+    return create_temporary(name, query).sql(DIALECT)
 
 
-def temporary(name: str, query: exp.Expr) -> exp.Create:
+def create_temporary(name: str, query: exp.Expr) -> exp.Create:
     """Return the statement that keeps a query's rows in a temporary table, in place of one of the same name."""
     return exp.Create(
         this=exp.table_(name, quoted=True),
@@ -210,21 +214,21 @@ class DuckDBWorkspace:
 
     def keep(self, name: str, query: exp.Expr, tables: Tables) -> None:
         """Keep the rows of a checked query in a temporary table of the cursor's own."""
-        text = self._ready(temporary(name, query), tables)
+        text = self._prepare(create_temporary(name, query), tables)
         replace_errors(COUNTING, lambda: self._cursor.execute(text).fetchall())
         self._check()
 
     def aggregate(self, query: exp.Expr, tables: Tables) -> Arrays:
         """Run one checked aggregate over private or kept rows."""
-        text = self._ready(query, tables)
+        text = self._prepare(query, tables)
         result = replace_errors(COUNTING, lambda: self._cursor.execute(text).fetchnumpy())
         self._check()
         return {name: np.ma.getdata(values) for name, values in result.items()}
 
-    def _ready(self, query: exp.Expr, tables: Tables) -> str:
+    def _prepare(self, query: exp.Expr, tables: Tables) -> str:
         for name, columns in tables.items():
             load_into_duckdb(self._cursor, name, columns)
-        text = in_this_database(self._cursor, query, self._stand_in)
+        text = render_for_this_database(self._cursor, query, self._stand_in)
         self._check()
         return text
 

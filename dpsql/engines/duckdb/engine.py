@@ -39,12 +39,12 @@ from dpsql.engines.duckdb.cursor import (
     StandIn,
     compare_bytes,
     fetch_from_duckdb,
-    in_this_database,
+    hold_one_state,
     load_into_duckdb,
     no_stand_in,
-    one_state,
-    quiet_rollback,
+    render_for_this_database,
     replace_errors,
+    rollback_quietly,
     try_set,
 )
 from dpsql.engines.duckdb.folder import FileTables, SessionFiles
@@ -74,7 +74,7 @@ def open_target(target: str, opening: Opening) -> DuckDBEngine:
 
 
 def open_files(target: Path, opening: Opening) -> DuckDBEngine:
-    """Open files through a DuckDB file that holds their ledger, made at the first time."""
+    """Open files through a DuckDB file that holds their ledger, and that is made when they are first opened."""
     tables = find_tables(target)
     place = ledger_file(target, tables, opening.ledger_place)
     if opening.read_only and not place.exists():
@@ -218,7 +218,7 @@ class DuckDBEngine:
                 done = True
             finally:
                 if not done:
-                    quiet_rollback(cursor)
+                    rollback_quietly(cursor)
 
     def snapshot(self) -> AbstractContextManager[DuckDBTransaction]:
         """Open a transaction for reading: in DuckDB any sees one state of the database."""
@@ -248,8 +248,8 @@ class DuckDBEngine:
         files = self._files.find(name) if self._files and schema in (None, self.home) else None
         if self._files is not None and files is not None:
             return self._files.info(files, DuckDBTransaction(cursor))
-        known = {(row[0], row[1]): row for row in fetch_from_duckdb(cursor, TABLES)}
-        entry = find_entry(known, name, schema=schema, home=self.home)  # "É" and "é" are two tables in DuckDB
+        entries = {(row[0], row[1]): row for row in fetch_from_duckdb(cursor, TABLES)}
+        entry = find_entry(entries, name, schema=schema, home=self.home)  # "É" and "é" are two tables in DuckDB
         if entry is None:
             return None
         place, (schema, table, definition, comment, number) = entry
@@ -306,7 +306,7 @@ class DuckDBEngine:
         """
         if self._files is not None:
             file_parts.remember(self.transaction, self._files.stamps(reads))
-        with self._cursor(COUNTING) as cursor, self._tune_optimizer(cursor), one_state(cursor):
+        with self._cursor(COUNTING) as cursor, self._tune_optimizer(cursor), hold_one_state(cursor):
             for before in reads:
                 check_same(before, self._description(cursor, before.table, before.schema))
             if self._files is None:
@@ -320,7 +320,7 @@ class DuckDBEngine:
         with self._cursor("read the table") as cursor, self._tune_optimizer(cursor):
             for name, columns in (tables or {}).items():
                 load_into_duckdb(cursor, name, columns)
-            text = in_this_database(cursor, query, self._stand_in)
+            text = render_for_this_database(cursor, query, self._stand_in)
             return replace_errors("read the table", lambda: cursor.execute(text).fetchdf())
 
     def create(self, name: str, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> None:
@@ -329,7 +329,7 @@ class DuckDBEngine:
         with self._cursor("create the table") as cursor, self._tune_optimizer(cursor):
             for table, columns in (tables or {}).items():
                 load_into_duckdb(cursor, table, columns)
-            text = in_this_database(cursor, statement, self._stand_in)
+            text = render_for_this_database(cursor, statement, self._stand_in)
             replace_errors("create the table", lambda: cursor.execute(text))
 
     def add_column(self, info: TableInfo, column: str, make: Callable[[int], np.ndarray[Any, Any]]) -> None:
@@ -340,19 +340,19 @@ class DuckDBEngine:
         name = exp.to_identifier(column, quoted=True)
         defined = exp.ColumnDef(this=name, kind=exp.DataType.build("BIGINT"))
         addresses = exp.select("rowid").from_(table)
-        made = f"{info.table}_made"  # never the table's own name, whatever that is
+        ids = f"{info.table}_made"  # never the table's own name, whatever that is
         filled = exp.Update(
             this=table.copy(),
-            expressions=[exp.column(name.copy()).eq(exp.column("id", made, quoted=True))],
-            from_=exp.From(this=exp.table_(made, quoted=True)),
+            expressions=[exp.column(name.copy()).eq(exp.column("id", ids, quoted=True))],
+            from_=exp.From(this=exp.table_(ids, quoted=True)),
             where=exp.Where(
-                this=exp.column("rowid", info.table, quoted=True).eq(exp.column("address", made, quoted=True))
+                this=exp.column("rowid", info.table, quoted=True).eq(exp.column("address", ids, quoted=True))
             ),
         )
         with self.transaction() as transaction:
             transaction.run(exp.Alter(this=table.copy(), kind="TABLE", actions=[defined]))
             rows = transaction.arrays(addresses)["rowid"]
-            transaction.load(made, {"address": rows, "id": make(len(rows))})
+            transaction.load(ids, {"address": rows, "id": make(len(rows))})
             transaction.run(filled)
 
     def interactive(self, text: str) -> Iterator[Answer]:
@@ -372,7 +372,10 @@ class DuckDBEngine:
 
     @contextmanager
     def _tune_optimizer(self, cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
-        """Hold the caller's optimizer setting, which is global, for one statement; ours is set when it is opened."""
+        """Replace the caller's optimizer setting, which is global, for one block, and restore it afterwards.
+
+        A connection that dpsql opened has the setting from the start.
+        """
         before = None if self.owned else fetch_from_duckdb(cursor, OPTIMIZERS)[0][0]
         tuned = before is not None and try_set(cursor, HAND_SHAPED)
         try:

@@ -10,10 +10,10 @@ a temporary table of its own; the address is that table's.
 
 Every cell of CSV is text, and so is what folders named `column=value` say: a type guessed from rows, or from which
 folders there are, would be a fact about rows. Such a column is untyped, and a numeric feature is what TRY_CAST makes of
-it: NULL where a cell holds no number. A line with too few cells is left out. None can make a statement fail.
+it: NULL where a cell holds no number. A line with too few cells is left out. None of this can make a statement fail.
 
 A CSV file is read by one thread: several would each guess where a row starts, and with line breaks inside quotes one
-row's length then changes many others. `csvrows.py` refuses files in which one row can change others even so.
+row's length then changes many others. `csv_rows.py` refuses files in which one row can change others even so.
 """
 
 from __future__ import annotations
@@ -35,15 +35,18 @@ from dpsql.engines.error_replacement import COUNTING
 from dpsql.engines.files.csv_header import read_header
 from dpsql.engines.files.csv_rows import check_rows
 from dpsql.engines.files.file_parts import stamps_of, table_identity
-from dpsql.engines.files.table_files import CSV, TableFiles, same_file
+from dpsql.engines.files.table_files import CSV, TableFiles, file_identities
 from dpsql.errors import DatabaseError, DpsqlError, TableChanged
 
-#: What the views that stand for files carry as their comment, with a digest of their text.
+#: How the comments of views that stand for files begin; a digest of the view's text follows.
 MARK = "dpsql file "
 #: DuckDB's own columns of a Parquet row. A file that has one of these names cannot be addressed.
-FILE, PLACE, ADDRESS = "file_index", "file_row_number", "rowid"
+FILE = "file_index"
+PLACE = "file_row_number"
+ADDRESS = "rowid"
+#: Bits of an address that hold the row's place in its file; the bits above them hold the number of the file.
 _PLACES = 40
-#: Bytes of a line that DuckDB takes. `csvrows.LONGEST_ROW` is less.
+#: Bytes of a line that DuckDB takes. `csv_rows.LONGEST_ROW` is less.
 _LONGEST_LINE = 2_000_000
 #: How many different lists of columns the footers of some files have.
 SHAPES = """
@@ -91,7 +94,7 @@ class FileTable:
             raise self._problem
         self.check()
         self._check_rows()
-        rows = same_file([self.files.place, *self.files.paths]) | {table_identity(self.name)}
+        rows = file_identities([self.files.place, *self.files.paths]) | {table_identity(self.name)}
         return TableInfo(self.name, "main", self.name, self._columns, "table", rows=rows)
 
     def stamps(self) -> frozenset[str]:
@@ -125,10 +128,10 @@ class FileTable:
         looks: list[exp.Expr] = [exp.Length(this=exp.column(name, quoted=True)) for name in texts]
         decimals = [column for column in self._columns if column.type.startswith("DECIMAL(")]
         beyond = [exp.case().when(_is_beyond(column.name, column.type), exp.Literal.number(1)) for column in decimals]
-        asked = exp.select(*(exp.Max(this=one) for one in (*looks, *beyond)))
+        maxima = exp.select(*(exp.Max(this=expression) for expression in (*looks, *beyond)))
         if not looks and not beyond:
             return
-        query = asked.from_(exp.Table(this=self._parquet(self.files.paths))).sql(DIALECT)
+        query = maxima.from_(exp.Table(this=self._parquet(self.files.paths))).sql(DIALECT)
         cursor = self._connection.cursor()
         try:
             cells = replace_errors(COUNTING, lambda: cursor.execute(query).fetchall())[0]
@@ -232,7 +235,7 @@ def _column(name: str, kind: str) -> Column:
 
 
 def _is_beyond(name: str, kind: str) -> exp.Expr:
-    """Return whether a cell has more digits than its DECIMAL type: DuckDB fails on some when it reckons with them."""
+    """Return whether a cell has more digits than its DECIMAL type: DuckDB fails on some when it computes with them."""
     digits, scale = (int(text) for text in kind.removeprefix("DECIMAL(").removesuffix(")").split(","))
     most = "9" * (digits - scale) + "." + "9" * scale
     bounds = [exp.cast(exp.Literal.string(sign + most), exp.DataType.build(kind)) for sign in ("-", "")]
@@ -259,12 +262,12 @@ def as_pattern(path: Path) -> str:
 
 
 def _facts(table: TableFiles) -> _Facts:
-    """Return what tells a changed file, or one more or less in a table's folders; () when one of them is gone.
+    """Return what shows that a file changed, or that a table's folders gained or lost one; () when one of them is gone.
 
     Times of writing and lengths can be set by whoever rewrites a file; the time of the last change of any kind cannot.
     """
     try:
-        found = [path.stat() for path in (*table.paths, *sorted(table.folders))]
+        facts = [path.stat() for path in (*table.paths, *sorted(table.folders))]
     except OSError:
         return ()
-    return tuple((one.st_mtime_ns, one.st_ctime_ns, one.st_size, one.st_ino, one.st_dev) for one in found)
+    return tuple((fact.st_mtime_ns, fact.st_ctime_ns, fact.st_size, fact.st_ino, fact.st_dev) for fact in facts)

@@ -15,7 +15,7 @@ import duckdb
 from sqlglot import exp
 
 from dpsql.engines.base import TableInfo, Transaction
-from dpsql.engines.duckdb.cursor import fetch_from_duckdb, replace_errors, temporary
+from dpsql.engines.duckdb.cursor import create_temporary, fetch_from_duckdb, replace_errors
 from dpsql.engines.duckdb.files import MARK, FileTable, as_pattern
 from dpsql.engines.duckdb.vocabulary import DIALECT
 from dpsql.engines.error_replacement import COUNTING
@@ -24,10 +24,12 @@ from dpsql.engines.files.table_files import CSV, TableFiles
 from dpsql.errors import DatabaseError
 
 _MEANWHILE = "while they were read, and what was charged stays charged"
+#: The views that stand for files, by the start of their comments.
 VIEWS = """
 SELECT view_name, comment FROM system.main.duckdb_views()
 WHERE database_name = system.main.current_database() AND schema_name = 'main' AND system.main.starts_with(comment, ?)
 """
+#: Names of all other tables and views in schema main.
 TAKEN = """
 SELECT table_name FROM system.main.duckdb_tables()
 WHERE database_name = system.main.current_database() AND schema_name = 'main'
@@ -41,18 +43,18 @@ AND NOT system.main.starts_with(coalesce(comment, ''), ?)
 class FileTables:
     """All tables of a folder, as one hardened connection sees them."""
 
-    def __init__(self, found: Sequence[TableFiles]) -> None:
-        self._found = found
+    def __init__(self, files: Sequence[TableFiles]) -> None:
+        self._all_files = files
         self._tables: dict[str, FileTable] = {}
 
     def paths(self) -> set[str]:
         """Return the files' paths, and the patterns that mean them."""
-        return {text for one in self._found for path in one.paths for text in (str(path), as_pattern(path))}
+        return {text for files in self._all_files for path in files.paths for text in (str(path), as_pattern(path))}
 
     @property
     def place(self) -> Path | None:
         """The folder of the files."""
-        return self._found[0].place.resolve().parent if self._found else None
+        return self._all_files[0].place.resolve().parent if self._all_files else None
 
     def allow(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Let a connection that is not locked yet read these files and no others, once it is closed to the outside."""
@@ -69,17 +71,17 @@ class FileTables:
 
     def look(self, cursor: duckdb.DuckDBPyConnection) -> None:
         """Read the headers and footers of all files."""
-        self._tables = {one.name: FileTable(one, cursor) for one in self._found}
+        self._tables = {files.name: FileTable(files, cursor) for files in self._all_files}
 
     def install(self, transaction: Transaction, *, read_only: bool) -> None:
-        """Keep a view for each file in the ledger's database; drop those of files that are gone."""
+        """Have a view for each file in the ledger's database; drop the views of files that are gone."""
         self._check_free(transaction)
-        wanted = {name: one.comment() for name, one in self._tables.items() if one.readable}
-        there = {row["view_name"]: row["comment"] for row in transaction.rows(VIEWS, [MARK])}
-        for name in () if read_only else sorted(there.keys() - wanted.keys()):
+        comments = {name: table.comment() for name, table in self._tables.items() if table.readable}
+        present = {row["view_name"]: row["comment"] for row in transaction.rows(VIEWS, [MARK])}
+        for name in () if read_only else sorted(present.keys() - comments.keys()):
             transaction.run(exp.Drop(tables=[exp.table_(name, db="main", quoted=True)], kind="VIEW"))
-        for name in () if read_only else sorted(wanted):
-            if there.get(name) != wanted[name]:
+        for name in () if read_only else sorted(comments):
+            if present.get(name) != comments[name]:
                 transaction.run(self._tables[name].view())
                 transaction.run(self._tables[name].comment_statement())
 
@@ -89,7 +91,7 @@ class FileTables:
 
     def find(self, name: str) -> FileTable | None:
         """Return the table of that name; letter case does not matter."""
-        folded = {known.lower(): one for known, one in self._tables.items()}
+        folded = {own_name.lower(): table for own_name, table in self._tables.items()}
         return self._tables.get(name) or folded.get(name.lower())
 
     def info(self, file: FileTable, transaction: Transaction) -> TableInfo | None:
@@ -115,7 +117,7 @@ class FileTables:
 
     def _check_free(self, transaction: Transaction) -> None:
         taken = {row["table_name"].lower() for row in transaction.rows(TAKEN, [MARK])}
-        for files in self._found:
+        for files in self._all_files:
             if files.name.lower() in taken:
                 raise DatabaseError(
                     f'{files.words} would be table "{files.name}", but the ledger\'s database has one of that name.',
@@ -141,7 +143,7 @@ class SessionFiles:
             return _under_name_of(file.rows(addressed=True), table)
         loaded = f"dpsql_rows_of_{file.name}"
         if file.name not in self._used:
-            text = temporary(loaded, file.rows()).sql(DIALECT)
+            text = create_temporary(loaded, file.rows()).sql(DIALECT)
             file.check(_MEANWHILE)
             replace_errors(COUNTING, lambda: self._cursor.execute(text).fetchall())
             file.check(_MEANWHILE)

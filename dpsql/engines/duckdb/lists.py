@@ -52,8 +52,8 @@ class DuckDBLists:
 
     def collect(self, value: exp.Expr, by: exp.Expr, test: exp.Expr | None = None) -> exp.Expr:
         """Return `LIST(value ORDER BY by) FILTER(WHERE test)`."""
-        found = _call("LIST", exp.Order(this=value, expressions=[exp.Ordered(this=by, nulls_first=False)]))
-        return found if test is None else exp.Filter(this=found, expression=exp.Where(this=test))
+        collected = _call("LIST", exp.Order(this=value, expressions=[exp.Ordered(this=by, nulls_first=False)]))
+        return collected if test is None else exp.Filter(this=collected, expression=exp.Where(this=test))
 
     def collect_once(self, value: exp.Expr) -> exp.Expr:
         """Return `LIST(DISTINCT value ORDER BY value)`."""

@@ -33,7 +33,7 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def open_duckdb_connection(path: str | Path, *, read_only: bool, wait: float) -> duckdb.DuckDBPyConnection:
-    """Open a file or ":memory:"; wait up to so many seconds for another process that has it open."""
+    """Open a file or ":memory:"; wait up to `wait` seconds for another process that has it open."""
     deadline = time.monotonic() + wait
     while True:
         connection, problem = _try_open(path, read_only)

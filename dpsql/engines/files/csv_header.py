@@ -12,7 +12,9 @@ from pathlib import Path
 
 from dpsql.errors import DatabaseError
 
+#: Signs that may stand between cells; the first of them that the header line holds is taken.
 _DELIMITERS = (",", ";", "\t", "|")
+#: Characters of a header line that are read.
 _LONGEST = 1_000_000
 
 

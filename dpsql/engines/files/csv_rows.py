@@ -1,16 +1,16 @@
 """Checks that the rows of a CSV file can be told apart: that one row more or less changes one row of the table.
 
-A quote that stays open swallows all rows after it, and one in the wrong place moves the ends of others. Where a line
-break means what depends on its neighbours (two kinds in one file), or a line is longer than DuckDB takes, a row decides
-how others are read. So it does where DuckDB's buffer of 32 MB ends inside a blank line, or in the bytes of a last line
-that are not UTF-8: the lengths of all rows before say whether that happens. No reading of such a file is private, so it
-is refused, before anything is charged. That it is refused follows from its rows: it is a fault of the file, which its
-owner mends by writing it with any CSV writer. In a table of one column an empty cell must be quoted: else it would be a
-blank line.
+A quote that stays open swallows all rows after it, and one in the wrong place moves the ends of others. Where the
+meaning of a line break depends on its neighbours (two kinds in one file), or a line is longer than DuckDB takes, a row
+decides how others are read. It also does where DuckDB's buffer of 32 MB ends inside a blank line, or in the bytes of a
+last line that are not UTF-8: the lengths of all rows before say whether that happens. Such a file cannot be read
+privately, so it is refused, before anything is charged. The refusal follows from the file's rows: it is a fault of the
+file, which its owner mends by writing it with any CSV writer. In a table of one column an empty cell must be quoted:
+else it would be a blank line.
 
 The scan looks at quotes and line breaks alone (RFC 4180): a cell is quoted from its first sign to its last, and a quote
 inside it is doubled. Line breaks inside quotes are text. Each byte is looked at once, in pieces of a fixed size; pieces
-with bytes of other texts than ASCII are decoded, too.
+with bytes beyond ASCII are decoded, too.
 """
 
 from __future__ import annotations
@@ -76,10 +76,10 @@ class _Scan:
         opens = (np.arange(len(quotes)) % 2 == 0) ^ self.inside
         previous = _neighbour_bytes(piece, quotes, -1, before, after)
         following = _neighbour_bytes(piece, quotes, 1, before, after)
-        self.misplaced |= not self._border(previous[opens]).all() or not self._border(following[~opens]).all()
+        self.misplaced |= not self._may_border(previous[opens]).all() or not self._may_border(following[~opens]).all()
         ends = np.flatnonzero((piece == _LF) | (piece == _CR))
         ends = ends[(np.searchsorted(quotes, ends) % 2 == 1) == self.inside]
-        self._lines(piece, ends, before, after)
+        self._look_at_lines(piece, ends, before, after)
         self.inside ^= len(quotes) % 2 == 1
         self.looked += len(piece)
 
@@ -94,22 +94,26 @@ class _Scan:
             return "its lines end in different ways"
         if self.blank:
             return "a line is blank"
-        if self.text.is_other():
+        if self.text.is_not_utf8():
             return "its text is not UTF-8"
         return f"one is longer than {LONGEST_ROW} bytes" if self.longest > LONGEST_ROW else ""
 
-    def _border(self, signs: _Bytes) -> NDArray[np.bool_]:
+    def _may_border(self, signs: _Bytes) -> NDArray[np.bool_]:
         """Whether signs may stand before an opening quote, or after a closing one; two quotes are one in a cell."""
         return np.isin(signs, [self.delimiter, _LF, _CR, _QUOTE])
 
-    def _lines(self, piece: _Bytes, ends: _Places, before: int, after: int) -> None:
+    def _look_at_lines(self, piece: _Bytes, ends: _Places, before: int, after: int) -> None:
         returns = piece[ends] == _CR
-        followed = _neighbour_bytes(piece, ends, 1, before, after) == _LF
+        followed_by_lf = _neighbour_bytes(piece, ends, 1, before, after) == _LF
         previous = _neighbour_bytes(piece, ends, -1, before, after)
-        led = previous == _CR
-        self.blank |= bool((np.isin(previous, [_LF, _CR]) & ~(led & ~returns)).any())
-        for kind, there in (("CR LF", returns & followed), ("CR", returns & ~followed), ("LF", ~returns & ~led)):
-            if there.any():
+        preceded_by_cr = previous == _CR
+        self.blank |= bool((np.isin(previous, [_LF, _CR]) & ~(preceded_by_cr & ~returns)).any())
+        for kind, is_present in (
+            ("CR LF", returns & followed_by_lf),
+            ("CR", returns & ~followed_by_lf),
+            ("LF", ~returns & ~preceded_by_cr),
+        ):
+            if is_present.any():
                 self.kinds.add(kind)
         places = np.concatenate([[self.start], ends + self.looked])
         self.longest = max(self.longest, int(np.diff(places).max(initial=0)))
@@ -128,7 +132,7 @@ class _Text:
         if not self.spoilt and (piece.max(initial=0) >= _BEYOND_ASCII or self.decoder.getstate()[0]):
             self._decode(piece.tobytes())
 
-    def is_other(self) -> bool:
+    def is_not_utf8(self) -> bool:
         """Whether all bytes together are not UTF-8."""
         if not self.spoilt:
             self._decode(b"", final=True)
@@ -144,8 +148,8 @@ class _Text:
 def _neighbour_bytes(piece: _Bytes, places: _Places, step: int, before: int, after: int) -> _Bytes:
     """Return the bytes one step before or after some places."""
     wide = np.concatenate([np.array([before], np.uint8), piece, np.array([after], np.uint8)])
-    found: Any = wide[places + 1 + step]
-    return np.asarray(found)
+    neighbours: Any = wide[places + 1 + step]
+    return np.asarray(neighbours)
 
 
 def _pieces(path: Path) -> Iterator[tuple[int, _Bytes, int]]:

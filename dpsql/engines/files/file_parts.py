@@ -34,9 +34,9 @@ def table_identity(table: str) -> str:
 
 
 def stamps_of(places: Iterable[Path]) -> frozenset[str]:
-    """Return what tells files as they were last written, whatever they are called."""
+    """Return a stamp of each file that exists, which tells the file as it was last written, whatever it is called."""
     facts = [place.stat() for place in places if place.exists()]
-    return frozenset(f"{FILE}{one.st_dev}.{one.st_ino} of {one.st_mtime_ns}" for one in facts)
+    return frozenset(f"{FILE}{fact.st_dev}.{fact.st_ino} of {fact.st_mtime_ns}" for fact in facts)
 
 
 def remember(begin: _Begin, reads: Mapping[str, Collection[str]]) -> None:
@@ -45,12 +45,12 @@ def remember(begin: _Begin, reads: Mapping[str, Collection[str]]) -> None:
     `reads` are the stamps of the files by the table's name. Another who makes the table of stamps at the same moment is
     waited for; Conflict is raised when that has no end.
     """
-    wanted = {(stamp, table_identity(table)) for table, stamps in reads.items() for stamp in stamps}
+    pairs = {(stamp, table_identity(table)) for table, stamps in reads.items() for stamp in stamps}
     deadline = time.monotonic() + _PATIENCE
-    while wanted:
+    while pairs:
         try:
             with begin() as transaction:
-                _write(transaction, wanted)
+                _write(transaction, pairs)
             return
         except Conflict:
             if time.monotonic() > deadline:
@@ -58,11 +58,11 @@ def remember(begin: _Begin, reads: Mapping[str, Collection[str]]) -> None:
             time.sleep(0.01)
 
 
-def _write(transaction: Transaction, wanted: set[tuple[str, str]]) -> None:
+def _write(transaction: Transaction, pairs: set[tuple[str, str]]) -> None:
     if not transaction.has_table("part"):
         for statement in sql_files.statements("part.sql"):
             transaction.run(statement)
-    new = sorted(wanted - {(row["part"], row["read_as"]) for row in transaction.rows(_KNOWN)})
+    new = sorted(pairs - {(row["part"], row["read_as"]) for row in transaction.rows(_KNOWN)})
     if new:
         parts, tables = (np.array(values, object) for values in zip(*new, strict=True))
         transaction.insert("part", {"part": parts, "read_as": tables})

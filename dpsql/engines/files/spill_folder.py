@@ -33,15 +33,19 @@ _INNER = "rows"
 
 
 @dataclass
-class _Held:
-    """A folder that this process holds: the open folder whose lock it has, by which process, for how many uses."""
+class _Lease:
+    """A folder that this process has locked.
+
+    `descriptor` is the open folder whose lock it has, `process` the process that took the lock, and `uses` the number
+    of connections that use the folder.
+    """
 
     descriptor: int
     process: int
     uses: int
 
 
-_HELD: dict[Path, _Held] = {}
+_LEASES: dict[Path, _Lease] = {}
 _LOCK = threading.Lock()
 
 
@@ -54,7 +58,7 @@ def make(database: Path | None, *, near: Path | None = None) -> Path:
     name = f".{database.name}" if database is not None else ""
     if place is None or not os.access(place, os.W_OK | os.X_OK):
         place = Path(tempfile.gettempdir())
-    for folder in _left(place, name):
+    for folder in _abandoned_folders(place, name):
         shutil.rmtree(folder, ignore_errors=True)
     with _LOCK:
         while True:
@@ -63,30 +67,33 @@ def make(database: Path | None, *, near: Path | None = None) -> Path:
             if folder.exists():  # another process may have taken it for one that nobody holds
                 break
             _let_go(descriptor)
-        _HELD[folder] = _Held(descriptor, os.getpid(), 1)
+        _LEASES[folder] = _Lease(descriptor, os.getpid(), 1)
     return folder / _INNER
 
 
 def share(spill: str) -> None:
-    """Use a folder once more: another connection of this process opened the database, and set it."""
+    """Count one more use of a folder that another connection of this process, to the same database, has set."""
     with _LOCK:
-        if held := _HELD.get(Path(spill).parent):
-            held.uses += 1
+        if lease := _LEASES.get(Path(spill).parent):
+            lease.uses += 1
 
 
 def leave(spill: str) -> None:
-    """Remove a folder when it was its last use and DuckDB has let it go; else it stays held until the process ends."""
+    """End one use of a folder, and remove the folder if this was its last use and DuckDB has let it go.
+
+    A folder that DuckDB has not let go stays locked until the process ends.
+    """
     with _LOCK:
         folder = Path(spill).parent
-        held = _HELD.get(folder)
-        if held is None:
+        lease = _LEASES.get(folder)
+        if lease is None:
             return
-        held.uses -= 1
-        if held.uses > 0 or (folder / _INNER).exists():
+        lease.uses -= 1
+        if lease.uses > 0 or (folder / _INNER).exists():
             return
         shutil.rmtree(folder, ignore_errors=True)
-        _let_go(held.descriptor)
-        del _HELD[folder]
+        _let_go(lease.descriptor)
+        del _LEASES[folder]
 
 
 def open_to_others(spill: str) -> bool:
@@ -96,41 +103,42 @@ def open_to_others(spill: str) -> bool:
     return os.name == "posix" and all(path.stat().st_mode & 0o011 for path in existing)
 
 
-def _left(place: Path, name: str) -> Iterator[Path]:
+def _abandoned_folders(place: Path, name: str) -> Iterator[Path]:
     """Yield the folders of a database that no living process holds."""
     for folder in place.glob("*"):
-        if not folder.name.startswith(name + _MARK) or folder in _HELD or folder.is_symlink() or not folder.is_dir():
+        if not folder.name.startswith(name + _MARK) or folder in _LEASES or folder.is_symlink() or not folder.is_dir():
             continue
         descriptor = _hold(folder, wait=False)
-        if descriptor != _NOBODY:
+        if descriptor != _NO_LOCK:
             yield folder
             _let_go(descriptor)
 
 
-_NOBODY = -1
+#: In place of the descriptor of a locked folder: no lock was taken.
+_NO_LOCK = -1
 
 
 def _hold(folder: Path, *, wait: bool = True) -> int:
-    """Take the lock on a folder; _NOBODY where another process has it, or where folders cannot be locked."""
+    """Take the lock on a folder; _NO_LOCK where another process has it, or where folders cannot be locked."""
     if fcntl is None:
-        return _NOBODY
+        return _NO_LOCK
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             return descriptor
         os.close(descriptor)
-    return _NOBODY
+    return _NO_LOCK
 
 
 def _let_go(descriptor: int) -> None:
-    if descriptor != _NOBODY:
+    if descriptor != _NO_LOCK:
         os.close(descriptor)
 
 
 @atexit.register
 def _clean() -> None:
     """Remove the folders of databases that were never closed; a copy of this process leaves them to the first."""
-    for folder, held in _HELD.items():
-        if held.process == os.getpid():
+    for folder, lease in _LEASES.items():
+        if lease.process == os.getpid():
             shutil.rmtree(folder, ignore_errors=True)

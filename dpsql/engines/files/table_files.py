@@ -17,10 +17,11 @@ from pathlib import Path
 
 from dpsql.errors import DatabaseError, ParameterError
 
-PARQUET, CSV = "parquet", "csv"
+PARQUET = "parquet"
+CSV = "csv"
 KINDS = {".parquet": PARQUET, ".pq": PARQUET, ".csv": CSV, ".tsv": CSV}
 LEDGER = "dpsql_ledger.duckdb"
-#: What an identity that is a file's starts with. Files are written anew under one name, and then it changes.
+#: What the identity of a file starts with. When a file is written anew under its name, its identity changes.
 FILE = "file "
 
 
@@ -66,13 +67,13 @@ def is_files(target: Path) -> bool:
     return target.suffix.lower() in KINDS or target.is_dir()
 
 
-def same_file(places: Iterable[Path]) -> frozenset[str]:
-    """Return what tells a file or folder of this machine whatever it is called: by a rename or a link it is the same.
+def file_identities(places: Iterable[Path]) -> frozenset[str]:
+    """Return the identity of each file or folder of this machine: after a rename, or by a link, it is the same.
 
     A copy, and a file that was written anew under the old name, are other files.
     """
     facts = [place.stat() for place in places if place.exists()]
-    return frozenset(f"{FILE}{one.st_dev}.{one.st_ino}" for one in facts)
+    return frozenset(f"{FILE}{fact.st_dev}.{fact.st_ino}" for fact in facts)
 
 
 def find_tables(target: Path) -> list[TableFiles]:
@@ -81,28 +82,28 @@ def find_tables(target: Path) -> list[TableFiles]:
         what = "file" if target.suffix.lower() in KINDS else "folder"
         raise DatabaseError(f'there is no {what} "{target}".', hint="check --db")
     folder = _folder(target)
-    found = list(_tables(folder))
+    tables = list(_tables(folder))
     if target.is_file():
-        mine = [one for one in found if one.place.name == target.name] or [_one_file(target)]
-        found = mine + [one for one in found if one.name.lower() == mine[0].name.lower() and one not in mine]
-    _check_names(found)
-    _check_once(found)
-    if not found and not (folder / LEDGER).exists():
+        mine = [table for table in tables if table.place.name == target.name] or [_one_file(target)]
+        tables = mine + [table for table in tables if table.name.lower() == mine[0].name.lower() and table not in mine]
+    _check_names(tables)
+    _check_once(tables)
+    if not tables and not (folder / LEDGER).exists():
         raise DatabaseError(f'there is no Parquet or CSV file in "{target}".', hint="check --db")
-    _check_partitions(folder, found)
-    return found
+    _check_partitions(folder, tables)
+    return tables
 
 
 def ledger_file(target: Path, tables: Sequence[TableFiles], ledger: str | Path | None) -> Path:
     """Return where the ledger of these files lies: in their folder, unless the owner says otherwise."""
     folder = _folder(target).resolve()
     usual = folder / LEDGER
-    for inner in sorted({part for one in tables for part in one.folders}):
+    for inner in sorted({part for table in tables for part in table.folders}):
         if (inner / LEDGER).exists():
             raise DatabaseError(
                 f'"{inner}" has a ledger of its own, so its rows would have two budgets.', hint=f"--db {inner}"
             )
-    for outer in folder.parents if any(one.kind == PARQUET for one in tables) else ():
+    for outer in folder.parents if any(table.kind == PARQUET for table in tables) else ():
         if (outer / LEDGER).exists():
             raise DatabaseError(
                 f'"{folder.name}" belongs to a table of "{outer}", which has a ledger: two budgets for its rows.',
@@ -160,11 +161,11 @@ def _readable(name: str) -> str:
 
 def _check_names(tables: Sequence[TableFiles]) -> None:
     seen: dict[str, TableFiles] = {}
-    for one in tables:
-        other = seen.setdefault(one.name.lower(), one)
-        if other is not one:
+    for table in tables:
+        other = seen.setdefault(table.name.lower(), table)
+        if other is not table:
             raise DatabaseError(
-                f'"{other.place.name}" and "{one.place.name}" would both be table "{other.name}".',
+                f'"{other.place.name}" and "{table.place.name}" would both be table "{other.name}".',
                 hint="rename one of them",
             )
 
@@ -172,19 +173,19 @@ def _check_names(tables: Sequence[TableFiles]) -> None:
 def _check_once(tables: Sequence[TableFiles]) -> None:
     """Refuse one file under two names: its rows would have two budgets."""
     seen: dict[tuple[int, int], TableFiles] = {}
-    for one in tables:
-        for path in one.paths:
+    for table in tables:
+        for path in table.paths:
             facts = path.stat()
-            other = seen.setdefault((facts.st_dev, facts.st_ino), one)
-            if other is not one:
+            other = seen.setdefault((facts.st_dev, facts.st_ino), table)
+            if other is not table:
                 raise DatabaseError(
-                    f'"{other.place.name}" and "{one.place.name}" are one file under two names: its rows have one '
+                    f'"{other.place.name}" and "{table.place.name}" are one file under two names: its rows have one '
                     "budget, not two.",
                     hint="remove one of them",
                 )
 
 
 def _check_partitions(folder: Path, tables: Sequence[TableFiles]) -> None:
-    if any("=" in one.name for one in tables if one.place.is_dir()):
+    if any("=" in table.name for table in tables if table.place.is_dir()):
         above = folder.resolve().parent
         raise DatabaseError(f'"{folder}" is one partitioned table, not a folder of tables.', hint=f"--db {above}")

@@ -1,4 +1,4 @@
-"""A connection that is no connection: statements go to a caller's own session, and run there under the caller's rights.
+"""Stands in for a connection: statements go to a caller's own session, and run there under the caller's rights.
 
 What is free is read this way (`dpsql/api/plpython_worker.py`): the statement is built in a process that the caller
 cannot reach, and run where the caller could have run it just as well. Nothing is written, and no temporary table is
@@ -15,6 +15,7 @@ from typing import Any
 import psycopg
 
 Ask = Callable[[dict[str, Any]], dict[str, Any]]
+#: Statements that are not run, because the transaction is the caller's.
 _NO_STATEMENTS = ("BEGIN", "COMMIT", "ROLLBACK")
 
 
@@ -34,7 +35,7 @@ class _Status:
 
 
 class CallerCursor:
-    """What came back of one statement."""
+    """The result of one statement."""
 
     def __init__(self, names: Sequence[str], types: Sequence[int], rows: Sequence[Sequence[Any]]) -> None:
         self.description = [_Described(*pair) for pair in zip(names, types, strict=True)]
@@ -60,10 +61,10 @@ class CallerConnection:
         text = statement.decode() if isinstance(statement, bytes) else statement
         if text.split(None, 1)[0] in _NO_STATEMENTS:
             return CallerCursor([], [], [])
-        found = self._ask({"statement": _number_parameters(text, len(parameters)), "parameters": list(parameters)})
-        if "failed" in found:
-            raise _error(found["failed"])
-        return CallerCursor(found["names"], found["types"], found["rows"])
+        reply = self._ask({"statement": _number_parameters(text, len(parameters)), "parameters": list(parameters)})
+        if "failed" in reply:
+            raise _error(reply["failed"])
+        return CallerCursor(reply["names"], reply["types"], reply["rows"])
 
     def close(self) -> None:
         """Do nothing: the session is the caller's."""

@@ -135,14 +135,14 @@ def catalog_column(
     computed: bool,
     cast: bool,
 ) -> Column:
-    """Return a column as a row of `COLUMNS` describes it; `cast` tells an ENUM with a cast of its owner's making."""
-    known = "opaque" if cast else postgres_family(base, typtype)
-    listed = tuple(values or ())
-    return Column(name, kind, known, listed, base.startswith("numeric"), collation, computed)
+    """Return a column as a row of `COLUMNS` describes it; `cast` says that an ENUM has a cast that its owner made."""
+    family = "opaque" if cast else postgres_family(base, typtype)
+    enum_values = tuple(values or ())
+    return Column(name, kind, family, enum_values, base.startswith("numeric"), collation, computed)
 
 
 def postgres_family(base: str, typtype: str) -> str:
-    """Return our word for a type, by the name of what it is made of; an ENUM is text.
+    """Return our word for a type by its name, or by the name of the type that a domain is made of; an ENUM is text.
 
     Types not listed are opaque. Each listed one is PostgreSQL's own and has a hash that agrees with its equality, which
     is that of bytes, or of numbers (1.0 is 1.00, 0.0 is -0.0); a user's type, or one of an extension (citext), can call
@@ -157,8 +157,8 @@ def postgres_family(base: str, typtype: str) -> str:
 
 def describe(connection: Connection, name: str, schema: str | None) -> TableInfo | None:
     """Return what the catalog says of a table or view, or None where there is none."""
-    known = {(row[0], row[1]): row for row in fetch_from_postgres(connection, TABLES)}
-    entry = find_entry(known, name, schema=schema, home=HOME)
+    entries = {(row[0], row[1]): row for row in fetch_from_postgres(connection, TABLES)}
+    entry = find_entry(entries, name, schema=schema, home=HOME)
     if entry is None:
         return None
     place, (schema, table, kind, number) = entry
@@ -171,9 +171,11 @@ def describe(connection: Connection, name: str, schema: str | None) -> TableInfo
     ((unfit,),) = fetch_from_postgres(connection, UNFIT, [number, number])
     foreign, unsafe, remedy = find_strangers(connection, number)
     definition = _definition(
-        connection, kind, number, foreign=any(part and its_kind == "f" for _, part, its_kind in kin)
+        connection, kind, number, foreign=any(part and kin_kind == "f" for _, part, kin_kind in kin)
     )
-    (identity,) = {its for its, part, _ in kin if part} & {its for its, part, _ in kin if not part}
+    below = frozenset(kin_identity for kin_identity, part, _ in kin if part)
+    above = frozenset(kin_identity for kin_identity, part, _ in kin if not part)
+    (identity,) = below & above
     return TableInfo(
         name=full_name(place, HOME),
         schema=schema,
@@ -183,8 +185,8 @@ def describe(connection: Connection, name: str, schema: str | None) -> TableInfo
         definition=definition,
         checks=tuple(text for (text,) in checks),
         identity=identity,
-        rows=frozenset(its for its, part, _ in kin if part and not definition),
-        within=frozenset(its for its, part, _ in kin if not part and its != identity),
+        rows=frozenset() if definition else below,
+        within=above - {identity},
         version=str(number),
         unfit=unfit or foreign,
         unsafe=unsafe,
@@ -193,7 +195,7 @@ def describe(connection: Connection, name: str, schema: str | None) -> TableInfo
 
 
 def _opaque_if_strange(described: Column, strangers: Mapping[str, str]) -> Column:
-    """Return a column, or one that can have no role at all where its type belongs to somebody else than the owner."""
+    """Return the column; where its type belongs to somebody else than the owner, return one that can have no role."""
     if described.name not in strangers:
         return described
     return Column(described.name, f'{described.type}, a type of role "{strangers[described.name]}"', "opaque")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dpsql.engines.postgres.cursor import Connection, fetch_from_postgres
 
-#: Volatile functions that may stay open, each looked at: they tell of the caller's own session, ask for a right of
-#: their own, or tell of no row. Servers 14 to 17.
+#: Volatile functions of servers 14 to 17 that may stay open. Each was looked at: they tell of the caller's own session,
+#: ask for a right of their own, or tell of no row.
 _LOOKED_AT = """
     amvalidate bernoulli brin_desummarize_range brin_summarize_new_values brin_summarize_range clock_timestamp
     current_query currtid2 currval cursor_to_xml cursor_to_xmlschema dsnowball_init dsnowball_lexize gen_random_uuid

@@ -41,7 +41,10 @@ _KINDS = {
     "bool": "BOOLEAN", "int16": "SMALLINT", "uint8": "SMALLINT", "int32": "INTEGER", "int64": "BIGINT",
     "uint64": "BIGINT", "float64": "DOUBLE PRECISION", "float32": "DOUBLE PRECISION",
 }  # fmt: skip
-_WHOLE, _REAL = (20, 21, 23, 26), (700, 701, 1700)  # type numbers of int8, int2, int4, oid; float4, float8, numeric
+#: PostgreSQL's numbers (oids) of the types int8, int2, int4 and oid.
+_INTEGER_TYPES = (20, 21, 23, 26)
+#: PostgreSQL's numbers (oids) of the types float4, float8 and numeric.
+_REAL_TYPES = (700, 701, 1700)
 
 
 def _reword(doing: str, error: Exception) -> Exception:
@@ -157,9 +160,9 @@ def postgres_arrays(cursor: psycopg.Cursor[Any]) -> Arrays:
 
 
 def _array(kind: int, values: Sequence[Any]) -> np.ndarray[Any, Any]:
-    if kind in _WHOLE and None not in values:
+    if kind in _INTEGER_TYPES and None not in values:
         return np.array(values, np.int64)
-    if kind in _REAL:
+    if kind in _REAL_TYPES:
         return np.array([np.nan if value is None else float(value) for value in values], np.float64)
     return np.array(values, object)
 

@@ -1,4 +1,4 @@
-"""PostgreSQL: connections that mean what they say, its catalog, its transactions, and a workspace in one snapshot.
+"""PostgreSQL: connections on which SQL means what it says, the catalog, transactions, and a workspace in one snapshot.
 
 Every connection is dpsql's own: its search path has the built-in functions alone, commits wait for the disk, and
 waiting has an end. Private rows are read in one REPEATABLE READ transaction, so that a row's address stays the row's
@@ -79,7 +79,7 @@ def adopt_connection(connection: object, opening: Opening) -> PostgresEngine:
 
 
 def open_server(target: str, *, wait: float = 2.0) -> PostgresEngine:
-    """Connect to a server by its URL; wait so many seconds for locks. How long statements may take, the URL can say."""
+    """Connect to a server by its URL; `wait` is in seconds, for locks. The URL can say how long statements may take."""
     engine = PostgresEngine(target, wait=wait)
     with engine._connection("connect"):
         return engine
@@ -107,8 +107,8 @@ def open_postgres_connection(conninfo: str, *, wait: float) -> Connection:
 
 
 def _server_words(conninfo: str) -> str:
-    known = psycopg.conninfo.conninfo_to_dict(conninfo)
-    return f"PostgreSQL {known.get('dbname', '')} on {known.get('host', 'this machine')}"
+    settings = psycopg.conninfo.conninfo_to_dict(conninfo)
+    return f"PostgreSQL {settings.get('dbname', '')} on {settings.get('host', 'this machine')}"
 
 
 def adopt(connection: psycopg.BaseConnection[Any]) -> PostgresEngine:
@@ -172,7 +172,7 @@ class PostgresEngine:
             return bool(fetch_from_postgres(connection, COUNTERS_OPEN)[0][0])
 
     def ways_in(self, info: TableInfo) -> list[Health]:
-        """Return by which names an analyst gets the planner's row counts of a table, each with what closes the way."""
+        """Return the names by which an analyst gets the planner's row counts of a table, each with what closes it."""
         with self._connection("read its catalog") as connection:
             return ways_in(connection, int(info.version))
 
@@ -186,11 +186,12 @@ class PostgresEngine:
         if fetch_from_postgres(connection, COUNTERS_OPEN)[0][0]:
             return []
         names = [name for name in self.siblings() if self._shows_counters(name)]
-        told = f"open in {', '.join(names)}" if names else "closed in every database that this role can enter"
+        finding = f"open in {', '.join(names)}" if names else "closed in every database that this role can enter"
         shut = [name for (name,) in fetch_from_postgres(connection, SHUT)]
-        told += f"; not looked at, as they are shut: {', '.join(shut)}" if shut else ""
+        if shut:
+            finding += f"; not looked at, as they are shut: {', '.join(shut)}"
         fix = "dpsql init closes them again, as a superuser" + ("; ALLOW_CONNECTIONS true first" if shut else "")
-        return [Health("other databases", not names and not shut, told, fix)]
+        return [Health("other databases", not names and not shut, finding, fix)]
 
     def _shows_counters(self, name: str) -> bool:
         with suppress(DatabaseError), closing(self.engine_on(name)) as other, other._connection("look") as connection:
@@ -228,7 +229,7 @@ class PostgresEngine:
     def table(self, name: str, *, schema: str | None = None) -> TableInfo | None:
         """Return what the catalog says of a table or view. Reads no row, no statistic, not the estimated size.
 
-        A table is told by its number (oid), which outlasts renames and moves to other schemas.
+        A table is identified by its number (oid), which outlasts renames and moves to other schemas.
         """
         with self._connection("read its catalog") as connection:
             return describe(connection, name, schema)
@@ -340,7 +341,7 @@ class PostgresEngine:
 
 _IDS = "dpsql_ids"
 _SET = "SELECT pg_catalog.set_config(?, ?, false)"
-#: Counters of rows and files are read by everybody. A superuser may stop counting; `dpsql init` stops it for the owner.
+#: Everybody can read the counters of rows and files. A superuser may stop them; `dpsql init` stops them for the owner.
 _UNCOUNTED = """
 SELECT pg_catalog.set_config('track_counts', 'off', false),
        pg_catalog.set_config('pg_stat_statements.track', 'none', false)
@@ -352,13 +353,13 @@ _ALONE = f"SELECT pg_catalog.set_config('max_parallel_workers_per_gather', '0', 
 
 
 def _fill_ids(table: exp.Table, column: str) -> exp.Update:
-    """Return the statement that gives each row the id of its place; rows are numbered as they lie."""
+    """Return the statement that gives each row the id of its place; rows are numbered in the order they are read in."""
     address, place = exp.column("ctid"), exp.Window(this=exp.RowNumber())
     lying = exp.select(exp.alias_(address, "address"), exp.alias_(place, "place")).from_(table.copy()).subquery("lying")
-    made = exp.select("lying.address", f"{_IDS}.id").from_(lying).join(_IDS, on=f"{_IDS}.place = lying.place")
+    ids_by_address = exp.select("lying.address", f"{_IDS}.id").from_(lying).join(_IDS, on=f"{_IDS}.place = lying.place")
     return exp.Update(
         this=exp.alias_(table.copy(), "filled", table=True),
         expressions=[exp.EQ(this=exp.to_identifier(column, quoted=True), expression=exp.column("id", "made"))],
-        from_=exp.From(this=made.subquery("made")),
+        from_=exp.From(this=ids_by_address.subquery("made")),
         where=exp.Where(this=exp.column("ctid", "filled").eq(exp.column("address", "made"))),
     )

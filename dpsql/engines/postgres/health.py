@@ -11,6 +11,7 @@ from dpsql.engines.postgres.closed_functions import unknown_functions
 from dpsql.engines.postgres.cursor import Connection, fetch_from_postgres
 from dpsql.engines.postgres.wall import ANALYSTS, monitors
 
+#: Seconds by which the server's clock may be away from ours.
 _MOST_SECONDS = 5.0
 _HEALTH = """
 SELECT current_setting('server_version_num'), current_user,
@@ -61,9 +62,9 @@ SIBLINGS = "SELECT datname FROM pg_database WHERE datallowconn AND datname <> cu
 
 def examine_server(connection: Connection) -> list[Health]:
     """Return versions, what the role may do, and how far the server's clock is from ours."""
-    asked = datetime.now(UTC)
+    our_time = datetime.now(UTC)
     version, role, superuser, schema, writes, now, syncs = fetch_from_postgres(connection, _HEALTH)[0]
-    away = abs((now - asked).total_seconds())
+    away = abs((now - our_time).total_seconds())
     rights = f"connected as {role}" + (", a superuser" if superuser else "")
     return [
         Health("driver", True, f"psycopg {psycopg.__version__}"),
@@ -77,18 +78,18 @@ def examine_server(connection: Connection) -> list[Health]:
 
 
 def examine_wall(connection: Connection) -> list[Health]:
-    """Return what analysts could get hold of: nothing to look at where there are none."""
-    found = [_place(connection)]
+    """Return what analysts could get hold of; where there are none, only that the database is a copy, if it is."""
+    place = _place(connection)
     if not fetch_from_postgres(connection, HAS_ANALYSTS):
-        return [one for one in found if not one.well]
+        return [] if place.well else [place]
     schemas = fetch_from_postgres(connection, OPEN_SCHEMAS)
-    told = "; ".join(f'"{name}" ({roles})' for name, roles in schemas)
+    open_schemas = "; ".join(f'"{name}" ({roles})' for name, roles in schemas)
     counted = fetch_from_postgres(connection, "SELECT current_setting('track_counts')")[0][0] == "on"
     shown = fetch_from_postgres(connection, COUNTERS_OPEN)[0][0]
     watching = monitors(connection)
     new = unknown_functions(connection)
     return [
-        *found,
+        place,
         Health(
             "analysts",
             not watching,
@@ -108,7 +109,9 @@ def examine_wall(connection: Connection) -> list[Health]:
         Health(
             "schemas",
             not schemas,
-            f"analysts can create in {told}" if schemas else "analysts can create in no schema that others meet",
+            f"analysts can create in {open_schemas}"
+            if schemas
+            else "analysts can create in no schema that others meet",
             "REVOKE CREATE ON SCHEMA … FROM …, so that nobody's session meets what they make",
         ),
         Health(
@@ -124,5 +127,7 @@ def _place(connection: Connection) -> Health:
     prepared = fetch_from_postgres(connection, PREPARED)
     here = fetch_from_postgres(connection, PLACE)[0][0]
     same = not prepared or prepared[0][0] in (None, here)
-    told = "where dpsql init was run" if same else f"a copy, or restored: it was {prepared[0][0]}"
-    return Health("place", same, told, "dpsql init takes the copy for a database of its own, with a budget of its own")
+    finding = "where dpsql init was run" if same else f"a copy, or restored: it was {prepared[0][0]}"
+    return Health(
+        "place", same, finding, "dpsql init takes the copy for a database of its own, with a budget of its own"
+    )

@@ -74,8 +74,8 @@ def secret_home() -> Path:
 def secret_file(folder: Path, system: str, role: str) -> Path:
     """Return the file of a server and a role; the working directory of every server process is its data directory."""
     data = os.path.realpath(".")
-    known = json.dumps([system, data, os.stat(data).st_ino, role])
-    return folder / hashlib.sha256(known.encode()).hexdigest()[:40]
+    identity = json.dumps([system, data, os.stat(data).st_ino, role])
+    return folder / hashlib.sha256(identity.encode()).hexdigest()[:40]
 
 
 def verifier(password: str, salt: bytes | None = None) -> str:
@@ -95,16 +95,18 @@ def verifier(password: str, salt: bytes | None = None) -> str:
 
 def _make_folder(place: Path) -> str:
     """Make the folder, and return what is wrong with it, "" where nothing is."""
-    data = [os.path.realpath("."), *(os.path.realpath(entry.path) for entry in os.scandir("pg_tblspc"))]
+    data_folders = [os.path.realpath("."), *(os.path.realpath(entry.path) for entry in os.scandir("pg_tblspc"))]
     real = os.path.realpath(place)
-    if not place.is_absolute() or any(os.path.commonpath([real, one]) == one for one in data):
+    if not place.is_absolute() or any(
+        os.path.commonpath([real, data_folder]) == data_folder for data_folder in data_folders
+    ):
         return "is part of the data, which backups carry away"
     try:
         place.mkdir(mode=0o700, parents=False, exist_ok=True)
-        found = place.stat()
+        facts = place.stat()
     except OSError as error:
         return f"cannot be made by the server ({error.strerror})"
-    if found.st_uid != os.geteuid() or found.st_mode & 0o077 or not os.access(place, os.W_OK):
+    if facts.st_uid != os.geteuid() or facts.st_mode & 0o077 or not os.access(place, os.W_OK):
         return "must belong to the server's user, who alone may enter it"
     return ""
 

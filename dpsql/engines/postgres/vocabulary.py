@@ -14,11 +14,11 @@ from sqlglot import exp
 from dpsql.engines.standard_vocabulary import StandardVocabulary
 
 DIALECT = "postgres"
-#: Up to so many values one comparison after the other is fastest.
+#: Number of values up to which one comparison after the other is fastest.
 _FEW = 8
-#: Up to so many values a search among sorted texts is fastest; beyond, a look into a sorted JSON object is.
+#: Number of values up to which a search among sorted texts is fastest; beyond it, a lookup in sorted JSON is.
 _SEARCHED = 64
-#: Bytes as stored up to which cells fit into one record together: unpacked, they are 255 times as many at most (lz4).
+#: Stored bytes up to which cells fit into one record together: unpacked, they are at most 255 times as many (lz4).
 _SHORT_CELLS = 2_000_000
 _ADDRESS = exp.column("ctid")
 _DOUBLE = exp.DataType.build("DOUBLE PRECISION", dialect=DIALECT)
@@ -52,8 +52,8 @@ class PostgresVocabulary(StandardVocabulary):
     def position(self, values: Sequence[str], text: exp.Expr) -> exp.Expr:
         """Return a text's place: looked up in a JSON object, or searched for among the values in byte order.
 
-        After each value comes its next one in that order, the same with chr(1) at the end, so that a text between two
-        neighbours is the first of them or none of the values.
+        In the list that is searched, each value is followed by the next text in byte order, which is the value with
+        chr(1) at its end. A text that falls between these two is the value; any other text is none of the values.
         """
         if len(values) <= _FEW:
             ways = [
@@ -62,8 +62,8 @@ class PostgresVocabulary(StandardVocabulary):
             return exp.Case(this=text, ifs=ways)
         if len(values) > _SEARCHED or any(not _sortable(value) for value in values):
             listed = json.dumps({value: place for place, value in enumerate(values)}, ensure_ascii=False)
-            found = exp.JSONExtract(this=_with_type(listed, "JSONB"), expression=text, only_json_types=True)
-            return exp.cast(exp.Paren(this=found), exp.DataType.Type.INT)
+            entry = exp.JSONExtract(this=_with_type(listed, "JSONB"), expression=text, only_json_types=True)
+            return exp.cast(exp.Paren(this=entry), exp.DataType.Type.INT)
         ordered = sorted(enumerate(values), key=lambda pair: pair[1].encode())
         edges = [part for _, value in ordered for part in (value, value + "\x01")]
         places = [part for place, _ in ordered for part in (str(place), "NULL")]
@@ -109,7 +109,7 @@ class PostgresVocabulary(StandardVocabulary):
             (exp.LT(this=value.copy(), expression=low), _with_type("-1e300", "DOUBLE PRECISION")),
             (tiny, _with_type("0", "DOUBLE PRECISION")),
         ]
-        return exp.Case(ifs=[exp.If(this=test, true=found) for test, found in branches], default=cast)
+        return exp.Case(ifs=[exp.If(this=test, true=double) for test, double in branches], default=cast)
 
     def clamp(self, number: exp.Expr, lower: float, upper: float) -> exp.Expr:
         """Return `LEAST(GREATEST(number, lower), upper)`, in doubles."""
@@ -121,7 +121,7 @@ class PostgresRowByRow:
     """How PostgreSQL compares a number with edges, one row at a time."""
 
     def at_least(self, number: exp.Expr, edge: float) -> exp.Expr:
-        """Return `-number <= -edge`: NaN is above all, and stays NaN."""
+        """Return `-number <= -edge`: NaN is above all numbers, and its negative is NaN too."""
         bound = exp.Literal(this=repr(abs(edge)), is_string=False)
         return exp.LTE(this=exp.Neg(this=number), expression=exp.Neg(this=bound) if edge > 0 else bound)
 
@@ -134,8 +134,9 @@ class PostgresRowByRow:
 def _record_hash(values: Sequence[exp.Expr], key: int | str) -> exp.Expr:
     """Return the hash of a record; where its cells are long, of a record for each cell, so that none is too large.
 
-    A record holds 1 GB at most, and several long texts are more. How long a cell is stored tells how long it can be;
-    unpacking all of them to see would take as long as hashing. Places tell cells apart: each has a key of its own.
+    A record holds 1 GB at most, and several long texts are more. The stored length of a cell tells how long it can be;
+    to unpack all cells in order to see it would take as long as hashing. Each cell is hashed under a key of its own,
+    which is made from its place, so that places tell cells apart.
     """
     together = _hash(values, _key(key))
     if len(values) == 1:
@@ -174,5 +175,5 @@ def _key(key: int | str) -> exp.Expr:
 
 
 def _sortable(value: str) -> bool:
-    """Whether a value can stand in an array at all: JSON can say a zero byte too, which no text here holds."""
+    """Whether a value can stand in an array: one with a zero byte, which no text here has, can stand in JSON alone."""
     return "\x00" not in value

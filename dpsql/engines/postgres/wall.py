@@ -36,8 +36,8 @@ kin(id) AS (
     SELECT i.inhparent FROM pg_inherits AS i JOIN kin ON i.inhrelid = kin.id
 )
 """
-#: Relations and code that somebody else can change than a role with all rights of the reader's, or of dpsql's owner.
-#: The type of a column is left out: it matters for that column alone (`postgres_catalog.STRANGERS`).
+#: Relations and code whose owner has neither all rights of the reader nor all rights of dpsql's owner.
+#: The type of a column is left out: it matters for that column alone (`catalog.STRANGERS`).
 _STRANGERS = f"""
 WITH RECURSIVE
 me AS (
@@ -170,10 +170,10 @@ def find_strangers(connection: Connection, number: int) -> tuple[str, str, str]:
     Whoever owns a table can put an index on it at any moment, so ownership counts even where there is no code yet. A
     reader with no more rights than others is free to read what others own: they could in psql.
     """
-    found = fetch_from_postgres(connection, _STRANGERS, [number])
-    if not found:
+    strangers = fetch_from_postgres(connection, _STRANGERS, [number])
+    if not strangers:
         return "", "", ""
-    relation, what, role, owner, privileged = found[0]
+    relation, what, role, owner, privileged = strangers[0]
     if relation:
         words = f'holds rows of role "{role}", who can have code run by whoever reads them'
         remedy = (
@@ -185,18 +185,18 @@ def find_strangers(connection: Connection, number: int) -> tuple[str, str, str]:
 
 
 def ways_in(connection: Connection, number: int) -> list[Health]:
-    """Return by which names an analyst could have a statement on a private table planned, each with what closes it."""
+    """Return the names by which an analyst could have a statement on a private table planned, with what closes each."""
     return [_way_in(*row) for row in fetch_from_postgres(connection, _WAYS_IN, [number, number])]
 
 
 def _way_in(word: str, place: str, schema: str, role: str, everybody: bool, itself: bool) -> Health:
-    told = (
+    finding = (
         f"{word.lower()} {place} is in a schema that role {_quote_identifier(role)} may enter: "
         "whoever names it is told the planner's row counts, even without a right to read."
     )
-    moved = f"CREATE SCHEMA private; ALTER {word} {place} SET SCHEMA private"
-    closed = f'REVOKE USAGE ON SCHEMA "{schema}" FROM {_quote_identifier(role)}, or: {moved}'
-    return Health(place, False, told, moved if everybody else closed)
+    move = f"CREATE SCHEMA private; ALTER {word} {place} SET SCHEMA private"
+    revoke_or_move = f'REVOKE USAGE ON SCHEMA "{schema}" FROM {_quote_identifier(role)}, or: {move}'
+    return Health(place, False, finding, move if everybody else revoke_or_move)
 
 
 def readers(connection: Connection, number: int) -> list[Health]:

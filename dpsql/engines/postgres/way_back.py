@@ -18,6 +18,7 @@ from dpsql.engines.postgres.cursor import Connection, fetch_from_postgres
 from dpsql.engines.postgres.engine import PostgresEngine, open_postgres_connection
 from dpsql.errors import DatabaseError
 
+#: Seconds to wait for a lock.
 _WAIT = 2.0
 #: What "every address" means for a process on the same machine.
 _LOOPBACK = {"*": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
@@ -34,7 +35,7 @@ class _Elsewhere(Exception):
 
 
 def connect_back(request: Mapping[str, Any], password: str) -> PostgresEngine | None:
-    """Return an engine on the server and database that called, as the owner role; None where others were reached.
+    """Return an engine on the server and database that called, as the owner role; None where another was reached.
 
     `request` says where the server listens, who calls (`pid`) and which number its lock is on (`lock`).
     """
@@ -62,7 +63,7 @@ def _ways(request: Mapping[str, Any], password: str) -> list[str]:
     """Return how the server can be reached: by the address it listens on, then by its socket."""
     server = request["server"]
     hosts = [_LOOPBACK.get(server["address"], server["address"]), server["socket"]]
-    known = {
+    settings = {
         "port": server["port"],
         "dbname": request["database"],
         "user": request["owner"],
@@ -70,10 +71,10 @@ def _ways(request: Mapping[str, Any], password: str) -> list[str]:
         "gssencmode": "disable",
     }
     if psycopg.pq.version() >= 160000:
-        known["require_auth"] = "scram-sha-256,none"  # the password itself is never sent
+        settings["require_auth"] = "scram-sha-256,none"  # the password itself is never sent
     if sys.platform == "linux":
-        known["options"] = "-c client_connection_check_interval=500"  # a killed worker's statement ends too
-    return [psycopg.conninfo.make_conninfo(host=host, **known) for host in hosts if host]
+        settings["options"] = "-c client_connection_check_interval=500"  # a killed worker's statement ends too
+    return [psycopg.conninfo.make_conninfo(host=host, **settings) for host in hosts if host]
 
 
 def _prove(conninfo: str, request: Mapping[str, Any]) -> Connection:

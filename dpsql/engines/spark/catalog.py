@@ -11,7 +11,7 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql.engines.base import Column, TableInfo
-from dpsql.engines.files.table_files import same_file
+from dpsql.engines.files.table_files import file_identities
 from dpsql.engines.identity_texts import PATH
 from dpsql.engines.spark import java_bridge
 from dpsql.engines.spark.cursor import SESSION, replace_errors
@@ -21,10 +21,10 @@ from dpsql.engines.table_names import find_place
 from dpsql.engines.view_text import as_view
 from dpsql.errors import DatabaseError
 
-_READING = "read its catalog"
+_READ_CATALOG = "read its catalog"
 #: A temporary view over these alone is data itself; what else it could read has a name and a budget of its own.
 _DATA = ("LogicalRelation", "LocalRelation", "LogicalRDD", "ExternalRDD", "Range", "OneRowRelation")
-#: Expressions that no row makes fail, where what they are made of does not.
+#: Expressions that fail on no row unless one of their operands does.
 _TOTAL = frozenset(
     (
         *("AttributeReference", "Alias", "Literal", "SortOrder", "Collate", "ResolvedCollation"),
@@ -61,8 +61,8 @@ def spark_family(kind: str) -> str:
 def collation(kind: str, declared: str) -> str:
     """Return the rule by which a column's texts are compared, "" where equal means equal bytes.
 
-    `declared` is the type in CREATE TABLE. CHAR texts are filled up with blanks when they are read, or not: a setting
-    of the session says, so that one row could have two names.
+    `declared` is the type in CREATE TABLE. A setting of the session says whether CHAR texts are filled up with blanks
+    when they are read, so that one row could have two names.
 
     >>> collation("string collate UTF8_LCASE", ""), collation("string", "char(8)"), collation("string", "varchar(8)")
     ('UTF8_LCASE', 'char(8)', '')
@@ -86,7 +86,7 @@ class SparkPlace:
 
 def home_schema(session: Any) -> str:
     """Return the database whose tables need no other name."""
-    return str(replace_errors(_READING, session.catalog.currentDatabase))
+    return str(replace_errors(_READ_CATALOG, session.catalog.currentDatabase))
 
 
 def places(session: Any, files: ParquetFolder) -> Iterator[SparkPlace]:
@@ -109,78 +109,78 @@ def find_table(session: Any, files: ParquetFolder, name: str, *, schema: str | N
 
     Two tables of databases that one name could mean are refused.
     """
-    known = {(place.schema, place.table): place for place in places(session, files)}
-    first = [place for place in known.values() if place.schema == SESSION or is_parquet(place.schema, place.table)]
+    place_of = {(place.schema, place.table): place for place in places(session, files)}
+    first = [place for place in place_of.values() if place.schema == SESSION or is_parquet(place.schema, place.table)]
     if schema is None:
         for place in first:
             if place.called == name:
                 return place
-        others = [key for key, place in known.items() if place not in first]
+        others = [key for key, place in place_of.items() if place not in first]
         meant = find_place(others, name, schema=None, home=home_schema(session))
         alike = (place for place in first if place.called.lower() == name.lower())
-        return known[meant] if meant is not None else next(alike, None)
-    meant = find_place(known, name, schema=schema, home="")
-    return None if meant is None else known[meant]
+        return place_of[meant] if meant is not None else next(alike, None)
+    meant = find_place(place_of, name, schema=schema, home="")
+    return None if meant is None else place_of[meant]
 
 
 def describe(session: Any, files: ParquetFolder, place: SparkPlace) -> TableInfo:
     """Return what the catalog says of a table or view."""
     files_alone = is_parquet(place.schema, place.table)
     if files_alone:
-        frame = replace_errors(_READING, lambda: files.frame(session, place.table))
+        frame = replace_errors(_READ_CATALOG, lambda: files.frame(session, place.table))
     else:
-        frame = replace_errors(_READING, lambda: session.table(place.reference.sql(DIALECT)))
+        frame = replace_errors(_READ_CATALOG, lambda: session.table(place.reference.sql(DIALECT)))
     columns = tuple(
         Column(field.name, kind, spark_family(kind), collation=collation(kind, field.metadata.get(_DECLARED, "")))
-        for field in replace_errors(_READING, lambda: list(frame.schema.fields))
+        for field in replace_errors(_READ_CATALOG, lambda: list(frame.schema.fields))
         for kind in [str(field.dataType.simpleString())]
     )
     definition, unfit, facts = "", "", {}
     if place.schema == SESSION:
-        definition = _temporary(place, frame)
+        definition = _definition_of_temporary_view(place, frame)
         unfit = "" if definition or _is_total(frame) else _COMPUTES
     elif not files_alone:
         facts = {row[0]: row[1] for row in _rows(session, f"DESCRIBE TABLE EXTENDED {place.reference.sql(DIALECT)}")}
-        definition = _view(facts, place, [column.name for column in columns])
-    known = (place.called, place.schema, place.table, columns)
+        definition = _definition_of_view(facts, place, [column.name for column in columns])
+    description = (place.called, place.schema, place.table, columns)
     if definition:
-        return TableInfo(*known, "view", definition, unfit=unfit)
+        return TableInfo(*description, "view", definition, unfit=unfit)
     roots = [facts["Location"]] if facts.get("Location") else []
-    rows = replace_errors(_READING, lambda: identities(session, frame, roots))
-    stored = [one for one in sorted(rows) if one.startswith(PATH)] if place.schema != SESSION else []
+    rows = replace_errors(_READ_CATALOG, lambda: identities(session, frame, roots))
+    stored = [text for text in sorted(rows) if text.startswith(PATH)] if place.schema != SESSION else []
     identity = "" if files_alone else " ".join(stored)
     version = f"{facts.get('Created Time', '')} {facts.get('Location', '')}"
-    return TableInfo(*known, "table", identity=identity, rows=frozenset(rows), unfit=unfit, version=version)
+    return TableInfo(*description, "table", identity=identity, rows=frozenset(rows), unfit=unfit, version=version)
 
 
-def identities(session: Any, frame: Any, told: Sequence[str]) -> set[str]:
+def identities(session: Any, frame: Any, catalog_roots: Sequence[str]) -> set[str]:
     """Return where a frame's rows are: paths and what stands there, or the data in this application's memory.
 
-    `told` are the places that the catalog tells; on a Spark Connect server, which shows no plan, there are no others.
+    `catalog_roots` are the places that the catalog names; a Spark Connect server shows no plan, so there are no others.
     """
     plan = java_bridge.query_plan(frame)
     leaves = [] if plan is None else list(java_bridge.plan_leaves(plan))
-    roots = [*told, *(root for leaf in leaves for root in java_bridge.roots(leaf))]
+    roots = [*catalog_roots, *(root for leaf in leaves for root in java_bridge.roots(leaf))]
     local = [Path("/" + re.sub("^(file:)?/+", "", root)) for root in roots if root.startswith(("file:", "/"))]
-    known = {PATH + str(place.resolve()) for place in local} | same_file(local)
-    known |= {PATH + root.rstrip("/") for root in roots if not root.startswith(("file:", "/"))}
-    return known | {held for leaf in leaves if (held := java_bridge.memory_of(session, leaf))}
+    texts = {PATH + str(place.resolve()) for place in local} | file_identities(local)
+    texts |= {PATH + root.rstrip("/") for root in roots if not root.startswith(("file:", "/"))}
+    return texts | {data for leaf in leaves if (data := java_bridge.memory_of(session, leaf))}
 
 
-def _view(found: Mapping[str, str], place: SparkPlace, names: list[str]) -> str:
+def _definition_of_view(facts: Mapping[str, str], place: SparkPlace, names: list[str]) -> str:
     """Return a stored view as CREATE VIEW, a text that proves nothing where it could mean something else, or ""."""
-    if found.get("Type") != "VIEW":
-        return _TEXT if found.get("Provider", "").lower() in _TEXTS else ""
-    given = re.findall(r"`((?:[^`]|``)*)`", found.get("View Query Output Columns", ""))
-    if not found.get("View Catalog and Namespace", "").endswith(f".{place.schema}") or not given:
+    if facts.get("Type") != "VIEW":
+        return _TEXT if facts.get("Provider", "").lower() in _TEXTS else ""
+    given = re.findall(r"`((?:[^`]|``)*)`", facts.get("View Query Output Columns", ""))
+    if not facts.get("View Catalog and Namespace", "").endswith(f".{place.schema}") or not given:
         return "a view whose names are looked up elsewhere"
     same = given == [name.replace("`", "``") for name in names]
-    return as_view(found["View Text"], DIALECT, () if same else names)
+    return as_view(facts["View Text"], DIALECT, () if same else names)
 
 
-def _temporary(place: SparkPlace, frame: Any) -> str:
+def _definition_of_temporary_view(place: SparkPlace, frame: Any) -> str:
     """Return "" for a temporary view that is data itself, a text that proves nothing for one that reads tables."""
-    plan = replace_errors(_READING, lambda: java_bridge.query_plan(frame))
+    plan = replace_errors(_READ_CATALOG, lambda: java_bridge.query_plan(frame))
     if plan is None:
         return "a temporary view on a Spark Connect server, whose plan is not known here"
     if not plan.deterministic():
@@ -198,7 +198,7 @@ def _temporary(place: SparkPlace, frame: Any) -> str:
 
 def _is_total(frame: Any) -> bool:
     """Whether a temporary view, which is worked out each time it is read, only names, compares and widens values."""
-    return replace_errors(_READING, lambda: all(map(_cannot_fail, _expressions(java_bridge.query_plan(frame)))))
+    return replace_errors(_READ_CATALOG, lambda: all(map(_cannot_fail, _expressions(java_bridge.query_plan(frame)))))
 
 
 def _expressions(plan: Any) -> Iterator[Any]:
@@ -213,7 +213,7 @@ def _expressions(plan: Any) -> Iterator[Any]:
 def _cannot_fail(expression: Any) -> bool:
     name, parts = expression.getClass().getSimpleName(), list(java_bridge.members(expression.children()))
     if name == "Cast":
-        before, after = (one.dataType().simpleString() for one in (parts[0], expression))
+        before, after = (operand.dataType().simpleString() for operand in (parts[0], expression))
         fits = before == after or (after == "string" and spark_family(before) not in ("other", "opaque"))
         fits = fits or (after == "double" and spark_family(before) in ("integer", "real"))
     else:
@@ -229,7 +229,7 @@ def _relation(leaf: Any) -> str:
 
 
 def _rows(session: Any, statement: str) -> list[Any]:
-    return replace_errors(_READING, lambda: list(session.sql(statement).collect()))
+    return replace_errors(_READ_CATALOG, lambda: list(session.sql(statement).collect()))
 
 
 def _quote_name(name: str) -> str:

@@ -35,8 +35,12 @@ except ImportError:
 else:
     _ERRORS = (PySparkException, Py4JError, OSError, RpcError)
 Tables = Mapping[str, Any]
-#: How many expressions one part of a stage may have, and a stage; and more pieces than a table is ever read in.
-_LONG, _LONGEST, _PIECES = 300, 1500, 1_000_000
+#: Expressions in one part of a query; after a longer part a new stage begins.
+_LONG = 300
+#: Expressions in one stage; a stage that grows longer ends.
+_LONGEST = 1500
+#: Pieces of a table; more than a table is ever read in.
+_PIECES = 1_000_000
 #: Types of cells that Spark takes as they are; others are handed over as texts.
 _PLAIN = frozenset({int, float, bool, str})
 #: Where a session's temporary views are said to be; no database can have that name.
@@ -86,9 +90,9 @@ def replace_errors(doing: str, act: Callable[[], _Result]) -> _Result:
 
 def as_arrow(columns: pd.DataFrame | Mapping[str, np.ndarray[Any, Any]]) -> arrow.Table:
     """Return whole columns as an Arrow table in types that Spark has; one without NULL is said to have none."""
-    made = {str(name): arrow_column(_as_signed(np.asarray(values)), _PLAIN) for name, values in columns.items()}
-    fields = [arrow.field(name, column.type, nullable=column.null_count > 0) for name, column in made.items()]
-    return arrow.table(list(made.values()), schema=arrow.schema(fields))
+    arrays = {str(name): arrow_column(_as_signed(np.asarray(values)), _PLAIN) for name, values in columns.items()}
+    fields = [arrow.field(name, column.type, nullable=column.null_count > 0) for name, column in arrays.items()]
+    return arrow.table(list(arrays.values()), schema=arrow.schema(fields))
 
 
 def _as_signed(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -124,7 +128,7 @@ class SparkWorkspace:
         self._session = session
         self._ledger = ledger
         self._files = files
-        self._kept: dict[str, Any] = {}
+        self._stored: dict[str, Any] = {}
         self._views: dict[str, str] = {}
         self._sources: dict[tuple[str, str], str] = {}
         self._facts: list[tuple[TableInfo, Any, Any]] = []
@@ -147,12 +151,12 @@ class SparkWorkspace:
         self._sources[table.schema, table.table] = self._show("source", frame)
 
     def keep(self, name: str, query: exp.Expr, tables: Tables) -> None:
-        """Keep the rows of a checked query; rows of a lost worker are worked out again, and are the same again."""
+        """Keep the rows of a checked query; rows of a lost worker are computed again, and are the same again."""
         self._check()
-        held = self.run(COUNTING, query, tables, java_bridge.store, nested=True)
+        stored = self.run(COUNTING, query, tables, java_bridge.store, nested=True)
         self._check()
-        self._show(name, held)
-        before, self._kept[name] = self._kept.get(name), held
+        self._show(name, stored)
+        before, self._stored[name] = self._stored.get(name), stored
         if before is not None:
             replace_errors(COUNTING, lambda: before.unpersist(blocking=False))
 
@@ -165,7 +169,7 @@ class SparkWorkspace:
 
     def _check(self) -> None:
         for table, frame, before in self._facts:
-            if replace_errors("read its catalog", lambda held=frame: java_bridge.file_facts(held)) != before:  # type: ignore[misc]
+            if replace_errors("read its catalog", lambda pinned=frame: java_bridge.file_facts(pinned)) != before:  # type: ignore[misc]
                 raise TableChanged(
                     f'the files of table "{table.name}" changed while they were read, and the charge stays.',
                     hint="ask again when nobody writes to it",
@@ -174,7 +178,7 @@ class SparkWorkspace:
     def run(
         self, doing: str, query: exp.Expr, tables: Tables, act: Callable[[Any], _Result], *, nested: bool = False
     ) -> _Result:
-        """Do something with a query's rows, with `tables` loaded as small tables that every worker gets whole."""
+        """Do something with a query's rows, with `tables` loaded as small tables that every worker gets in full."""
         for name, columns in tables.items():
             self._load(name, columns)
         once: list[Any] = []
@@ -186,20 +190,21 @@ class SparkWorkspace:
             return replace_errors(doing, lambda: act(self._session.sql(text)))
         finally:
             for frame in once:
-                replace_errors(COUNTING, lambda held=frame: java_bridge.forget(held))  # type: ignore[misc]
+                replace_errors(COUNTING, lambda stored=frame: java_bridge.forget(stored))  # type: ignore[misc]
 
     def close(self) -> None:
         """Let all kept rows go, before anything else happens."""
-        for frame in self._kept.values():
-            replace_errors(COUNTING, lambda held=frame: held.unpersist(blocking=True))  # type: ignore[misc]
+        for frame in self._stored.values():
+            replace_errors(COUNTING, lambda stored=frame: stored.unpersist(blocking=True))  # type: ignore[misc]
         for frame in self._fixed:
-            replace_errors(COUNTING, lambda held=frame: java_bridge.forget(held))  # type: ignore[misc]
-        self._kept, self._fixed, self._facts = {}, [], []
+            replace_errors(COUNTING, lambda stored=frame: java_bridge.forget(stored))  # type: ignore[misc]
+        self._stored, self._fixed, self._facts = {}, [], []
 
     def _load(self, name: str, columns: Any) -> None:
-        made = as_arrow(columns)
+        arrow_table = as_arrow(columns)
         self._show(
-            name, replace_errors("load a temporary table", lambda: broadcast(self._session.createDataFrame(made)))
+            name,
+            replace_errors("load a temporary table", lambda: broadcast(self._session.createDataFrame(arrow_table))),
         )
 
     def _show(self, name: str, frame: Any) -> str:
@@ -224,17 +229,17 @@ class SparkWorkspace:
     def _name_sources(self, query: exp.Expr) -> exp.Expr:
         """Return a query that finds what it names: small tables, kept rows, views of the caller's, Parquet, our own.
 
-        What it reads gets a name that no part of the query has; of dpsql's own tables the rows asked for, those of one
-        model, are fetched from where the ledger is.
+        What it reads gets a name that no part of the query has. Of dpsql's own tables, the rows that the query asks
+        for, which are those of one model, are fetched from the ledger's database.
         """
         for table in list(query.find_all(exp.Table)):
             name = table.name
             if table.db == OWN_SCHEMA:
-                asked = table.parent_select
-                assert asked is not None
+                model_rows = table.parent_select
+                assert model_rows is not None
                 with self._ledger.transaction() as transaction:
-                    self._load(name, transaction.arrays(asked))
-                asked.replace(exp.select("*").from_(self._views[name]))
+                    self._load(name, transaction.arrays(model_rows))
+                model_rows.replace(exp.select("*").from_(self._views[name]))
                 continue
             if table.db == SESSION or is_parquet(table.db, name) or (table.db, name) in self._sources:
                 view = self._source(table)
@@ -246,7 +251,7 @@ class SparkWorkspace:
         return query
 
     def _store_part(self, doing: str, query: exp.Select, once: list[Any]) -> exp.Select:
-        """Work a query out now, and return the one that reads its rows."""
+        """Compute a query's rows now, and return the query that reads them."""
         text = _render(query)
         frame = replace_errors(doing, lambda: java_bridge.copy_rows(self._session.sql(text)))
         once.append(frame)
@@ -286,11 +291,11 @@ def _uses_each_part_once(query: exp.Expr) -> bool:
 
 def _nest_parts(query: exp.Expr) -> exp.Expr:
     """Return a query with the parts of its WITH in the places of their names, each with the names of its columns."""
-    known: dict[str, exp.CTE] = {}
+    earlier_parts: dict[str, exp.CTE] = {}
 
     def put(body: exp.Expr) -> exp.Expr:
-        for table in [one for one in body.find_all(exp.Table) if not one.db and one.name in known]:
-            part = known[table.name]
+        for table in [source for source in body.find_all(exp.Table) if not source.db and source.name in earlier_parts]:
+            part = earlier_parts[table.name]
             columns = [name.copy() for name in part.args["alias"].columns]
             place = exp.TableAlias(this=exp.to_identifier(table.alias_or_name), columns=columns)
             table.replace(exp.Subquery(this=part.this.copy(), alias=place))
@@ -300,5 +305,5 @@ def _nest_parts(query: exp.Expr) -> exp.Expr:
     query.set("with_", None)
     for part in parts.expressions if parts else ():
         put(part.this)
-        known[part.alias] = part
+        earlier_parts[part.alias] = part
     return put(query)

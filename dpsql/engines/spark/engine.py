@@ -20,7 +20,7 @@ from sqlglot import exp
 from dpsql.engines.base import Engine, Health, TableInfo, Transaction, check_same
 from dpsql.engines.error_replacement import COUNTING
 from dpsql.engines.files import file_parts
-from dpsql.engines.files.table_files import same_file
+from dpsql.engines.files.table_files import file_identities
 from dpsql.engines.ledger_elsewhere import LedgerElsewhere
 from dpsql.engines.spark import catalog, java_bridge
 from dpsql.engines.spark.cursor import SparkWorkspace, replace_errors, spark_arrays
@@ -126,8 +126,8 @@ class SparkEngine(LedgerElsewhere):
     def table(self, name: str, *, schema: str | None = None) -> TableInfo | None:
         """Return what the catalog (or a Parquet footer) says of a table or view. Reads no row.
 
-        A table is told by where its files lie, and by the files where they lie on this machine. One whose rows are in
-        memory has no identity that outlasts Spark.
+        A table is identified by the place of its files, and by the files themselves where they lie on this machine. One
+        whose rows are in memory has no identity that outlasts Spark.
         """
         place = catalog.find_table(self.session, self.files, name, schema=schema)
         if place is None:
@@ -138,7 +138,7 @@ class SparkEngine(LedgerElsewhere):
             return info
         with self.ledger.snapshot() as transaction:
             read_as = file_parts.read_as(transaction, file_parts.stamps_of(files))
-        rows = info.rows | same_file(files) | {file_parts.table_identity(info.name)}
+        rows = info.rows | file_identities(files) | {file_parts.table_identity(info.name)}
         return replace(info, rows=rows, within=read_as - rows)
 
     def identify(self, transaction: Transaction, info: TableInfo) -> TableInfo:
@@ -154,40 +154,40 @@ class SparkEngine(LedgerElsewhere):
         """Return the built-in functions that a user's temporary function stands in for."""
         get = self.session.catalog.getFunction
         classes = replace_errors("read its catalog", lambda: {name: get(name).className for name in _CALLED})
-        return sorted(name for name, made in classes.items() if not str(made).startswith(_BUILT_IN))
+        return sorted(name for name, class_name in classes.items() if not str(class_name).startswith(_BUILT_IN))
 
     @contextmanager
     def workspace(self, reads: Sequence[TableInfo] = ()) -> Iterator[SparkWorkspace]:
         """Open a workspace: a session of its own, and nothing of it left when it is closed."""
         read = {info.name: file_parts.stamps_of(local_files(info.rows)) for info in reads}
         file_parts.remember(self.ledger.transaction, read)
-        here = SparkWorkspace(self._clone(), self.ledger, self.files)
+        workspace = SparkWorkspace(self._clone(), self.ledger, self.files)
         try:
             for before in reads:
                 check_same(before, self.table(before.table, schema=before.schema))
                 if before.kind == "table":
-                    here.pin(before)
-            yield here
+                    workspace.pin(before)
+            yield workspace
         finally:
-            here.close()
+            workspace.close()
 
     def frame(self, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> pd.DataFrame:
         """Run a query over public or released tables and return it as a DataFrame (predictions, never training)."""
-        with self.workspace() as here:
+        with self.workspace() as workspace:
             return pd.DataFrame(
-                here.run("read the table", query, tables or {}, lambda frame: spark_arrays(frame.toArrow()))
+                workspace.run("read the table", query, tables or {}, lambda frame: spark_arrays(frame.toArrow()))
             )
 
     def create(self, name: str, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> None:
         """Create a table from a query over public or released tables: Parquet in the folder, or one of the catalog."""
-        with self.workspace() as here:
+        with self.workspace() as workspace:
             if (folder := self.files.path) is not None:
                 part = folder / f".{secrets.token_hex(8)}"
-                here.run("create the table", query, tables or {}, lambda frame: frame.write.parquet(str(part)))
+                workspace.run("create the table", query, tables or {}, lambda frame: frame.write.parquet(str(part)))
                 part.rename(folder / f"{name}.parquet")
                 return
             place = exp.table_(name, db=self.home, quoted=True).sql(DIALECT)
-            here.run("create the table", query, tables or {}, lambda frame: frame.write.saveAsTable(place))
+            workspace.run("create the table", query, tables or {}, lambda frame: frame.write.saveAsTable(place))
 
     def close(self) -> None:
         """Let the ledger go, and stop the application if dpsql started it; one that died has nothing to stop.

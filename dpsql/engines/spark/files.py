@@ -33,15 +33,15 @@ class ParquetFolder:
         if self.path is None:
             return {}
         entries = [entry for entry in sorted(self.path.iterdir()) if not entry.name.startswith((".", "_"))]
-        found = [entry for entry in entries if entry.suffix == ".parquet" or next(entry.rglob("*.parquet"), None)]
-        return {entry.name.removesuffix(".parquet"): entry for entry in found if not set(entry.name) & set("*?[]{}\\")}
+        tables = [entry for entry in entries if entry.suffix == ".parquet" or next(entry.rglob("*.parquet"), None)]
+        return {entry.name.removesuffix(".parquet"): entry for entry in tables if not set(entry.name) & set("*?[]{}\\")}
 
     def frame(self, session: Any, path: str) -> Any:
         """Return the rows of a table as a frame of this session; nothing is read but footers."""
         stamps = _stamps(Path(path))
-        known = self._shapes.get(path)
-        if known is not None and known[0] == stamps:
-            return session.read.schema(known[1]).parquet(path)
+        cached = self._shapes.get(path)
+        if cached is not None and cached[0] == stamps:
+            return session.read.schema(cached[1]).parquet(path)
         frame = session.read.parquet(path)
         self._shapes[path] = stamps, frame.schema
         return frame
@@ -49,7 +49,7 @@ class ParquetFolder:
 
 def local_files(rows: Iterable[str]) -> list[Path]:
     """Return the files of this machine in which a table's rows are, of the identities that tell where these lie."""
-    places = [Path(one.removeprefix(PATH)) for one in rows if one.startswith(f"{PATH}/")]
+    places = [Path(identity.removeprefix(PATH)) for identity in rows if identity.startswith(f"{PATH}/")]
     inside = [file for place in places if place.is_dir() for file in place.rglob("*")]
     return sorted({file for file in (*places, *inside) if file.is_file() and not file.name.startswith((".", "_"))})
 
@@ -57,4 +57,4 @@ def local_files(rows: Iterable[str]) -> list[Path]:
 def _stamps(place: Path) -> list[tuple[Any, ...]]:
     """Return which files a table has, when each was written and changed, and how long it is."""
     files = [(str(file), file.stat()) for file in (place, *place.rglob("*"))]
-    return sorted((name, found.st_mtime_ns, found.st_ctime_ns, found.st_size) for name, found in files)
+    return sorted((name, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size) for name, facts in files)

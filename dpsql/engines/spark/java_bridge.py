@@ -1,7 +1,7 @@
 """What pyspark has no public call for: a few reaches into Java, here and nowhere else.
 
-A Spark Connect session has no Java on this side. It has a public `cloneSession`; a plan is not to be had there, and a
-clone's checkpoints are not found again.
+A Spark Connect session has no Java on this side. It has a public `cloneSession`; it shows no plan, and a clone's
+checkpoints are not found again.
 """
 
 from __future__ import annotations
@@ -57,16 +57,16 @@ def memory_of(session: Any, leaf: Any) -> str:
 
 
 def store(frame: Any) -> Any:
-    """Return the frame after all its rows were worked out and stored, in memory as far as they fit."""
+    """Return the frame after all its rows were computed and stored, in memory as far as they fit."""
     frame.persist(StorageLevel.MEMORY_AND_DISK)
     frame.write.format("noop").mode("overwrite").save()
     return frame
 
 
 def copy_rows(frame: Any) -> Any:
-    """Return a frame of these rows that are never worked out again: a worker lost with them ends the statement.
+    """Return a frame of these rows that are never computed again: a worker lost with them ends the statement.
 
-    On a Spark Connect server they are worked out again, from the same parts of the same files.
+    On a Spark Connect server they are computed again, from the same parts of the same files.
     """
     return frame.localCheckpoint() if hasattr(frame, "_jdf") else store(frame)
 
@@ -81,13 +81,14 @@ def forget(frame: Any) -> None:
 
 #: Formats in which a row starts where the file says, and not where a reader takes it to.
 _COLUMNAR = ("ParquetFileFormat", "OrcFileFormat")
+#: Leaves of a plan that read no files, and whose rows stand in the plan itself or follow from it.
 _FIXED = ("LocalRelation", "Range", "OneRowRelation")
 
 
 def plan_leaves(plan: Any) -> Iterator[Any]:
     """Yield what a plan reads, subqueries included."""
-    for one in (plan, *members(plan.subqueriesAll())):
-        yield from members(one.collectLeaves())
+    for query in (plan, *members(plan.subqueriesAll())):
+        yield from members(query.collectLeaves())
 
 
 def file_format(leaf: Any) -> str:
@@ -104,9 +105,9 @@ def is_text(leaf: Any) -> bool:
 
 
 def file_facts(frame: Any) -> tuple[tuple[Any, ...], ...] | None:
-    """Return what tells a changed file among those that a frame reads.
+    """Return facts about the files that a frame reads, which differ once one of the files has changed.
 
-    None where one is gone, or not to be seen from here, and where it reads other things than files.
+    None where a file is gone or cannot be seen from here, and where the frame reads other things than files.
     """
     read = query_plan(frame)
     if read is None:
@@ -123,8 +124,8 @@ def file_facts(frame: Any) -> tuple[tuple[Any, ...], ...] | None:
 
 def _facts(jvm: Any, settings: Any, file: str) -> tuple[Any, ...]:
     if file.startswith("file:"):
-        found = os.stat(unquote(urlsplit(file).path))
-        return file, found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
+        facts = os.stat(unquote(urlsplit(file).path))
+        return file, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino
     path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(file))
     status = path.getFileSystem(settings).getFileStatus(path)
     return file, status.getModificationTime(), status.getLen()

@@ -72,7 +72,9 @@ class Address:
     def hosts(self) -> list[tuple[str, int]]:
         """The host and port of each master; none where Spark runs in this process."""
         named = self.master.removeprefix(PREFIX)
-        return [] if named == self.master else [(h, int(p)) for h, p in (one.split(":") for one in named.split(","))]
+        if named == self.master:
+            return []
+        return [(host, int(port)) for host, port in (place.split(":") for place in named.split(","))]
 
 
 def start(address: Address, *, wait: float) -> tuple[Any, bool]:
@@ -118,8 +120,8 @@ def _start_session(address: Address) -> Any:
 def _private_folder() -> str:
     """Return where this process may put rows that do not fit in memory: a folder that its owner alone can enter.
 
-    On the disk that SPARK_LOCAL_DIRS names, if it does; that is set for Java too, as it stands above any setting. Where
-    workers of a cluster put theirs is set where they are started.
+    It is on the disk that SPARK_LOCAL_DIRS names, if that is set. The variable is then set to this folder, for Java
+    too, because it overrides every setting. Where workers of a cluster put their rows is set where they are started.
     """
     disk = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
     place = str(spill_folder.make(None, near=Path(disk) if disk else None))
@@ -128,22 +130,23 @@ def _private_folder() -> str:
     return place
 
 
-def heap(held: int) -> int:
-    """Return how many MB Java may take of so many bytes where it works off all rows itself: a quarter, at least 1 GB.
+def heap(available: int) -> int:
+    """Return how many MB Java may take of the available bytes where it processes all rows itself: a quarter, or 1 GB.
 
-    A quarter is Java's own rule. Spark's is 1 GB on any machine, and where that is too little, Java ends.
+    The larger of the two is taken. A quarter is Java's own rule. Spark's rule is 1 GB on any machine; where that is too
+    little, Java ends.
 
     >>> heap(24 << 30), heap(2 << 30)
     (6144, 1024)
     """
-    return max(held >> 22, 1024)
+    return max(available >> 22, 1024)
 
 
 def memory() -> int:
     """Return the bytes of memory that this process may use: the machine's, or less where its container has a limit."""
-    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 0
+    installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 0
     limits = [file.read_text().strip() for file in _LIMITS if file.is_file()]
-    return min([whole, *(int(limit) for limit in limits if limit.isdigit())])
+    return min([installed, *(int(limit) for limit in limits if limit.isdigit())])
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """The functions that Spark spells its own way (the protocol of `dpsql/spelling.py`).
 
-Spark works rows off in generated code and joins a small table by a lookup, so trees are joins, level by level. Its
+Spark processes rows in generated code and joins a small table by a lookup, so trees are joins, level by level. Its
 integers are signed: words and hashes keep to 63 bits.
 """
 
@@ -14,7 +14,7 @@ from sqlglot import exp
 from dpsql.engines.standard_vocabulary import StandardVocabulary
 
 DIALECT = "spark"
-#: How many maps a text is looked up in at most: each has to be planned.
+#: The most maps that the values of a lookup are spread over: each has to be planned.
 _MAPS = 512
 
 
@@ -39,7 +39,7 @@ class SparkVocabulary(StandardVocabulary):
     def position(self, values: Sequence[str], text: exp.Expr) -> exp.Expr:
         """Return `TRY_ELEMENT_AT(GET(ARRAY(MAP('a', 0), …), CRC32(text) & 7), text)`: a checksum names the map.
 
-        Spark searches a list or a map from its start, at forty values for longer than all the rest of a row takes.
+        Spark searches a list or a map from its start: at forty values, that takes longer than all other work on a row.
         """
         count = min(_MAPS, 1 << (4 * len(values) - 1).bit_length())
         maps: list[exp.Expr] = [exp.null() for _ in range(count)]
@@ -54,8 +54,8 @@ class SparkVocabulary(StandardVocabulary):
             this=exp.BitwiseAnd(this=checksum, expression=exp.Literal.number(count - 1)),
             to=exp.DataType(this=exp.DataType.Type.INT),
         )
-        found = exp.Anonymous(this="GET", expressions=[exp.Array(expressions=maps), slot_of])
-        return exp.Anonymous(this="TRY_ELEMENT_AT", expressions=[found, text.copy()])
+        slot_map = exp.Anonymous(this="GET", expressions=[exp.Array(expressions=maps), slot_of])
+        return exp.Anonymous(this="TRY_ELEMENT_AT", expressions=[slot_map, text.copy()])
 
     def keyed_hash(self, values: Sequence[exp.Expr], keys: Sequence[int | str]) -> exp.Expr:
         """Return a hash in as many keyed rounds as there are keys, cut to 63 bits: integers here are signed.
@@ -87,14 +87,14 @@ def _key(key: int | str) -> exp.Expr:
 
 
 def _step(number: exp.Expr, cells: int, missing: int) -> exp.Expr:
-    """Return `LEAST(GREATEST(CAST(number AS INT), 0), cells - 1)`, with a number of the missing cell for no number.
+    """Return `LEAST(GREATEST(CAST(number AS INT), 0), cells - 1)`, with the missing cell for NULL and NaN.
 
-    The cast cuts off towards zero, which is down wherever the result is not clamped anyway, and takes what is too
-    large for the largest INT. After the first two calls nothing is NULL, which keeps the generated code short.
+    The cast truncates towards zero, which is down wherever the result is not clamped anyway, and makes a number that is
+    too large the largest INT. After the first two calls nothing is NULL, which keeps the generated code short.
     """
     middle = exp.Literal.number(f"{missing}.5e0")
-    given = exp.Coalesce(this=number, expressions=[middle])
-    known = exp.Anonymous(this="NANVL", expressions=[given, middle.copy()])
-    whole = exp.Cast(this=known, to=exp.DataType(this=exp.DataType.Type.INT))
-    floored = exp.Greatest(this=whole, expressions=[exp.Literal.number(0)], ignore_nulls=True)
+    not_null = exp.Coalesce(this=number, expressions=[middle])
+    not_nan = exp.Anonymous(this="NANVL", expressions=[not_null, middle.copy()])
+    truncated = exp.Cast(this=not_nan, to=exp.DataType(this=exp.DataType.Type.INT))
+    floored = exp.Greatest(this=truncated, expressions=[exp.Literal.number(0)], ignore_nulls=True)
     return exp.Least(this=floored, expressions=[exp.Literal.number(cells - 1)], ignore_nulls=True)
