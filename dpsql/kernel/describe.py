@@ -88,7 +88,7 @@ def describe_plan(described: Mapping[str, Any], nano_epsilon: int) -> str:
 
 
 def noise_table() -> str:
-    """Return the operations that answer with noise as a Markdown table, as it stands in docs/privacy.md."""
+    """Return the operations that answer with noise as a Markdown table, as in docs/understanding/privacy.md."""
     return _markdown(
         ("operation", "what comes out", "how far one unit moves it", "noise for ε", "noise for (ε, δ)"),
         [
@@ -100,7 +100,7 @@ def noise_table() -> str:
 
 
 def exact_table() -> str:
-    """Return the operations without noise of their own as a Markdown table, as it stands in docs/privacy.md."""
+    """Return the operations without noise of their own as a Markdown table, as in docs/understanding/privacy.md."""
     return _markdown(
         ("operation", "what comes out", "why it needs no noise"),
         [

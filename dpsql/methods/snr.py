@@ -54,7 +54,7 @@ from dpsql.errors import ParameterError
 from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
-from dpsql.kernel.statement_size import batches
+from dpsql.kernel.statement_size import tree_ranges
 from dpsql.methods.base import Method, Parameter, Trained, Whole, resolve_parameters
 from dpsql.methods.shared.noisy_leaves import shared_counts, size_then_counts
 from dpsql.schema import Schema
@@ -100,7 +100,7 @@ class Snr(Method):
         counts = replace(one, trees=chosen["trees"])
         forest = random_trees_for(schema, promise, chosen, counts, schema.rows)
         counts = replace(
-            counts, cells=forest.leaves * len(schema.classes), scans=len(batches(forest, len(schema.classes)))
+            counts, cells=forest.leaves * len(schema.classes), scans=len(tree_ranges(forest, len(schema.classes)))
         )
         facts = {
             "minimum_support": round(minimum_support(len(schema.classes), float(counts.scale(promise))), 3),

@@ -82,7 +82,7 @@ class Sspe(Method):
         depth = public_depth(schema, chosen, nano_epsilon, None, promise)
         free = public_splits_step("splits", chosen["trees"], depth)
         splits = free if labels else splits_step(nano_epsilon, chosen, depth)
-        sides = Sides(splits, self._labelled_steps(schema, nano_epsilon, chosen, depth), apart=True)
+        sides = Sides(splits, self._labelled_steps(schema, nano_epsilon, chosen, depth), disjoint=True)
         return Plan(self.name, sides, promise, chosen | {"most_depth": depth}, chosen["unlabelled"] or "")
 
     def public_trees(self, schema: Schema, plan: Plan) -> Forest:
