@@ -36,11 +36,11 @@ class Candidates:
                                  given=(self.axis.shape, self.weights.shape))  # fmt: skip
         if self.axis.min() < PASS or self.axis.max() >= len(self.splits.arity):
             raise ParameterError("candidates", allowed="splits on axes of the schema", given=int(self.axis.max()))
-        asked = self.axis != PASS
-        missing = (self.splits.arity[self.axis] == 0) | ~asked[:, :, None]
+        asking = self.axis != PASS
+        missing = (self.splits.arity[self.axis] == 0) | ~asking[:, :, None]
         if self.weights.min() < 0 or self.weights[missing].any():
             raise ParameterError("weights", allowed="not negative, 0 where there is no split", given="others")
-        if (self.weights.max(axis=(1, 2)) == 0)[asked.any(axis=1)].any():
+        if (self.weights.max(axis=(1, 2)) == 0)[asking.any(axis=1)].any():
             raise ParameterError("weights", allowed="one above 0 for each leaf that asks", given="none")
 
     def check_fit(self, forest: Forest) -> None:

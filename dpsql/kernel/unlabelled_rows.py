@@ -70,8 +70,8 @@ def _refuse_unknown(engine: Engine, dataset: Dataset, tables: list[str], unlabel
     if unlabelled and engine.table(unlabelled) is not None:
         raise NotRegistered(unlabelled, tables)
     if unlabelled.isidentifier():
-        known = [*tables, *(name for name, _ in dataset.schema.conditions)]
-        raise UnknownName("registered table or declared condition", unlabelled, known)
+        names = [*tables, *(name for name, _ in dataset.schema.conditions)]
+        raise UnknownName("registered table or declared condition", unlabelled, names)
 
 
 def are_disjoint(dataset: Dataset, other: Dataset | None) -> bool:
