@@ -1,10 +1,13 @@
 """What a session may still ask: the steps of its plan, each taken once and only as it was declared.
 
-A step is taken before anything else that the caller handed over is looked at, so that no code of the caller's can use
-it a second time meanwhile. It is put back only when the request is refused before a row is read. Where an operation
-fails while rows are read, nothing more can be asked: that it failed may depend on the rows, and a method that went on
-would have learnt it for nothing. Nor may the method see how it failed: an error's text can quote a cell, and the frames
-of its traceback hold exact counts. `hide_failures` replaces it by one that holds neither.
+The allowance takes a step out of its list before the kernel looks at anything else that the caller handed over. So no
+code of the caller can use the step a second time meanwhile. The step is put back only if the request is refused before
+a row is read.
+
+If an operation fails while rows are read, the session answers nothing more. Whether it failed may depend on the rows,
+and a method that went on would have learnt this without paying for it. Nor may the method see how it failed: the text
+of an error can quote a cell, and the frames of its traceback hold exact counts. `hide_failures` raises another error
+instead, which holds neither.
 """
 
 from __future__ import annotations
@@ -23,13 +26,13 @@ from dpsql.kernel.plan import LARGEST_SCALE, Plan, Step, has_sides, steps_with_p
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
 
-#: The most values of one answer: more than any method asks for, and they fit into memory.
+#: The most values of one answer. No method asks for as many, and they fit into memory (8 GiB of 64-bit numbers).
 MOST_CELLS = 2**30
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 class Allowance:
-    """The open steps of one plan."""
+    """The steps of one plan that can still be asked."""
 
     def __init__(self, plan: Plan) -> None:
         self._promise = plan.promise
@@ -49,11 +52,11 @@ class Allowance:
 
     @property
     def failure(self) -> DpsqlError:
-        """The error that a method and its caller are shown in place of the one that happened."""
+        """A new error to show to a method and its caller, in place of the one that was raised."""
         return _without_frames(self._failure)
 
     def close(self) -> None:
-        """Leave nothing to ask."""
+        """Close every step: from now on all requests are refused."""
         self._closed = True
         self._open.clear()
 
@@ -63,7 +66,7 @@ class Allowance:
 
     @contextmanager
     def one_at_a_time(self) -> Iterator[None]:
-        """Do one thing in a session; a second one meanwhile, from another thread or from inside, is refused."""
+        """Run one request of a session. A second one meanwhile, from another thread or from inside it, is refused."""
         if not self._busy.acquire(blocking=False):
             raise AllowanceExceeded("a session does one thing at a time.")
         self._reading = False
@@ -80,12 +83,12 @@ class Allowance:
             self._busy.release()
 
     def read(self) -> None:
-        """Note that rows are read from here on: whatever goes wrong now is a failure, and no refusal."""
+        """Note that rows are read from here on: an error from now on is a failure of the run, not a refused request."""
         self._reading = True
 
     @contextmanager
     def take(self, name: str, operation: type[Operation]) -> Iterator[Step]:
-        """Take a step for the time of one operation; it is there again only when the request was refused."""
+        """Take a step out of the list for one operation; it is put back only if the request is refused."""
         with self.one_at_a_time():
             step = self._open.get(name) if type(name) is str else None
             if step is None:
@@ -113,18 +116,19 @@ class Allowance:
         nano_epsilon: int | None = None,
         row_weight: int | None = None,
     ) -> Step:
-        """Return the step as it is used now, after checking that it is asked for as it was declared.
+        """Return the step as it is used now, after checking that the request is what the step declared.
 
-        What is asked is given in the kernel's own values. Of a step of several uses a part is used, and the rest stays
-        open: parts may be as large as earlier answers make them, as long as they add up to no more than was declared
-        (Rogers, Roth, Ullman & Vadhan 2016: for pure epsilon, sums of adaptively chosen parts compose).
+        The arguments describe the request, in values that the kernel itself worked out. If the step has several uses,
+        this use takes a part of its epsilon, and the rest stays open for the others. The parts may depend on earlier
+        answers, as long as they add up to no more than was declared (Rogers, Roth, Ullman & Vadhan 2016: for pure
+        epsilon, sums of adaptively chosen parts compose).
         """
         trees = 1 if forest is None else forest.trees
-        asked = (trees, axes, step.row_weight if row_weight is None else row_weight)
+        request = (trees, axes, step.row_weight if row_weight is None else row_weight)
         declared = (step.trees, step.axes, step.row_weight)
-        if asked != declared or cells > step.cells:
+        if request != declared or cells > step.cells:
             raise AllowanceExceeded(
-                f'step "{step.name}" was declared as {declared} with {step.cells} values, not {asked} with {cells}.'
+                f'step "{step.name}" was declared as {declared} with {step.cells} values, not {request} with {cells}.'
             )
         if cells > MOST_CELLS:
             raise AllowanceExceeded(f'step "{step.name}" asks for {cells} values; at most {MOST_CELLS} are possible.')
@@ -134,7 +138,7 @@ class Allowance:
         return used
 
     def _use(self, step: Step, nano_epsilon: int | None) -> Step:
-        """Return a step with the part of its epsilon that is used now; the rest of its uses stay open."""
+        """Return a step with the part of its epsilon that is used now, and leave the rest of its uses open."""
         if step.free:
             if step.uses > 1:
                 self._open[step.name] = replace(step, uses=step.uses - 1)
@@ -147,7 +151,7 @@ class Allowance:
         return replace(step, nano_epsilon=part, uses=1)
 
     def open_later(self, name: str, given: object) -> None:
-        """Put the steps of a composition in the place of the step that is an allowance for them."""
+        """Replace a step that is an allowance for later steps by the steps of a composition."""
         with self.take(name, Later) as allowance:
             composition = rebuild_composition(given)
             if composition.cost > allowance.nano_epsilon:
@@ -167,16 +171,19 @@ class Allowance:
 def _without_frames(error: BaseException | None) -> DpsqlError:
     """Return a new error that can be shown in place of one that was raised while rows were read.
 
-    That a table was written to or replaced meanwhile depends on its writers, not on what rows hold, and is told.
+    It says if the table was written to or replaced during the run: that depends on who writes to the table, and not on
+    what the rows hold.
     """
-    return TableChanged(error.message, hint=error.hint) if isinstance(error, TableChanged) else RunFailed()
+    if isinstance(error, TableChanged):
+        return TableChanged(error.message, hint=error.hint)
+    return RunFailed()
 
 
 def hide_failures(operation: _Method) -> _Method:
-    """Return an operation of a session whose failures are replaced.
+    """Return an operation of a session that raises another error in place of any error after rows were read.
 
-    Once rows were read, what is raised is a new error without traceback, context or words of the old one. (A `with`
-    block cannot do this: what it raises has the old error for its context.)
+    The new error has no traceback, context or words of the old one. (A `with` block cannot do this: an error that it
+    raises has the old one as its context.)
     """
 
     @functools.wraps(operation)
@@ -187,7 +194,7 @@ def hide_failures(operation: _Method) -> _Method:
             return operation(session, *values, **named)
         except BaseException as error:
             if failed_before or not session.has_failed:
-                raise  # refused: no row was read for it
+                raise  # The request was refused, and no row was read for it.
             stopped = next((kind for kind in (KeyboardInterrupt, SystemExit) if type(error) is kind), None)
         raise session.failure if stopped is None else stopped()
 
@@ -195,7 +202,7 @@ def hide_failures(operation: _Method) -> _Method:
 
 
 def _check_label(step: Step, schema: Schema, *, by_class: bool) -> None:
-    """Refuse classes where the schema has a numeric target, and sums where it has none or other steps."""
+    """Refuse classes where the label is a number, and sums where it is none or was declared with other steps."""
     if step.operation.needs_target and step.row_weight != schema.steps:
         raise AllowanceExceeded(
             f'step "{step.name}" was declared for targets of {step.row_weight} steps, not {schema.steps}.'

@@ -1,17 +1,19 @@
 """The border between a method and the kernel: what a method hands over is rebuilt from plain values before it is used.
 
 A method is not trusted. Python cannot stop an object from answering one thing when it is checked and another when it
-is used: a subclass may override a property, an array may be written to between the two, an attribute may call back
-into the session. So the kernel never uses such an object. Each function here takes one kind of argument and returns a
-new object of the kernel's own:
+is used: a subclass may override a property, an array may be written to between the check and the use, an attribute may
+call back into the session. So the kernel never uses an object that a method made. Each function here takes one kind of
+argument and returns a new object, which only the kernel has:
 
-- the argument, and every object inside it, must be of exactly the known class (a subclass is refused). Classes are
-  compared by identity: `==` and `in` would ask the class of the given object's class, which may lie;
-- its arrays are copied, must hold whole numbers in range, and the copies cannot be written to;
-- the new object is built by its own class, whose checks run on the copies. A forest is also checked by
-  `trees/store.check`: every cell of every node leads to a child of that node, so each row is in one leaf of each tree.
+- The argument, and every object inside it, must be of exactly the known class; a subclass is refused. Classes are
+  compared by identity, because `==` and `in` would call code of the given object's metaclass, which may lie.
+- Its arrays are copied. The copies must hold whole numbers in range, and cannot be written to.
+- The new object is built by its own class, whose checks run on the copies. A forest is also checked by
+  `check_forest` of `trees/serialize.py`: every cell of every node leads to a child of that node, so each row is in
+  exactly one leaf of each tree.
 
-What does not fit raises AllowanceExceeded. Nothing here looks at a private row, so an error tells nothing about rows.
+An argument that does not fit raises AllowanceExceeded. Nothing here looks at a private row, so an error tells nothing
+about rows.
 """
 
 from __future__ import annotations
@@ -39,18 +41,20 @@ from dpsql.trees.grow.splits import Splits
 from dpsql.trees.strategies.strategy import Dense, Partition, Strategy
 from dpsql.trees.voting import VotingForest
 
-#: The most trees of a forest, as where a model is read back.
+#: The most trees of a forest: the same limit as for a stored model that is read back.
 MOST_TREES = 10**6
-#: The most steps or parts inside each other in a composition: far more than any method has, far below Python's limit.
+#: How deeply parts of a composition, or values, may be nested: far more than any method needs, and far below the depth
+#: at which Python refuses to recurse.
 DEEPEST = 50
-#: Numpy's own numbers, which `item` turns into Python's.
+#: The classes of numpy's whole numbers; `item` returns the same number as a Python integer.
 _NUMPY_INTEGERS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
+#: The classes of all numbers and flags of numpy that a plain value may hold.
 _NUMPY_NUMBERS = (*_NUMPY_INTEGERS, np.float16, np.float32, np.float64, np.bool_)
 _Value = TypeVar("_Value")
 
 
 class AllowanceExceeded(BudgetError):
-    """A method asked for more than its plan declared, or handed over what cannot be used; nothing was read."""
+    """A method asked for more than its plan declared, or handed over an object that cannot be used. No row was read."""
 
 
 def rebuild_forest(given: object, axes: tuple[Axis, ...]) -> Forest:
@@ -65,7 +69,7 @@ def rebuild_forest(given: object, axes: tuple[Axis, ...]) -> Forest:
 
 
 def rebuild_voting_forest(given: object, axes: tuple[Axis, ...], classes: int) -> VotingForest:
-    """Return a released forest with copies of its levels and weights; its scores cannot leave 64 bits."""
+    """Return a released forest with copies of its levels and weights. Its class checks that scores fit into 64 bits."""
     released = _check_class(VotingForest, given)
     forest, weights = rebuild_forest(released.forest, axes), _integers(released.weights, np.int64, dimensions=2)
     if weights.shape[1] != classes:
@@ -74,7 +78,7 @@ def rebuild_voting_forest(given: object, axes: tuple[Axis, ...], classes: int) -
 
 
 def rebuild_mixtures(given: object, axes: tuple[Axis, ...], classes: int) -> Mixtures:
-    """Return mixtures of a released forest's trees, all of it copied."""
+    """Return mixtures of a released forest's trees, with copies of the forest and of all arrays."""
     mixtures = _check_class(Mixtures, given)
     released = rebuild_voting_forest(mixtures.released, axes, classes)
     part = _integers(mixtures.part, np.int64, dimensions=1)
@@ -84,11 +88,14 @@ def rebuild_mixtures(given: object, axes: tuple[Axis, ...], classes: int) -> Mix
 
 
 def rebuild_candidates(given: object, forest: Forest, *, together: bool = False) -> Candidates:
-    """Return candidate splits with copies of their arrays, fit for the leaves of a rebuilt forest."""
+    """Return candidate splits with copies of their arrays, after checking that they fit the leaves of a rebuilt forest.
+
+    With `together` all leaves must have the same candidates.
+    """
     candidates = _check_class(Candidates, given)
-    offered = _check_class(Splits, candidates.splits)
-    arity = _integers(offered.arity, np.uint8, dimensions=2)
-    planes = _integers(offered.planes, np.uint64, dimensions=3)
+    splits = _check_class(Splits, candidates.splits)
+    arity = _integers(splits.arity, np.uint8, dimensions=2)
+    planes = _integers(splits.planes, np.uint64, dimensions=3)
     if planes.shape[1:] != arity.shape or not 1 <= len(planes) <= serialize.PLANES:
         raise AllowanceExceeded("candidate splits were handed over whose bit planes do not fit their axes.")
     axis = _integers(candidates.axis, np.int16, dimensions=2)
@@ -96,12 +103,15 @@ def rebuild_candidates(given: object, forest: Forest, *, together: bool = False)
     rebuilt = _build(lambda: Candidates(Splits(arity, planes), axis, weights))
     _build(lambda: rebuilt.check_fit(forest))
     if together:
-        _build(lambda: rebuilt.check_alike(forest))
+        _build(lambda: rebuilt.check_same_for_all_leaves(forest))
     return rebuilt
 
 
 def rebuild_strategy(given: object, cells: int) -> Strategy:
-    """Return a strategy about so many cells, its blocks copied: the kernel's own code works out the answers."""
+    """Return a strategy about this number of cells, with copies of its blocks.
+
+    The answers, and the sensitivity, are then worked out by the strategy's own class from the copied numbers.
+    """
     strategy = _check_class(Strategy, given)
     blocks = tuple(_block(block) for block in _tuple(strategy.blocks))
     rebuilt = _build(lambda: Strategy(_text(strategy.name), check_whole_number(strategy.cells, least=1), blocks))
@@ -115,21 +125,24 @@ def rebuild_features(given: object) -> tuple[Feature, ...]:
     return tuple(_fields_of(feature, (Numeric, Categorical, Boolean)) for feature in _tuple(given))
 
 
-def rebuild_schema(schema: Schema, read: tuple[Feature, ...]) -> Schema:
-    """Return the kernel's own schema with rebuilt features in place of its own."""
-    return _build(lambda: replace(schema, features=read))
+def rebuild_schema(schema: Schema, features: tuple[Feature, ...]) -> Schema:
+    """Return a schema of the kernel with other features, which were rebuilt before."""
+    return _build(lambda: replace(schema, features=features))
 
 
 def rebuild_plan(given: object) -> Plan:
-    """Return a plan of the same steps, promise and parameters; the kernel's own classes work out what it costs."""
+    """Return a plan of the same steps, promise and parameters. The known classes work out anew what it costs."""
     plan = _check_class(Plan, given)
-    composition, promise = rebuild_composition(plan.composition), _promise(plan.promise)
-    method, unlabelled, parameters = _text(plan.method), _text(plan.unlabelled), plain(plan.parameters)
+    composition = rebuild_composition(plan.composition)
+    promise = _promise(plan.promise)
+    method = _text(plan.method)
+    unlabelled = _text(plan.unlabelled)
+    parameters = copy_plain_value(plan.parameters)
     return _build(lambda: Plan(method, composition, promise, parameters, unlabelled))
 
 
 def rebuild_composition(given: object, depth: int = 0) -> Composition:
-    """Return a composition of the same steps, built of the five known classes alone."""
+    """Return a composition of the same steps, which is built of the five known classes alone."""
     if depth > DEEPEST:
         raise AllowanceExceeded("a composition was handed over whose parts are nested too deeply.")
     if type(given) is Step:
@@ -144,7 +157,7 @@ def rebuild_composition(given: object, depth: int = 0) -> Composition:
         return _build(lambda: Sample(step, of))
     sides = _check_class(Sides, given)
     unlabelled, labelled = (rebuild_composition(side, depth + 1) for side in (sides.unlabelled, sides.labelled))
-    return Sides(unlabelled, labelled, flag(sides.apart))
+    return Sides(unlabelled, labelled, check_flag(sides.disjoint))
 
 
 def rebuild_bounds(given: object) -> dict[str, tuple[float, float]]:
@@ -163,42 +176,42 @@ def rebuild_bounds(given: object) -> dict[str, tuple[float, float]]:
 def rebuild_axis_numbers(given: object, count: int) -> tuple[int, ...]:
     """Return a list of axes, each a number below `count`."""
     if type(given) is np.ndarray:
-        listed: Sequence[object] = _integers(given, np.int64, dimensions=1).tolist()
+        numbers: Sequence[object] = _integers(given, np.int64, dimensions=1).tolist()
     elif _is_exactly(given, list, tuple, range):
-        listed = list(given)  # type: ignore[call-overload]
+        numbers = list(given)  # type: ignore[call-overload]
     else:
         raise AllowanceExceeded("axes must be handed over as a list of whole numbers.")
-    if not listed:
+    if not numbers:
         raise AllowanceExceeded("no axis was asked for.")
-    return tuple(check_whole_number(_plain_integer(axis), least=0, most=count - 1) for axis in listed)
+    return tuple(check_whole_number(_plain_integer(axis), least=0, most=count - 1) for axis in numbers)
 
 
 def check_whole_number(given: object, *, least: int, most: int = 2**63 - 1) -> int:
-    """Return a whole number in range; a flag is none."""
+    """Return a whole number in range, or raise AllowanceExceeded; true and false are no numbers."""
     if type(given) is not int or not least <= given <= most:
         raise AllowanceExceeded(f"a whole number from {least} to {most} was expected.")
     return given
 
 
-def flag(given: object) -> bool:
-    """Return true or false."""
+def check_flag(given: object) -> bool:
+    """Return true or false, or raise AllowanceExceeded for anything else."""
     if type(given) is not bool:
         raise AllowanceExceeded("true or false was expected.")
     return given
 
 
-def plain(given: object, depth: int = 0) -> Any:
+def copy_plain_value(given: object, depth: int = 0) -> Any:
     """Return a copy of a value that JSON can hold: texts, numbers, flags, lists and dictionaries of them."""
     if depth > DEEPEST:
         raise AllowanceExceeded("a value was handed over that is nested too deeply.")
     if given is None or _is_exactly(given, bool, int, float, str):
         return given
     if type(given) is dict or type(given) is MappingProxyType:
-        return {_text(key): plain(value, depth + 1) for key, value in list(given.items())}
+        return {_text(key): copy_plain_value(value, depth + 1) for key, value in list(given.items())}
     if type(given) is list:
-        return [plain(value, depth + 1) for value in given]
+        return [copy_plain_value(value, depth + 1) for value in given]
     if type(given) is tuple:
-        return tuple(plain(value, depth + 1) for value in given)
+        return tuple(copy_plain_value(value, depth + 1) for value in given)
     if _is_exactly(given, *_NUMPY_NUMBERS):
         return given.item()  # type: ignore[attr-defined]
     raise AllowanceExceeded("a value was handed over that is not plain.")
@@ -225,55 +238,56 @@ def _promise(given: object) -> Promise:
     promise = _check_class(Promise, given)
     unit, approximate = _check_class(Unit, promise.unit), promise.approximate
     if approximate is not None:
-        asked = _check_class(Approximate, approximate)
-        delta = Decimal(_check_class(Decimal, asked.delta))
-        amounts = (check_whole_number(asked.nano_epsilon, least=1), check_whole_number(asked.nano_rho, least=1))
-        approximate = Approximate(amounts[0], delta, amounts[1])
+        approximate = _check_class(Approximate, approximate)
+        delta = Decimal(_check_class(Decimal, approximate.delta))
+        nano_epsilon = check_whole_number(approximate.nano_epsilon, least=1)
+        nano_rho = check_whole_number(approximate.nano_rho, least=1)
+        approximate = Approximate(nano_epsilon, delta, nano_rho)
     column = None if unit.column is None else _text(unit.column)
     max_rows = check_whole_number(unit.max_rows, least=1)
-    return _build(lambda: Promise(Unit(column, max_rows), flag(promise.labels_only), approximate))
+    return _build(lambda: Promise(Unit(column, max_rows), check_flag(promise.labels_only), approximate))
 
 
 def _step(given: object) -> Step:
-    """Return a step with the same values; its operation is rebuilt too."""
+    """Return a step with the same values, with a rebuilt operation."""
     step = _check_class(Step, given)
     return _build(lambda: Step(operation=_operation(step.operation), **_plain_fields(step, leave_out="operation")))
 
 
 def _operation(given: object) -> Operation:
-    """Return an operation of exactly one of the listed classes, with the same values: never the object that came."""
+    """Return a new operation of exactly one of the listed classes, with the values of the given one."""
     return _fields_of(given, tuple(OPERATIONS.values()))
 
 
 def _fields_of(given: Any, classes: tuple[type[Any], ...]) -> Any:
-    """Return a new object with the same field values, which must be plain; its class must be one of the known ones."""
-    known = next((kind for kind in classes if type(given) is kind), None)
-    if known is None:
+    """Return a new object of the same class and field values. The class must be a known one, and the values plain."""
+    exact_class = next((kind for kind in classes if type(given) is kind), None)
+    if exact_class is None:
         names = ", ".join(kind.__name__ for kind in classes)
         raise AllowanceExceeded(f"an object was handed over that is none of {names}.")
-    return _build(lambda: known(**_plain_fields(given)))
+    return _build(lambda: exact_class(**_plain_fields(given)))
 
 
 def _plain_fields(given: Any, leave_out: str = "") -> dict[str, Any]:
-    """Return the values of an object's fields by name, which must be plain.
+    """Return copies of the values of an object's fields, by name. The values must be plain.
 
-    Lists among them become tuples: what the kernel keeps cannot be written to.
+    Lists become tuples, so that nobody can write to the values that the kernel uses.
     """
     names = (field.name for field in fields(given) if field.name != leave_out)
-    return {name: _freeze(plain(getattr(given, name))) for name in names}
+    return {name: _freeze(copy_plain_value(getattr(given, name))) for name in names}
 
 
 def _freeze(value: Any) -> Any:
-    """Return a plain value with tuples in place of its lists; a dictionary, which can be written to, is refused."""
+    """Return a plain value with tuples in place of lists. A dictionary is refused, because it could be written to."""
     if type(value) is dict:
         raise AllowanceExceeded("a dictionary was handed over where none is expected.")
     return tuple(_freeze(part) for part in value) if _is_exactly(value, list, tuple) else value
 
 
 def _integers(given: object, kind: type[np.integer[Any]], *, dimensions: int) -> NDArray[Any]:
-    """Return a copy of an array of whole numbers in another type, which can hold them all, and that nobody can change.
+    """Return a copy of an array of whole numbers, converted to a type that must hold them all; nobody can change it.
 
-    The copy is made first and checked afterwards: whoever holds the original may write to it meanwhile.
+    The copy is made first and checked afterwards, because a method may write to the original meanwhile.
     """
     if type(given) is not np.ndarray or given.dtype.kind not in "iu" or given.ndim != dimensions:
         raise AllowanceExceeded(f"an array of whole numbers in {dimensions} dimensions was expected.")
@@ -287,7 +301,7 @@ def _integers(given: object, kind: type[np.integer[Any]], *, dimensions: int) ->
 
 
 def _plain_integer(given: object) -> object:
-    """Return one of numpy's whole numbers as Python's; anything else as it is."""
+    """Return a whole number of numpy as a Python integer, and anything else unchanged."""
     return given.item() if _is_exactly(given, *_NUMPY_INTEGERS) else given  # type: ignore[attr-defined]
 
 
@@ -304,19 +318,19 @@ def _text(given: object) -> str:
 
 
 def _check_class(kind: type[_Value], given: object) -> _Value:
-    """Return an object whose class is exactly the known one: a subclass could answer anything."""
+    """Return an object whose class is exactly the known one, or raise AllowanceExceeded: a subclass may lie."""
     if type(given) is not kind:
         raise AllowanceExceeded(f"an object of another class than {kind.__name__} was handed over.")
     return given
 
 
 def _is_exactly(given: object, *kinds: type) -> bool:
-    """Whether the class of an object is one of these, and no other that claims to be equal to it."""
+    """Whether the class of an object is one of these, by identity: a class may claim to be equal to another one."""
     return any(type(given) is kind for kind in kinds)
 
 
 def _build(make: Any) -> Any:
-    """Build or check a value; say what does not fit as every other refusal at the border does."""
+    """Return what `make` builds or checks, and turn an error of dpsql into AllowanceExceeded, with the same words."""
     problem: DpsqlError
     try:
         return make()

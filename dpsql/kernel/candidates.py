@@ -1,8 +1,8 @@
-"""Candidate splits: for each leaf of a growing forest, the axes it may split and a public weight for each split.
+"""Candidate splits: for each leaf of a growing forest, the axes that it may split, and a public weight for each split.
 
-The splits are a public list (`trees/grow/splits.py`). Which axes a leaf asks for and the weights come from the schema,
-a seed, or earlier releases, never from rows. A weight is a base measure, such as the width of an interval; 0 rules a
-split out. A leaf that asks for no axis stays a leaf.
+The splits are a public list (`trees/grow/splits.py`). The axes that a leaf asks for, and the weights, come from the
+schema, a seed, or earlier releases, and never from rows. The weights are the base measure of the exponential mechanism,
+such as the widths of intervals; a weight of 0 rules a split out. A leaf that asks for no axis stays a leaf.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ from dpsql.trees.grow.splits import Splits
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """What each leaf may choose: `axis` is leaves × asked axes (PASS for none), `weights` leaves × asked × splits."""
+    """What each leaf may choose.
+
+    `axis` has the shape leaves × axes that a leaf asks for, with PASS where it asks for fewer; `weights` has the shape
+    leaves × axes × splits.
+    """
 
     splits: Splits
     axis: NDArray[np.int16]
@@ -32,11 +36,11 @@ class Candidates:
                                  given=(self.axis.shape, self.weights.shape))  # fmt: skip
         if self.axis.min() < PASS or self.axis.max() >= len(self.splits.arity):
             raise ParameterError("candidates", allowed="splits on axes of the schema", given=int(self.axis.max()))
-        asked = self.axis != PASS
-        missing = (self.splits.arity[self.axis] == 0) | ~asked[:, :, None]
+        asking = self.axis != PASS
+        missing = (self.splits.arity[self.axis] == 0) | ~asking[:, :, None]
         if self.weights.min() < 0 or self.weights[missing].any():
             raise ParameterError("weights", allowed="not negative, 0 where there is no split", given="others")
-        if (self.weights.max(axis=(1, 2)) == 0)[asked.any(axis=1)].any():
+        if (self.weights.max(axis=(1, 2)) == 0)[asking.any(axis=1)].any():
             raise ParameterError("weights", allowed="one above 0 for each leaf that asks", given="none")
 
     def check_fit(self, forest: Forest) -> None:
@@ -48,10 +52,10 @@ class Candidates:
         if len(self.splits.arity) != len(forest.axes):
             raise ParameterError("candidates", allowed="splits on axes of the schema", given=len(self.splits.arity))
 
-    def check_alike(self, forest: Forest) -> None:
+    def check_same_for_all_leaves(self, forest: Forest) -> None:
         """Raise ParameterError unless there is one tree, and all its leaves have the same candidates."""
-        alike = (self.axis == self.axis[0]).all() and (self.weights == self.weights[0]).all()
-        if forest.trees != 1 or not alike:
+        same = (self.axis == self.axis[0]).all() and (self.weights == self.weights[0]).all()
+        if forest.trees != 1 or not same:
             raise ParameterError("candidates", allowed="the same for all leaves of one tree", given="others")
 
     @property
@@ -59,8 +63,11 @@ class Candidates:
         """The leaves that ask for a split."""
         return np.flatnonzero((self.axis != PASS).any(axis=1))
 
-    def level(self, chosen: Ints) -> Level:
-        """Return the level that a choice for each leaf makes: a place among its splits, or −1 where it asked none."""
-        place, number = np.divmod(np.maximum(chosen, 0), self.splits.most)
-        axis = np.where(chosen < 0, PASS, self.axis[np.arange(len(chosen)), place])
+    def level(self, choices: Ints) -> Level:
+        """Return the next level of the forest.
+
+        `choices` says for each leaf which of its candidates it takes (a place among axes × splits), or −1 for none.
+        """
+        place, number = np.divmod(np.maximum(choices, 0), self.splits.most)
+        axis = np.where(choices < 0, PASS, self.axis[np.arange(len(choices)), place])
         return self.splits.level(axis.astype(np.int64), number)

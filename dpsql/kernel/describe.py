@@ -1,4 +1,7 @@
-"""Says in words and figures what a step of a plan does, costs and is expected to get wrong. Public facts only."""
+"""Says in words and figures what a step of a plan does, what it costs, and how large its error is likely to be.
+
+All of it follows from the plan, which is public.
+"""
 
 from __future__ import annotations
 
@@ -45,12 +48,12 @@ def describe_step(step: Step, promise: Promise) -> dict[str, Any]:
 
 
 def _scale_of_one_use(step: Step, promise: Promise) -> float:
-    """Return the noise scale of one use, where all uses of a step share its epsilon evenly."""
+    """Return the noise scale of one use of a step, if all its uses take equal parts of its epsilon."""
     return float(step.scale(promise)) * (step.uses if promise.approximate is None else math.sqrt(step.uses))
 
 
 def expected_error(step: Step, promise: Promise) -> str:
-    """Return what the noise is expected to do to one released value, in words."""
+    """Return in words how large the error is that noise causes in one released value."""
     if step.published:
         return "unknown: the published variant has no proof"
     approximate = promise.approximate is not None
@@ -68,7 +71,7 @@ def larger_noise_notes(described: Mapping[str, Any]) -> list[str]:
 
 
 def loss_text(described: Mapping[str, Any], nano_epsilon: int) -> str:
-    """Return what a described plan loses in all, in words."""
+    """Return in words what a described plan costs in all."""
     words = f"epsilon {format_epsilon(nano_epsilon)}"
     return f"{words}, delta {described['delta']} (rho {described['rho']})" if "rho" in described else words
 
@@ -88,7 +91,7 @@ def describe_plan(described: Mapping[str, Any], nano_epsilon: int) -> str:
 
 
 def noise_table() -> str:
-    """Return the operations that answer with noise as a Markdown table, as it stands in docs/privacy.md."""
+    """Return the operations that answer with noise as a Markdown table, as in docs/understanding/privacy.md."""
     return _markdown(
         ("operation", "what comes out", "how far one unit moves it", "noise for ε", "noise for (ε, δ)"),
         [
@@ -100,7 +103,7 @@ def noise_table() -> str:
 
 
 def exact_table() -> str:
-    """Return the operations without noise of their own as a Markdown table, as it stands in docs/privacy.md."""
+    """Return the operations without noise of their own as a Markdown table, as in docs/understanding/privacy.md."""
     return _markdown(
         ("operation", "what comes out", "why it needs no noise"),
         [

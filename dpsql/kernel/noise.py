@@ -1,32 +1,35 @@
 """Works out which noise a step gets, and how much: discrete Laplace for epsilon, discrete Gaussian for rho.
 
-The proofs for epsilon are in `kernel/operations.py`. This is what holds when a run is asked for (epsilon, delta):
+The proofs for a run that pays epsilon are in `kernel/operations.py`. The following proof is for a run that promises
+(epsilon, delta), and pays rho:
 
 Proof (approximate privacy):
-    Claim: a run of a plan is (epsilon, delta)-differentially private for its unit: neighbours differ in one unit, that
+    Claim: a run of a plan is (epsilon, delta)-differentially private for its unit. Neighbours differ in one unit, that
     is in at most c rows (`Promise.change`).
 
-    1. The plan gets the largest rho for which rho-zCDP implies (epsilon, delta), in whole nano-rho, rounded down
-       (`mechanisms/concentrated.py`). A step of f epsilon gets rho · f/epsilon. Sums over sequential parts and
-       maxima over disjoint parts keep their proportions, so all steps together are rho-zCDP: rho adds up under adaptive
-       composition (Bun & Steinke 2016, Lemma 2.3), and a unit is in one of several disjoint parts. Uses of one step
-       may take parts as large as earlier answers make them, as long as these add up to no more than was declared
-       (Feldman & Zrnic 2021: a filter on sums of Rényi losses, here at every order at once; Whitehouse, Ramdas,
-       Rogers & Wu 2023).
-    2. Counts. A row moves the values of one tree on one axis by at most w together (`row_weight`; for counts 1), and it
-       is counted in K = trees · axes of them (trees is 1 where they are disjoint). So c rows move the values of one of
-       the K by a vector of length at most c·w, and all values together by one of length at most c·w·√K. (Rows that
-       are all counted in the same cells reach it.) Discrete Gaussian noise of variance c²·w²·K/(2 rho) on every value
-       is then rho-zCDP (`mechanisms/gaussian.py`). Pure epsilon pays for c·w·K: this root is what is gained.
-    3. Choices. The exponential mechanism at row epsilon e has bounded range d·e for d rows at a node: between
-       neighbours, the log-ratios of any two outcomes' chances differ by at most d·e, as each row moves the utilities
-       within an interval of width w at rate e/w (`kernel/utility.py`) and the normaliser cancels. That is (d·e)²/8-zCDP
-       (Cesar & Rogers 2021; Dong, Durfee & Rogers 2020 for the exponential mechanism). A unit has d₁ + d₂ + …
-       ≤ c rows at the nodes of one tree, and d₁² + d₂² + … ≤ c², so K trees cost K·c²·e²/8 at most: e = √(8 rho/K)/c.
-       Labels of leaves are chosen so too: for counts, which only grow, w is 1. (Permute-and-flip has no bound better
-       than e²/2 that we know of, and at half the e it does worse.)
+    1. Composition. The plan gets the largest rho for which rho-zCDP implies (epsilon, delta), in whole nano-rho,
+       rounded down (`mechanisms/concentrated.py`). A step with epsilon f gets rho · f/epsilon.
+       Sums over sequential parts and maxima over disjoint parts keep these proportions, so all steps together are
+       rho-zCDP: rho adds up under adaptive composition (Bun & Steinke 2016, Lemma 2.3), and a unit is in only one of
+       several disjoint parts. The uses of one step may take amounts that depend on earlier answers, as long as these
+       amounts add up to no more than was declared (Feldman & Zrnic 2021: a filter on sums of Rényi losses, here at
+       every order at once; Whitehouse, Ramdas, Rogers & Wu 2023).
+    2. Counts. A histogram here is what one tree has on one axis. A row changes the values of one histogram by at most
+       w in total (`row_weight`; w = 1 for counts), and it is counted in K = trees · axes histograms (with trees = 1
+       where trees are disjoint). So c rows change one histogram by a vector of Euclidean length at most c·w, and all
+       K together by a vector of length at most c·w·√K. (Rows that are all counted in the same cells reach this bound.)
+       Discrete Gaussian noise of variance c²·w²·K/(2 rho) on every value is then rho-zCDP (`mechanisms/gaussian.py`).
+       Pure epsilon pays for c·w·K; the square root of K is what a delta gains.
+    3. Choices. The exponential mechanism at row epsilon e has bounded range d·e where neighbours differ in d rows at a
+       node: the log-ratios of any two outcomes' probabilities differ between neighbours by at most d·e, because each
+       row moves the utilities within an interval of width w at rate e/w (`kernel/utility.py`), and the normaliser
+       cancels. Bounded range d·e implies (d·e)²/8-zCDP (Cesar & Rogers 2021; Dong, Durfee & Rogers 2020 for the
+       exponential mechanism). A unit has d₁, d₂, … rows at the nodes of one tree, with d₁ + d₂ + … ≤ c and therefore
+       d₁² + d₂² + … ≤ c². So K trees cost at most K·c²·e²/8, which is rho for e = √(8 rho/K)/c. The labels of leaves
+       are chosen in the same way: counts only grow when a row is added, so w = 1. (For permute-and-flip we know of no
+       bound better than e²/2-zCDP. It would have to run at half the e, where it does worse.)
 
-    Variances are rounded up and row epsilons down, to fractions of few digits, so that sampling is fast.
+    Variances are rounded up, and row epsilons are rounded down, to fractions of few digits, so that sampling is fast.
 """
 
 from __future__ import annotations
@@ -50,8 +53,9 @@ from dpsql.mechanisms.laplace import discrete_laplace
 if TYPE_CHECKING:
     from dpsql.kernel.plan import Step
 
+#: How many nano-epsilon are an epsilon, and how many nano-rho are a rho.
 NANO = 10**9
-#: How many binary digits rounded variances and row epsilons keep.
+#: How many binary digits a rounded variance or row epsilon has: few enough for fast sampling.
 _DIGITS = 24
 
 
@@ -75,16 +79,17 @@ def rho(step: Step, promise: Promise) -> Fraction:
 def variance(step: Step, promise: Promise) -> Fraction:
     """Return the variance of discrete Gaussian noise on each count of a step, rounded up."""
     exact = Fraction(_unit_change(step, promise) ** 2 * _times_counted(step)) / (2 * rho(step, promise))
-    if exact >= 1 << _DIGITS:  # a whole deviation keeps the sampler's fractions small
+    if exact >= 1 << _DIGITS:
+        # The square of a whole number: the sampler's fractions stay small where the standard deviation is an integer.
         return Fraction((math.isqrt(math.ceil(exact) - 1) + 1) ** 2)
     places = 1 << (_DIGITS - _integer_digits(exact))
     return Fraction(math.ceil(exact * places), places)
 
 
 def row_epsilon(step: Step, promise: Promise) -> Fraction:
-    """Return the epsilon that a choice may spend per row: a unit of c rows then spends at most the step's part.
+    """Return the epsilon that a choice may spend per row, so that a unit of c rows spends at most what the step has.
 
-    Where rho is paid, this is right for the exponential mechanism alone: call `choose_largest`, or `exponential`.
+    Where rho is paid, the proof covers the exponential mechanism alone: call `choose_largest`, or `exponential`.
     """
     if promise.approximate is None:
         return step.epsilon / step.sensitivity(promise)
@@ -125,22 +130,25 @@ def add_noise(counts: NDArray[np.int64], step: Step, promise: Promise) -> NDArra
 
 
 def choose_largest(counts: NDArray[np.integer[Any]], step: Step, promise: Promise) -> NDArray[np.int64]:
-    """Return a column for each row of counts, likely the largest; a table's row may only raise counts, by 1 each."""
+    """Return for each row of `counts` the number of one column, which is likely that of the largest count.
+
+    A row that is added to the private table may raise each count by at most 1, and must lower none.
+    """
     if promise.approximate is None:
         return permute_and_flip(counts, row_epsilon(step, promise), monotone=True)
     return exponential(counts, row_epsilon(step, promise), monotone=True)
 
 
 def _unit_change(step: Step, promise: Promise) -> int:
-    """Return c·w: how far one unit can move the values of one tree on one axis together."""
+    """Return c·w: the most by which one unit can change the values of one tree on one axis, in total."""
     return promise.change * step.row_weight
 
 
 def _times_counted(step: Step) -> int:
-    """Return K: on how many axes, in all trees, a row is counted."""
+    """Return K: in how many histograms, one for each axis of each tree, a row is counted."""
     return (step.trees if step.shared else 1) * step.axes
 
 
 def _integer_digits(number: Fraction) -> int:
-    """Return about how many binary digits stand before the point; below 0 for zeros behind it."""
+    """Return about the logarithm of a number to base 2: its binary digits before the point, or below 0 for none."""
     return number.numerator.bit_length() - number.denominator.bit_length()

@@ -1,20 +1,21 @@
 """The operations of the kernel: everything that a method can ask about private rows, each with its proof.
 
 One frozen class stands for each operation. It says what is asked, how far one unit can move the answer, which noise
-hides that, what the noise does to the answer, and with what the operation goes together. A step of a plan holds one of
-these values (`kernel/plan.py`), `Session` has a method of the same name (`kernel/session.py`), and everything that
-depends on the operation reads it here: the noise, the printed plan, the allowance, the audit, the table in
-docs/privacy.md. `OPERATIONS` lists them all; what is not in the list is refused.
+hides that, what the noise does to the answer, and in which plans the operation may be. A step of a plan holds an object
+of one of these classes (`kernel/plan.py`), and `Session` has a method of the same name (`kernel/session.py`).
+Everything that depends on the operation is read here: the noise, the printed plan, the allowance, the audit, and the
+table in docs/understanding/privacy.md. `OPERATIONS` lists all operations; what is not in the list is refused.
 
-The proofs share one argument. Neighbouring tables differ in one unit, that is in at most c = `max_rows` rows. Adding
-the rows one at a time, each adds 1 to one cell per tree it walks and axis it is read on: one tree when trees are
-disjoint (the ticket is a function of the unit alone, so no other row moves), all T trees when they are shared. If a
-single +1 costs at most e, the unit costs at most c·T·axes·e (group privacy, Dwork & Roth 2014, Theorem 2.2 and 3.16).
-Each operation therefore runs at e = epsilon / (c·T·axes), which is `Step.row_epsilon`. Where labels alone are private,
-another label takes 1 from one cell and adds 1 to another one, which is the factor 2 of `Promise.change`: c is then
-2·`max_rows`.
+The proofs share one argument. Neighbouring tables differ in one unit, that is in at most c = `max_rows` rows. Add these
+rows one at a time. Each adds 1 to one cell for each tree that it walks and each axis that it is read on. It walks one
+tree where trees are disjoint (the ticket is a function of the unit alone, so no other row moves), and all T trees where
+they are shared. If a single +1 costs at most e, the unit costs at most c·T·axes·e (group privacy, Dwork & Roth 2014,
+Theorem 2.2 and 3.16). Each operation therefore runs at e = epsilon / (c·T·axes), which is `Step.row_epsilon`. Where
+labels alone are private, another label takes 1 from one cell and adds 1 to another cell, which is the factor 2 of
+`Promise.change`: c is then 2·`max_rows`.
 
-That is pure epsilon. A plan for (epsilon, delta) gets other noise for the same steps; `kernel/noise.py` has its proof.
+This holds for pure epsilon. A plan for (epsilon, delta) gets other noise for the same steps; `kernel/noise.py` has the
+proof.
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Mechanism:
-    """Which noise hides an answer: its name for a run that pays epsilon, and for one that pays rho.
+    """Which noise hides an answer: its name for a run that pays epsilon, and for a run that pays rho.
 
-    `chooses` tells a mechanism that names one of several candidates from one that adds noise to every value.
+    `chooses` is true for a mechanism that chooses one of several candidates, and false for one that adds noise to
+    every value.
     """
 
     pure: str
@@ -44,36 +46,36 @@ class Mechanism:
     chooses: bool = False
 
 
-ADDED = Mechanism("discrete Laplace", "discrete Gaussian")
-FLIPPED = Mechanism("permute-and-flip", "exponential mechanism", chooses=True)
-DRAWN = Mechanism("exponential mechanism", "exponential mechanism", chooses=True)
+ADDED_NOISE = Mechanism("discrete Laplace", "discrete Gaussian")
+PERMUTE_AND_FLIP = Mechanism("permute-and-flip", "exponential mechanism", chooses=True)
+EXPONENTIAL = Mechanism("exponential mechanism", "exponential mechanism", chooses=True)
 NO_NOISE = Mechanism("none", "none")
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What is common to all operations. The facts stand on the class; a field is what a plan may set.
+    """What is common to all operations. Class attributes are facts of the operation; fields are what a plan may set.
 
     In `sensitivity` and `noise_words` c is the number of counts that a unit changes in one tree (`Promise.change`), T
     the number of trees where every row is in each of them (1 where trees are disjoint), ε the step's epsilon.
     """
 
-    #: What the operation is called in plans, ledger entries and models, and its method of `Session`.
+    #: What the operation is called in plans, ledger entries and models. `Session` has a method of this name.
     name: ClassVar[str]
     #: What comes out, in words.
     answer: ClassVar[str]
-    #: How far one unit can move all values together.
+    #: The most by which one unit can change all values in total.
     sensitivity: ClassVar[str]
     #: The noise of a run that pays epsilon, in words.
     noise_words: ClassVar[str]
     #: Why an operation without noise needs none.
     why_no_noise: ClassVar[str] = ""
-    mechanism: ClassVar[Mechanism] = ADDED
+    mechanism: ClassVar[Mechanism] = ADDED_NOISE
     #: Whether anything comes out. An allowance for later steps answers nothing itself.
     answers: ClassVar[bool] = True
     #: Whether it answers without noise and costs nothing. Only a run that promises privacy for labels alone may ask it.
     free: ClassVar[bool] = False
-    #: Whether a step can be opened later, on an allowance: it then needs a cost and a proof of its own.
+    #: Whether a step may be opened later, on an allowance. It then needs a cost and a proof of its own.
     may_come_later: ClassVar[bool] = True
     #: Whether an unproven, published form exists beside the proven one (`kernel/published.py`).
     has_published_form: ClassVar[bool] = False
@@ -90,7 +92,7 @@ class Operation:
         return self.by_class
 
     def expected_error(self, step: Step, scale: float, *, approximate: bool) -> str:
-        """Return what noise of a scale is expected to do to one released value of a step, in words."""
+        """Return in words how large the error is that noise of this scale causes in one released value of a step."""
         return f"standard deviation {math.sqrt(2) * scale:.3g} rows per count"
 
 
@@ -129,16 +131,18 @@ class LeafCounts(Operation):
 class LeafSums(Operation):
     """Two sums for every leaf: the steps of its rows' targets below `upper`, and those above `lower`.
 
-    The mean of a leaf lies at the share of the second in both; both over `steps` is the number of its rows.
+    With B steps below `upper` and A steps above `lower`, the mean target of a leaf is lower + (upper − lower) ·
+    A/(A + B), and the number of its rows is (A + B)/`steps`.
 
-    Proof: a target counts as z whole steps above `lower`, clamped to 0 ≤ z ≤ S, S the declared steps. A row adds S − z
-    ≥ 0 to one sum and z ≥ 0 to the other of one leaf per tree: S together, whatever z is. So all sums change by at most
-    c·S (disjoint) or c·T·S (shared) in L1; discrete Laplace noise of that scale over epsilon on both sums of every
-    leaf, empty ones included, gives epsilon as in `LeafCounts`. A row whose target is NULL or NaN adds nothing. Where
-    labels alone are private, another target moves both sums by at most S each, which is the factor 2 of
-    `Promise.change`; there NaN counts as z = 0, so that no target takes a row out of the sums. (A sum and a count with
-    noise of their own would have to share epsilon. This is the K-norm mechanism of Hardt & Talwar 2010 for the body
-    that the sum and count of one row span: no epsilon is split, and the error of a mean is smaller.)
+    Proof: a target counts as z whole steps above `lower`, clamped to 0 ≤ z ≤ S, where S is the declared number of
+    steps. A row adds S − z ≥ 0 to one sum, and z ≥ 0 to the other sum, of one leaf per tree: S in total, whatever z is.
+    So all sums change by at most c·S (disjoint) or c·T·S (shared) in L1; discrete Laplace noise of that scale over
+    epsilon on both sums of every leaf, empty ones included, gives epsilon as in `LeafCounts`. A row whose target is
+    NULL or NaN adds nothing. Where labels alone are private, another target moves both sums by at most S each, which is
+    the factor 2 of `Promise.change`; there NaN counts as z = 0, so that no target takes a row out of the sums. (If a
+    sum and a count had noise of their own, they would have to share epsilon. What is done here is the K-norm mechanism
+    of Hardt & Talwar 2010 for the body that the sum and the count of one row span: epsilon is not divided, and the
+    error of a mean is smaller.)
     """
 
     name = "leaf_sums"
@@ -159,8 +163,9 @@ class LeafLabels(Operation):
     """One class number per leaf by one-sided noisy arg-max, which is permute-and-flip on the counts.
 
     Proof: adding a row raises one class count of one leaf by 1 and lowers none, so the utility is monotone with
-    sensitivity 1; permute-and-flip at row epsilon e then costs e per row (McKenna & Sheldon 2020, Theorem 1 with the
-    monotone factor 1 for 2; its identity with noisy arg-max is Ding et al. 2021). Other leaves do not change.
+    sensitivity 1. Permute-and-flip at row epsilon e then costs e per row (McKenna & Sheldon 2020, Theorem 1, with the
+    factor 1 of monotone utilities in place of 2; that it equals noisy arg-max is shown by Ding et al. 2021). Other
+    leaves do not change.
     """
 
     name = "leaf_labels"
@@ -168,12 +173,12 @@ class LeafLabels(Operation):
     sensitivity = "c·T rows, each of which moves one count by 1"
     noise_words = "permute-and-flip at ε/(c·T) per row"
     by_class = True
-    mechanism = FLIPPED
+    mechanism = PERMUTE_AND_FLIP
     has_published_form = True
     fills_leaves = True
 
     def expected_error(self, step: Step, scale: float, *, approximate: bool) -> str:
-        """Return the lead with which a leaf's most frequent class is almost always named."""
+        """Return with what lead, in rows, the most frequent class of a leaf is named in at least 95 of 100 cases."""
         likely = 0.025 if approximate else 0.05  # permute-and-flip errs half as often as the exponential mechanism
         lead = math.ceil(scale * math.log(max(1, step.classes - 1) / 2 / likely)) if step.classes > 1 else 0
         return f"a class that leads its leaf by {max(1, lead)} rows is named at least 95 times in 100"
@@ -197,7 +202,8 @@ class Histograms(Operation):
 class Choose(Operation):
     """One candidate split per leaf of a growing forest, by the exponential mechanism, or one for all leaves of a tree.
 
-    `utility` names what is maximised, `most` what the utilities "gini" and "entropy" cut a node's counts off at.
+    `utility` names what is maximised. `most` is the number of rows of a node at which the utilities "gini" and
+    "entropy" cut its counts off.
 
     Proof: adding a row moves the utilities of its leaf's candidates within an interval whose width is proved in
     `kernel/utility.py`; with rate e/width the exponential mechanism costs e per row (McSherry & Talwar 2007; Dwork &
@@ -212,7 +218,7 @@ class Choose(Operation):
     answer = "one candidate split per node, or one for all nodes of a tree"
     sensitivity = "c·T rows, each of which moves the utilities within a proven width"
     noise_words = "exponential mechanism at ε/(c·T) per row, over that width"
-    mechanism = DRAWN
+    mechanism = EXPONENTIAL
     has_published_form = True
 
     def __post_init__(self) -> None:
@@ -241,12 +247,13 @@ class Choose(Operation):
 class ScoreCounts(Operation):
     """Counts of rows by true class, named class and probability, as a released forest scores them.
 
-    The cells are those of `trees/score_grid.py`, H histograms (1 for two classes or confidence alone, 4 for more).
+    The cells are those of the H histograms of `trees/score_grid.py` (H is 1 for two classes or for confidence alone,
+    and 4 for more classes).
 
-    Proof: which cells a row falls into follows from that row, its unit's ticket and the released forest: scores are
-    sums of whole numbers, and probabilities are computed from them in a fixed order. So a row adds 1 to one cell of
+    Proof: which cells a row falls into follows from that row, the ticket of its unit and the released forest: scores
+    are sums of whole numbers, and probabilities are computed from them in a fixed order. So a row adds 1 to one cell of
     each histogram, and all cells together change by at most c·H in L1; discrete Laplace noise of scale c·H/epsilon on
-    every cell, empty ones included, gives epsilon as in `LeafCounts`. Where labels alone are private another label
+    every cell, empty ones included, gives epsilon as in `LeafCounts`. Where labels alone are private, another label
     moves a count from one cell to another in each histogram, which is the factor 2 of `Promise.change`.
     """
 
@@ -263,11 +270,12 @@ class Linear(Operation):
 
     The cells are leaves: of one tree, or of several that see disjoint rows.
 
-    Proof: each row is in one cell, so it adds one column of the strategy to the answers for its class: whole numbers
-    that come to at most Δ together, the strategy's sensitivity, which is worked out by the kernel from the numbers that
-    are asked, never taken from a plan or a cache. So all answers change by at most c·Δ in L1 (L2 too), and discrete
-    Laplace noise of that scale over epsilon on every answer gives epsilon as in `LeafCounts`. That one count reaches
-    several answers is in Δ. Least squares, and whatever is read from it, is post-processing.
+    Proof: each row is in one cell, so it adds one column of the strategy to the answers for its class. The absolute
+    values of that column are whole numbers that add up to at most Δ, the sensitivity of the strategy. The kernel works
+    Δ out from the numbers that are asked, and never takes it from a plan or a cache. So all answers change by at most
+    c·Δ in L1 (and in L2 too), and discrete Laplace noise of that scale over epsilon on every answer gives epsilon as in
+    `LeafCounts`. Δ takes into account that one count enters several answers. Least squares, and whatever is read from
+    it, is post-processing.
     """
 
     name = "linear"
@@ -277,7 +285,7 @@ class Linear(Operation):
     by_class = True
 
     def expected_error(self, step: Step, scale: float, *, approximate: bool) -> str:
-        """Return the deviation of a cell's count that was asked for by itself: a strategy does better."""
+        """Return the standard deviation of a cell's count, had it been asked for by itself; a strategy does better."""
         rows = math.sqrt(2) * scale / step.row_weight
         return f"standard deviation {rows:.3g} rows per cell if cells were asked for; less by what the strategy gains"
 
@@ -286,9 +294,9 @@ class Linear(Operation):
 class Pick(Operation):
     """The number of one of several mixtures of a released forest's trees, by how many rows each gets right.
 
-    Proof: adding a row raises the number of right rows of each mixture by 0 or 1, so the exponential mechanism at row
-    epsilon e over monotone utilities of sensitivity 1 costs e per row (McSherry & Talwar 2007; Dwork & Roth 2014,
-    Theorem 3.10). The mixtures and their weights are public.
+    Proof: adding a row raises the number of rows that each mixture gets right by 0 or 1. These utilities are monotone
+    with sensitivity 1, so the exponential mechanism at row epsilon e costs e per row (McSherry & Talwar 2007; Dwork &
+    Roth 2014, Theorem 3.10). The mixtures and their weights are public.
     """
 
     name = "pick"
@@ -296,7 +304,7 @@ class Pick(Operation):
     sensitivity = "c rows, each of which raises a mixture's right rows by 0 or 1"
     noise_words = "exponential mechanism at ε/c per row"
     by_class = True
-    mechanism = DRAWN
+    mechanism = EXPONENTIAL
 
     def expected_error(self, step: Step, scale: float, *, approximate: bool) -> str:
         """Return how far from the best a likely choice is, in rows."""
@@ -309,8 +317,8 @@ class Later(Operation):
 
     Proof: it answers nothing. The steps that are opened on it are a function of released values, and whatever they are,
     they cost no more than the allowance that was charged (adaptive composition of pure epsilon: Rogers, Roth, Ullman &
-    Vadhan 2016; of rho: `kernel/noise.py`). They look at the units of the allowance's own part and side alone, for no
-    others were charged, and each has a proof of its own.
+    Vadhan 2016; of rho: `kernel/noise.py`). They look only at the units of the allowance's own part and side, because
+    no others were charged, and each has a proof of its own.
     """
 
     name = "later"
@@ -344,9 +352,9 @@ class ExactAnswer(Operation):
 
 @dataclass(frozen=True, slots=True)
 class PublicSize(ExactAnswer):
-    """The number of labelled rows. Neighbours differ in what labels say alone, so it is the same for both.
+    """The number of labelled rows. Neighbours differ only in what labels say, so it is the same for both.
 
-    Proof: a row counts when its label is not NULL, whatever else it is, and neighbours have the same NULLs.
+    Proof: a row counts if its label is not NULL, whatever the label says, and neighbours have the same NULLs.
     """
 
     name = "public_size"
@@ -358,8 +366,9 @@ class PublicSize(ExactAnswer):
 class PublicSplits(ExactAnswer):
     """The best candidate split of each leaf for the utility "median", over all rows, labelled or not.
 
-    Proof: it reads features alone, and neighbours have the same. `kernel/run.py` has checked that the owner declared
-    them public. No other utility can be asked for: those that read classes would read labels.
+    Proof: it reads features alone, and neighbours have the same features. Before the charge, `check_sides` of
+    `kernel/unlabelled_rows.py` has checked that the owner declared them public. No other utility can be asked for:
+    those that read classes would read labels.
     """
 
     #: The one utility that is asked for without noise.
@@ -374,7 +383,8 @@ class PublicSplits(ExactAnswer):
 class PseudoCounts(ExactAnswer):
     """How many unlabelled rows of each predicted class reach each leaf; a released forest predicts.
 
-    Proof: the teacher is released, and the rows' features are public (as for `PublicSplits`): post-processing.
+    Proof: the forest that predicts is released, and the features of the rows are public (as for `PublicSplits`), so the
+    answer is post-processing.
     """
 
     name = "pseudo_counts"
@@ -391,7 +401,7 @@ OPERATIONS: Mapping[str, type[Operation]] = MappingProxyType({kind.name: kind fo
 
 
 def check_known(given: object) -> None:
-    """Raise ParameterError, with the known classes, unless an object is of exactly one of them, by identity."""
+    """Raise ParameterError, with the list of known classes, unless an object's class is one of them, by identity."""
     if not any(type(given) is kind for kind in OPERATIONS.values()):
         came = given if type(given) is str else type(given).__name__
         kinds = ", ".join(kind.__name__ for kind in OPERATIONS.values())

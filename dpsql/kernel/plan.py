@@ -1,8 +1,8 @@
-"""Plans: what a run will ask, what each step costs, and how the costs compose. Known before any row is read.
+"""Plans: what a run will ask, what each step costs, and how the costs compose. A plan is made before any row is read.
 
 A plan is a tree. Sequential parts look at the same rows, so their costs add up. Parallel parts look at disjoint units,
 which the kernel itself separates by their tickets, so the largest cost counts. The plan is what `--dry-run` prints,
-what the ledger charges and stores, and what the session allows: each step once, as declared, nothing else.
+what the ledger charges and stores, and what the session allows: each step once, as declared, and nothing else.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ from dpsql.kernel.operations import Operation, check_known
 from dpsql.kernel.promise import Promise
 from dpsql.ledger.amount import format_delta, format_epsilon
 
+#: How many nano-epsilon are an epsilon.
 NANO = 10**9
-#: The two sides of a semi-supervised plan.
-UNLABELLED, LABELLED = "unlabelled", "labelled"
-#: The labelled rows once more, with their labels left alone.
+#: The side of a semi-supervised plan whose rows shape the trees.
+UNLABELLED = "unlabelled"
+#: The side of a semi-supervised plan whose labels are counted.
+LABELLED = "labelled"
+#: The labelled rows, of which the features alone are read.
 FEATURES = "features"
-#: The exact type of each field of a step, by its annotation; the operation is checked against the list of them.
+#: The exact type that a field of a step must have, by its annotation. The operation is checked by `check_known`.
 _KINDS: dict[str, type] = {"str": str, "int": int, "bool": bool}
 #: The largest noise scale that the exact samplers take, with room to spare.
 LARGEST_SCALE = 2**50
@@ -36,11 +39,12 @@ _Kind = TypeVar("_Kind", bound=Operation)
 class Step:
     """One request to the kernel: an operation (`kernel/operations.py`), what it costs, and how rows meet trees.
 
-    `trees` and `shared`: disjoint trees see each row once, shared trees each see every row. `axes` is the number of
-    histograms per tree. `cells` is the number of values that come out, `classes` of them per leaf. `row_weight` is what
-    one row adds to the values of a tree: 1, the steps of a target, or the sensitivity of a strategy. A step of several
-    `uses` may be asked that often; the uses share its epsilon, each naming its part. `published` asks for the unproven
-    form of the operation. `part`, `parts` and `side` say which units are looked at; a composition sets them.
+    Where `shared` is false, each row is in one of the `trees` alone; where it is true, each row is in all of them.
+    `axes` is the number of histograms per tree. `cells` is the number of values that come out, `classes` of them per
+    leaf. `row_weight` is what one row adds to the values of a tree: 1, the steps of a target, or the sensitivity of a
+    strategy. A step of several `uses` may be asked that often; the uses share its epsilon, and each says how much of it
+    it takes. `published` asks for the unproven form of the operation. `part`, `parts` and `side` say which units the
+    step looks at; only a composition sets them.
     """
 
     name: str
@@ -64,7 +68,7 @@ class Step:
         check_known(self.operation)
         for declared in fields(self):
             given, kind = getattr(self, declared.name), _KINDS.get(str(declared.type))
-            if kind is not None and type(given) is not kind:  # a list could change once the step is checked
+            if kind is not None and type(given) is not kind:  # a mutable value could change after the check
                 raise ParameterError(declared.name, allowed=f"of type {kind.__name__}", given=type(given).__name__)
         for name in ("nano_epsilon", "trees", "axes", "cells", "classes", "row_weight", "scans", "uses"):
             given = getattr(self, name)
@@ -91,7 +95,7 @@ class Step:
         return Fraction(self.nano_epsilon, NANO)
 
     def sensitivity(self, promise: Promise) -> int:
-        """Return how far one unit can move all values together: its rows, in each shared tree, on each axis."""
+        """Return the most by which one unit can change all values in total: c · T · axes · row_weight."""
         return promise.change * (self.trees if self.shared else 1) * self.axes * self.row_weight
 
     def scale(self, promise: Promise) -> Fraction:
@@ -102,7 +106,7 @@ class Step:
         return noise.scale(self, promise)
 
     def row_epsilon(self, promise: Promise) -> Fraction:
-        """Return the epsilon that one row may cost in one cell: a whole unit then costs at most the step's epsilon."""
+        """Return the epsilon that one row may cost in one cell, so that a unit costs at most the step's epsilon."""
         return noise.row_epsilon(self, promise)
 
     def operation_as(self, kind: type[_Kind]) -> _Kind:
@@ -138,9 +142,10 @@ class Parallel:
 
 @dataclass(frozen=True)
 class Sample:
-    """A step that looks at one of several equal parts of the units, separated by ticket; it costs what it says.
+    """A step that looks at one of several equal parts of the units, separated by ticket.
 
-    Enough rows for a choice, at a fraction of the work. That the others are not asked is not counted in their favour.
+    It has enough rows for a choice, at a fraction of the work. It costs as much as if all units were asked: that most
+    units are left out does not lower the charge.
     """
 
     part: Step
@@ -162,19 +167,20 @@ class Sample:
 class Sides:
     """Rows that shape trees without their labels, and rows whose labels are counted.
 
-    `apart`: no unit is on both sides, so the larger cost counts. Within one table the side follows from the unit alone;
-    of two tables the owner must have declared it. Otherwise somebody may be on both sides, and the costs add up.
+    `disjoint` says that no unit is on both sides, so the larger cost counts. Within one table the side follows from the
+    unit alone; for two tables the owner must have declared it. Otherwise a unit may be on both sides, and the costs add
+    up.
     """
 
     unlabelled: Composition
     labelled: Composition
-    apart: bool
+    disjoint: bool
 
     @property
     def cost(self) -> int:
-        """The larger cost of both sides, or their sum."""
+        """The larger cost of the two sides where they are disjoint, and otherwise their sum."""
         costs = (self.unlabelled.cost, self.labelled.cost)
-        return max(costs) if self.apart else sum(costs)
+        return max(costs) if self.disjoint else sum(costs)
 
 
 Composition = Step | Sequential | Parallel | Sample | Sides
@@ -211,7 +217,7 @@ class Plan:
 
     @property
     def nano_epsilon(self) -> int:
-        """What the whole plan costs."""
+        """What the plan costs in all, in nano-epsilon."""
         return self.composition.cost
 
     @property
@@ -226,7 +232,7 @@ class Plan:
         return self.nano_epsilon if allowed is None else allowed.nano_rho
 
     def _check_approximate(self) -> None:
-        """Refuse approximate privacy where it has no proof, or where it claims more than its rho keeps."""
+        """Refuse approximate privacy where it has no proof, or where its rho is not what epsilon and delta allow."""
         allowed = self.promise.approximate
         if allowed is None:
             return
@@ -237,7 +243,7 @@ class Plan:
             raise ParameterError("plan", allowed="what its epsilon and delta allow", given=self.method)
 
     def cost_of(self, side: str) -> int:
-        """Return what the steps of one side cost together; "" asks for all of a plan without sides."""
+        """Return the cost of the steps of one side. In a plan without sides all steps are on the labelled side."""
         composition = self.composition
         if isinstance(composition, Sides):
             return composition.unlabelled.cost if side == UNLABELLED else composition.labelled.cost
@@ -250,7 +256,7 @@ class Plan:
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        """All steps in order, each with the part of the units it looks at. Worked out once."""
+        """All steps in order, each with the part of the units that it looks at. They are worked out once."""
         return steps_with_parts(self.composition)
 
     def step(self, name: str) -> Step:
@@ -288,9 +294,9 @@ class Plan:
 
 
 def steps_with_parts(composition: Composition, within: Step | None = None) -> tuple[Step, ...]:
-    """Return the steps of a composition in order, each with the part of the units it looks at.
+    """Return the steps of a composition in order, each with the part of the units that it looks at.
 
-    With `within` all of them stay within the part and the side of that step.
+    With `within`, all of them look only at the part and the side of that step.
     """
     if within is None:
         return tuple(_steps_of(composition, 0, 1, ""))
@@ -298,7 +304,7 @@ def steps_with_parts(composition: Composition, within: Step | None = None) -> tu
 
 
 def _steps_of(composition: Composition, part: int, parts: int, side: str) -> Iterator[Step]:
-    """Yield the steps, each with its share of the units and its side: the composition says both, never the step."""
+    """Yield the steps, each with its part of the units and its side. The composition alone decides on both."""
     if isinstance(composition, Step):
         yield replace(composition, part=part, parts=parts, side=side)
     elif isinstance(composition, Sequential):
@@ -316,19 +322,20 @@ def _steps_of(composition: Composition, part: int, parts: int, side: str) -> Ite
 
 
 def has_sides(composition: Composition) -> bool:
-    """Whether two sides are part of a composition, itself included."""
+    """Whether a composition has two sides, or one of its parts does."""
     if isinstance(composition, Sequential | Parallel):
         return any(has_sides(part) for part in composition.parts)
     return isinstance(composition, Sides)
 
 
 def _shape(composition: Composition) -> Any:
+    """Return a composition as plain values: the names of its steps, and how their costs compose."""
     if isinstance(composition, Step):
         return composition.name
     if isinstance(composition, Sample):
         return {f"one part of {composition.of}": composition.part.name}
     if isinstance(composition, Sides):
-        word = "sides, apart" if composition.apart else "sides, not apart"
+        word = "sides, apart" if composition.disjoint else "sides, not apart"
         return {word: {UNLABELLED: _shape(composition.unlabelled), LABELLED: _shape(composition.labelled)}}
     word = "sequential" if isinstance(composition, Sequential) else "parallel"
     return {word: [_shape(part) for part in composition.parts]}

@@ -1,8 +1,8 @@
 """What one run promises: which unit it protects, whether labels alone are private, and whether a delta is allowed.
 
-The owner declares the unit once (`schema/unit.py`). A run then promises something about it, and the promise is what is
-printed on every ledger entry and every model. A method's plan carries a promise; the kernel refuses one whose unit is
-not the declared unit (`kernel/unlabelled_rows.py`).
+The owner declares the unit once (`schema/unit.py`). Each run then promises something about that unit, and the promise
+is printed on every ledger entry and every model. The plan of a method carries a promise; the kernel refuses a plan
+whose promise names another unit than the declared one (`kernel/unlabelled_rows.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dpsql.schema import Unit
 
 @dataclass(frozen=True)
 class Approximate:
-    """(epsilon, delta) for a whole run: what was asked for, and the rho that keeps it (see `kernel/noise.py`)."""
+    """(epsilon, delta) for one run: what was asked for, and the rho that implies it (see `kernel/noise.py`)."""
 
     nano_epsilon: int
     delta: Decimal
@@ -24,16 +24,17 @@ class Approximate:
 
     @property
     def rate(self) -> Fraction:
-        """How much rho each epsilon of the run's plan stands for."""
+        """How much rho a step gets for each unit of epsilon that it has in the plan."""
         return Fraction(self.nano_rho, self.nano_epsilon)
 
 
 @dataclass(frozen=True)
 class Promise:
-    """The neighbour relation of one run, and the kind of privacy that it keeps for it.
+    """The neighbour relation of one run, and the kind of privacy that the run has under it.
 
-    Neighbouring tables differ in one unit: all its rows come or go. With `labels_only` they have the same rows, and the
-    labels of one unit may say something else. With `approximate` the run keeps (epsilon, delta) instead of epsilon.
+    Neighbouring tables differ in one unit: one table has all rows of the unit, the other has none of them. With
+    `labels_only` both have the same rows, and differ in what the labels of one unit say. With `approximate` the run is
+    (epsilon, delta)-differentially private, and otherwise epsilon-differentially private.
 
     >>> from dpsql.schema import Unit
     >>> Promise(Unit("person", 3), labels_only=True).change
@@ -49,7 +50,7 @@ class Promise:
 
     @property
     def change(self) -> int:
-        """How many counts of one tree a unit can change by one: its rows, or for each label one down and one up."""
+        """c, the number of counts of one tree that a unit can change by 1: one a row, or two a label (−1 and +1)."""
         return self.unit.max_rows * (2 if self.labels_only else 1)
 
     @property

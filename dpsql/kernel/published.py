@@ -1,14 +1,14 @@
-"""The published, unproven forms of two releases. NOT differentially private; for comparison tables alone.
+"""The published, unproven forms of two releases. They are NOT differentially private, and serve for comparisons alone.
 
 Fletcher & Islam 2017 use the smooth sensitivity e^(−j·epsilon) of "is the most frequent label" inside the exponential
-mechanism. Smooth sensitivity does not fit there: the loss is unbounded (a claimed epsilon of 1 gives 2.1, 6.3, 17 at
-a lead j of 1, 2, 3).
+mechanism. Smooth sensitivity does not fit there: the loss is unbounded (for a claimed epsilon of 1 it is 2.1, 6.3 and
+17 at a lead j of 1, 2 and 3 rows).
 
-Huang, Lei & Kaban 2022 draw candidate medians between the smallest and largest value at a node, and stop at 10 rows.
-Both are facts about the data that nothing pays for: a single row can move the range, and with it which splits are
-possible at all, or make a node a leaf.
+Huang, Lei & Kaban 2022 draw candidate medians between the smallest and the largest value at a node, and do not split a
+node of 10 rows or fewer. Both depend on the data, and nothing pays for them: a single row can move the range, and with
+it which splits are possible at all, or make a node a leaf.
 
-The kernel runs these only on datasets without a cap, and marks what comes out.
+The kernel runs these forms only on datasets without a cap, and marks the models that come out as not private.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ FEWEST = 10
 
 
 def smooth_labels(counts: NDArray[np.int64], epsilon: float) -> NDArray[np.int64]:
-    """Return one class per leaf as published. Not differentially private."""
+    """Return one class per leaf, as published. This is not differentially private."""
     return _draw_columns(label_chances(counts, epsilon))
 
 
 def label_chances(counts: NDArray[np.int64], epsilon: float) -> NDArray[np.float64]:
-    """Return how likely each class of each leaf is named, as published (Table 6, "original").
+    """Return the probability with which each class of each leaf is named, as published (Table 6, "original").
 
     Ties share the score 1, as in equation 7 of the paper.
 
@@ -54,10 +54,11 @@ def smooth_sensitivity(lead: NDArray[np.float64], epsilon: float) -> NDArray[np.
 
 
 def medians(counts: NDArray[np.int64], candidates: Candidates, epsilon: float) -> NDArray[np.int64]:
-    """Return one split per leaf as published, −1 for a leaf: data range, true-size stop. Not differentially private.
+    """Return one split per leaf as published, and −1 where a node is not split. This is not differentially private.
 
-    `counts` are those of the one axis that each asking leaf asks for, by cell. Candidates are the edges between the
-    node's smallest and largest value; of a category its values. A node of 10 rows or fewer is not split.
+    `counts` holds for each asking leaf the rows in each cell of the one axis that it asks for. The candidates are the
+    edges between the smallest and the largest value at the node; for a category they are its values. A node of 10 rows
+    or fewer is not split.
     """
     asking, axis = candidates.asking_leaves, candidates.axis[candidates.asking_leaves, 0]
     allowed = (candidates.weights[asking, 0] > 0) & _inside(counts, candidates, axis)
@@ -68,13 +69,13 @@ def medians(counts: NDArray[np.int64], candidates: Candidates, epsilon: float) -
         scores[here] = utilities("median", counts[here][:, :, None], candidates.splits, int(number))
     scores -= np.where(allowed, scores, -np.inf).max(axis=1, initial=-1e18, keepdims=True)
     weights = np.where(allowed, np.exp(np.minimum(0.0, epsilon / 2 * scores)), 0.0)
-    chosen = np.full(len(candidates.axis), -1, np.int64)
-    chosen[asking] = np.where(allowed.any(axis=1), _draw_columns(weights), -1)
-    return chosen
+    splits = np.full(len(candidates.axis), -1, np.int64)
+    splits[asking] = np.where(allowed.any(axis=1), _draw_columns(weights), -1)
+    return splits
 
 
 def _inside(counts: NDArray[np.int64], candidates: Candidates, axis: NDArray[np.int16]) -> NDArray[np.bool_]:
-    """Return which splits of a leaf's axis leave a row of the leaf on either side: those within the data's range."""
+    """Return which splits of a leaf's axis have rows of the leaf on both sides: those within the range of the data."""
     present = (counts > 0).astype(np.int64)
     inside = np.zeros((len(counts), candidates.splits.most), bool)
     for number in np.unique(axis):
@@ -85,7 +86,7 @@ def _inside(counts: NDArray[np.int64], candidates: Candidates, axis: NDArray[np.
 
 
 def _draw_columns(weights: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return a column of each row, drawn in proportion to its weight."""
+    """Return for each row the number of one column, drawn with probability proportional to its weight."""
     uniform = (uniform_words(len(weights)) >> np.uint64(11)).astype(float) / 2.0**53
-    chosen = np.cumsum(weights, axis=1) > uniform[:, None] * weights.sum(axis=1, keepdims=True)
-    return np.argmax(chosen, axis=1)
+    passed = np.cumsum(weights, axis=1) > uniform[:, None] * weights.sum(axis=1, keepdims=True)
+    return np.argmax(passed, axis=1)

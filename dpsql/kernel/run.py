@@ -2,7 +2,7 @@
 
 reserve (durable) ──▶ session: queries and noise ──▶ one transaction: what was released + "released"
       │                        │ fails
-      └ refused: no trace      └▶ "lost": the charge stays, for a failure can depend on data
+      └ refused: no trace      └▶ "lost": the charge stays, because a failure can depend on the rows
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _Stored = TypeVar("_Stored", covariant=True)
 
 
 class Release(Protocol[_Stored]):
-    """What a run makes public, made from noisy answers alone: how it is known in the ledger, and how it is stored."""
+    """What a run makes public, from noisy answers alone: its digest in the ledger, and how it is stored."""
 
     @property
     def digest(self) -> str:
@@ -38,14 +38,14 @@ class Release(Protocol[_Stored]):
     def save(self, transaction: Transaction, entry: Entry) -> _Stored:
         """Store the release in the transaction that also writes its ledger event, and return it as it is stored.
 
-        The transaction may be tried anew when another writer was faster; then it is saved once more.
+        If another writer was faster, the transaction is tried again, and this method is called once more.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Released(Generic[_Value]):
-    """How a run ended: its ledger entry, and what was stored. No value where the request had been made before."""
+    """How a run ended: its ledger entry, and what was stored; no value if the same request was made before."""
 
     entry: Entry
     value: _Value | None
@@ -53,9 +53,10 @@ class Released(Generic[_Value]):
 
 @dataclass(frozen=True)
 class Job:
-    """A run to be charged: the dataset, the plan, the charge that goes with it, and which rows it is about.
+    """A run to be charged: the dataset, the plan, its charge, and which rows it is about.
 
-    `batch` is one batch of the dataset; `other` is a second dataset, where that one holds the unlabelled rows.
+    `batch` is one batch of the dataset, or None for all rows. `other` is the dataset that holds the unlabelled rows, if
+    it is another one.
     """
 
     dataset: Dataset
@@ -91,8 +92,9 @@ def charge_for(
 ) -> Charge:
     """Return what the ledger is asked to charge for a plan, on the whole table or on one batch of it.
 
-    With an `other` dataset, which holds the unlabelled rows, each pays for its own side; see `other_charge`. No request
-    id is a new one; an empty one is refused: an unset variable in a script, whose second run would charge again.
+    With an `other` dataset, which holds the unlabelled rows, each dataset pays for its own side; see `other_charge`. If
+    no request id is given, a new one is drawn. An empty one is refused: it is likely an unset variable in a script, and
+    the second run of that script would charge again.
     """
     if request_id == "":
         raise ParameterError("request_id", allowed="text, not empty", given=request_id)
@@ -112,7 +114,7 @@ def charge_for(
 
 
 def other_charge(charge: Charge, plan: Plan, other: Dataset) -> Charge | None:
-    """Return what the dataset of the unlabelled rows is charged beside; None where its features are public."""
+    """Return the charge on the dataset of the unlabelled rows, or None where their side costs nothing."""
     cost = plan.cost_of(UNLABELLED)
     if not cost:
         return None
@@ -129,18 +131,19 @@ def other_charge(charge: Charge, plan: Plan, other: Dataset) -> Charge | None:
 def run(engine: Engine, ledger: Ledger, job: Job, ask: Callable[[Session], Release[_Value]]) -> Released[_Value]:
     """Charge a job, let `ask` use its session, store the release that it returns, and return what was stored.
 
-    When the request was made before, nothing is asked or stored: what its entry released is to be handed out. With a
-    second dataset both are charged in one step, or neither is.
+    If the same request was made before, nothing is asked or stored, and the caller hands out what its entry released.
+    With a second dataset both are charged in one step, or neither is.
     """
     plan = rebuild_plan(job.plan)
-    dataset, given, batch, other = job.dataset, job.charge, job.batch, job.other
-    charge = charge_for(dataset, plan, who=given.who, request_id=given.request_id, batch=batch, other=other)
-    _check_charge(given, charge)  # from here on the kernel's own: what was handed over might answer otherwise later
+    dataset, batch, other = job.dataset, job.batch, job.other
+    due = charge_for(dataset, plan, who=job.charge.who, request_id=job.charge.request_id, batch=batch, other=other)
+    _check_charge(job.charge, due)
+    # From here on the kernel uses its own plan and charge: those that were handed over could answer otherwise later.
     refuse_unproven(ledger, dataset, plan)
     rows, sides = rows_to_read(engine, dataset, other, plan, batch)
-    second = None if other is None else other_charge(charge, plan, other)
-    registered = {known.id: known.registration for known in (dataset, other) if known is not None}
-    entries = ledger.reserve_all([charge] if second is None else [charge, second], registered)
+    second = None if other is None else other_charge(due, plan, other)
+    registrations = {side.id: side.registration for side in (dataset, other) if side is not None}
+    entries = ledger.reserve_all([due] if second is None else [due, second], registrations)
     if not entries[0].fresh:
         return Released(entries[0], None)
     problem: DpsqlError | None = None
@@ -150,29 +153,29 @@ def run(engine: Engine, ledger: Ledger, job: Job, ask: Callable[[Session], Relea
             release = _ask(session, ask)
         released = _store(ledger, entries, release)
         done = True
-    except Exception as error:  # noqa: BLE001  the border of the kernel: nothing passes it unsealed
+    except Exception as error:  # noqa: BLE001  the border of the kernel: no error passes it unchanged
         problem = _safe_error(error)
     finally:
         if not done:
-            # The first error is the one to tell; a charge that cannot be marked lost stays reserved, and charged.
+            # The first error is the one to raise. A charge that cannot be marked lost stays reserved, that is charged.
             for entry in entries:
                 with contextlib.suppress(DpsqlError):
                     ledger.mark_lost(entry, "failed")
     if problem is not None:
-        raise problem  # outside the except block: not even its context holds the old error
+        raise problem  # Outside the except block, so that not even its context holds the old error.
     return released
 
 
 def _ask(session: Session, ask: Callable[[Session], _Value]) -> _Value:
     """Let a method use a session, and return what it made of the answers.
 
-    Where an operation failed while rows were read, the session's own error is raised, whatever the method says of it or
-    makes of it: only before that did it know nothing but noisy answers.
+    If an operation failed while rows were read, the session's own error is raised, whatever the method returns or
+    raises: after such a failure the method may know more than noisy answers.
     """
     problem: Exception | None = None
     try:
         released = ask(session)
-    except Exception as error:  # noqa: BLE001  told below, or not at all
+    except Exception as error:  # noqa: BLE001  raised below, unless the session has failed
         problem = error
     if session.has_failed:
         raise session.failure
@@ -182,9 +185,9 @@ def _ask(session: Session, ask: Callable[[Session], _Value]) -> _Value:
 
 
 def _safe_error(error: Exception) -> DpsqlError:
-    """Return an error that is safe to show: an error's text, and the frames it came through, can hold exact counts.
+    """Return an error that is safe to show, because the text and the frames of an error can hold exact counts.
 
-    A failed count and an unexpected error have one sentence: which of the two it was could depend on rows.
+    A failed query and an unexpected error get the same sentence: which of the two it was could depend on rows.
     """
     if not isinstance(error, DpsqlError) or isinstance(error, QueryFailed):
         return RunFailed()
@@ -193,13 +196,13 @@ def _safe_error(error: Exception) -> DpsqlError:
 
 
 def _check_charge(given: Charge, due: Charge) -> None:
-    """Raise AllowanceExceeded unless the ledger is asked for just what the plan costs."""
+    """Raise AllowanceExceeded unless the charge that was handed over is exactly the one that is due for the plan."""
     if given != due:
         raise AllowanceExceeded("a run was asked for whose charge is not that of its plan.")
 
 
 def refuse_unproven(ledger: Ledger, dataset: Dataset, plan: Plan) -> None:
-    """Raise NotPrivate when a plan has an unproven step and its dataset has a cap."""
+    """Raise NotPrivate if a plan has a step without a proof, and its dataset has a cap."""
     if not plan.private and ledger.budget(dataset.id).cap is not None:
         raise NotPrivate(
             f'method "{plan.method}" as published is not differentially private, and "{dataset.table}" has a cap.',
@@ -213,7 +216,7 @@ def _store(ledger: Ledger, entries: Sequence[Entry], release: Release[_Value]) -
 
     def store(transaction: Block) -> Released[_Value]:
         value = release.save(transaction, entries[0])
-        ended = [ledger.release(entry, digest, transaction) for entry in entries]
-        return Released(ended[0], value)
+        released = [ledger.release(entry, digest, transaction) for entry in entries]
+        return Released(released[0], value)
 
     return ledger.write(store)

@@ -1,12 +1,13 @@
-"""A session with the kernel: the operations a method may ask for, within the allowance of its plan.
+"""A session with the kernel: the operations that a method may ask for, within the allowance of its plan.
 
-Each operation names a step of the plan. A step can be used once, and only as it was declared: another operation, more
-trees, more values, shared instead of disjoint trees are refused (`kernel/allowance.py`). What a method hands over is
-rebuilt from plain arrays before it is used (`kernel/border.py`): the proofs are about the kernel's own objects. What
-comes back is noisy; the exact counts live inside one function, between query and mechanism.
+Each request names a step of the plan. A step can be used once, and only as it was declared: another operation, more
+trees, more values, or shared instead of disjoint trees are refused (`kernel/allowance.py`). What a method hands over is
+rebuilt from plain arrays before it is used (`kernel/border.py`), because the proofs are about the kernel's own objects.
+The answers are noisy. Exact counts exist only inside one function, between the query and the mechanism.
 
-The proof of each operation, and the argument that all proofs share, stand with its class in `kernel/operations.py`.
-A plan for (epsilon, delta) gets other noise for the same steps; `kernel/noise.py` has its proof.
+The proof of each operation stands with its class in `kernel/operations.py`, and the argument that all proofs share
+stands at the top of that file. A plan for (epsilon, delta) gets other noise for the same steps; `kernel/noise.py` has
+the proof.
 """
 
 from __future__ import annotations
@@ -58,47 +59,48 @@ Labels = NDArray[np.int64]
 
 
 class Session:
-    """An open allowance on one dataset. `kernel/run.py` opens it after the charge is on disk."""
+    """What a method asks, for one run on one dataset. `kernel/run.py` opens it after the charge is on disk."""
 
     def __init__(self, engine: Engine, source: Source, plan: Plan, sides: Mapping[str, Source] | None = None) -> None:
         self._plan = border.rebuild_plan(plan)
         self._schema: Schema = source.schema
         self._axes = axes_of(self._schema)
         self._classes = len(self._schema.classes)
-        # Where labels alone are private, a row counts whatever its label says: see `kernel/unlabelled_rows.py`.
+        # Where labels alone are private, a row is counted whatever its label says: see `kernel/unlabelled_rows.py`.
         self._rows = Rows(engine, replace(source, every_label=self._plan.promise.labels_only), sides or {})
         self._allowance = Allowance(self._plan)
-        self._shown = border.rebuild_plan(plan), copy.deepcopy(self._schema)
+        self._plan_for_method = border.rebuild_plan(plan)
+        self._schema_for_method = copy.deepcopy(self._schema)
 
     def __repr__(self) -> str:
         return f"<Session: {len(self._allowance)} of {len(self._plan.steps)} steps left>"
 
     @property
     def plan(self) -> Plan:
-        """A copy of the plan: whatever is done to it, the session keeps to its own."""
-        return self._shown[0]
+        """A copy of the plan. The session itself uses another one, so what a method does to this copy has no effect."""
+        return self._plan_for_method
 
     @property
     def schema(self) -> Schema:
-        """A copy of the schema, with the bounds that `narrow` gave it."""
-        return self._shown[1]
+        """A copy of the schema, with the bounds that `narrow` gave it. The session itself uses another one."""
+        return self._schema_for_method
 
     @property
     def has_failed(self) -> bool:
-        """Whether an operation failed while rows were read: then the run has no result, whatever its method returns."""
+        """Whether an operation failed while rows were read. Then the run has no result, whatever its method returns."""
         return self._allowance.has_failed
 
     @property
     def failure(self) -> DpsqlError:
-        """What to say of a session that failed: a sentence that tells nothing of rows."""
+        """The error of a session that has failed: its message tells nothing about rows."""
         return self._allowance.failure
 
     def own_schema(self) -> Schema:
-        """Return the schema that the session itself has worked with, which no method could write to."""
+        """Return a copy of the schema that the session itself has used, to which no method could write."""
         return copy.deepcopy(self._schema)
 
     def close(self) -> None:
-        """End the session: what it kept inside the database is gone."""
+        """End the session, and remove what it stored inside the database."""
         self._allowance.close()
         self._rows.close()
 
@@ -107,12 +109,12 @@ class Session:
         return self._allowance.step(name)
 
     def deviation(self, name: str) -> float:
-        """Return the standard deviation of the noise on each count of a step. Public: it follows from the plan."""
+        """Return the standard deviation of the noise on each count of a step. Public: the plan says it."""
         return math.sqrt(2) * float(self.step(name).scale(self._plan.promise))
 
     @hide_failures
     def later(self, name: str, composition: Composition) -> None:
-        """Open the steps of a composition that was planned from earlier answers, on the allowance of one step.
+        """Open the steps of a composition, which was planned from earlier answers, on the allowance of one step.
 
         Proof: `operations.Later`.
         """
@@ -120,20 +122,23 @@ class Session:
 
     @hide_failures
     def narrow(self, bounds: Mapping[str, tuple[float, float]]) -> None:
-        """From now on clamp numbers to these bounds, within the declared ones; `schema` says so, and the model's too.
+        """Clamp numbers to these bounds from now on; they must lie within the declared ones.
 
-        Proof: the bounds are a function of the schema and of released values, so they are public. Rows outside are
-        clamped, not left out: every row still has one cell on each axis, and every step's sensitivity is as before.
+        The schema of the session, and of a model that comes out of it, has the new bounds.
+
+        Proof: the bounds are a function of the schema and of released values, so they are public. Rows outside them
+        are clamped, not left out: every row still has one cell on each axis, and the sensitivity of every step is as
+        before.
         """
         with self._allowance.one_at_a_time():
-            own = border.rebuild_bounds(bounds)
-            self._schema = self._schema.with_bounds(own)
-            self._shown = self._shown[0], copy.deepcopy(self._schema)
-            self._rows.narrow(own)
+            rebuilt = border.rebuild_bounds(bounds)
+            self._schema = self._schema.with_bounds(rebuilt)
+            self._schema_for_method = copy.deepcopy(self._schema)
+            self._rows.narrow(rebuilt)
 
     @hide_failures
     def hold(self) -> None:
-        """Keep the rows' cells inside the session's own workspace, where several steps read them. Releases nothing."""
+        """Store the cells of the rows in the session's workspace, where several steps read them. Releases nothing."""
         with self._allowance.one_at_a_time():
             self._allowance.read()
             self._rows.hold()
@@ -169,17 +174,18 @@ class Session:
         """
         with self._allowance.take(name, Linear) as taken:
             trees = border.rebuild_forest(cells, self._axes)
-            asked = border.rebuild_strategy(strategy, trees.leaves)
-            count = asked.questions * self._classes
-            step = self._allowance.use(taken, self._schema, forest=trees, cells=count, row_weight=asked.sensitivity)
+            rebuilt = border.rebuild_strategy(strategy, trees.leaves)
+            answers = rebuilt.questions * self._classes
+            step = self._allowance.use(taken, self._schema, forest=trees, cells=answers, row_weight=rebuilt.sensitivity)
             counts = self._rows.leaf_counts(trees, _part(step), shared=False)
-            return self._add_noise(np.asarray(asked.answer(counts), np.int64), step)
+            return self._add_noise(np.asarray(rebuilt.answer(counts), np.int64), step)
 
     @hide_failures
     def leaf_sums(self, name: str, forest: Forest) -> NoisyCounts:
         """Return two noisy sums for every leaf: the steps of its rows' targets below `upper`, and those above `lower`.
 
-        The mean of a leaf lies at the share of the second in both; both over `steps` is the number of its rows.
+        With B steps below `upper` and A steps above `lower`, the mean target of a leaf is lower + (upper − lower) ·
+        A/(A + B), and the number of its rows is (A + B)/steps.
 
         Proof: `operations.LeafSums`.
         """
@@ -210,16 +216,16 @@ class Session:
         """
         with self._allowance.take(name, Histograms) as taken:
             trees = border.rebuild_forest(forest, self._axes)
-            asked = border.rebuild_axis_numbers(axes, len(self._axes))
-            classes = self._classes if border.flag(by_class) else 1
-            cells = sum(self._axes[axis].cells for axis in asked) * trees.leaves * classes
+            numbers = border.rebuild_axis_numbers(axes, len(self._axes))
+            classes = self._classes if border.check_flag(by_class) else 1
+            cells = sum(self._axes[axis].cells for axis in numbers) * trees.leaves * classes
             step = self._allowance.use(
-                taken, self._schema, forest=trees, axes=len(asked), cells=cells, by_class=by_class
+                taken, self._schema, forest=trees, axes=len(numbers), cells=cells, by_class=by_class
             )
-            asks = Asks.of(np.tile(np.array(asked), (trees.leaves, 1)))
+            asks = Asks.of(np.tile(np.array(numbers), (trees.leaves, 1)))
             counts = self._rows.histograms(trees, asks, _part(step), shared=step.shared, by_class=by_class)
-            noisy = self._add_noise(counts.reshape(trees.leaves, len(asked), CELLS, classes), step)
-            for place, axis in enumerate(asked):
+            noisy = self._add_noise(counts.reshape(trees.leaves, len(numbers), CELLS, classes), step)
+            for place, axis in enumerate(numbers):
                 noisy[:, place, self._axes[axis].cells :] = 0
             return noisy
 
@@ -233,20 +239,20 @@ class Session:
         nano_epsilon: int | None = None,
         together: bool = False,
     ) -> Labels:
-        """Return one candidate split per leaf of a growing forest, by the exponential mechanism; −1 where none asked.
+        """Return one candidate split per leaf of a growing forest, by the exponential mechanism; −1 for no candidates.
 
-        With `together` all leaves of the one tree choose the same split (an oblivious tree), and all must ask for the
-        same axes with the same weights: the utilities of the leaves are added up.
+        With `together` all leaves of the only tree get the same split, as in an oblivious tree: the utilities of the
+        leaves are added up. All leaves must then ask for the same axes with the same weights.
 
         Proof: `operations.Choose`.
         """
         with self._allowance.take(name, Choose) as taken:
             trees = border.rebuild_forest(forest, self._axes)
-            offered = border.rebuild_candidates(candidates, trees, together=border.flag(together))
+            rebuilt = border.rebuild_candidates(candidates, trees, together=border.check_flag(together))
             step = self._allowance.use(taken, self._schema, forest=trees, cells=trees.leaves, nano_epsilon=nano_epsilon)
             if step.published:
-                return self._rows.published_medians(trees, offered, _part(step), step)
-            return self._draw_splits(trees, offered, step, together=together)
+                return self._rows.published_medians(trees, rebuilt, _part(step), step)
+            return self._draw_splits(trees, rebuilt, step, together=together)
 
     def _draw_splits(self, forest: Forest, candidates: Candidates, step: Step, *, together: bool) -> Labels:
         """Return the splits that the exponential mechanism draws from exact utilities."""
@@ -272,21 +278,22 @@ class Session:
     ) -> NoisyCounts:
         """Return noisy counts of rows by true class, named class and probability, as a released forest scores them.
 
-        The cells are those of `trees/score_grid.py`, H histograms (1 for two classes or confidence alone, 4 for more).
-        `features` are what the forest reads, each a registered feature, with the domains that it was trained for.
+        The cells are those of the H histograms of `trees/score_grid.py` (H is 1 for two classes or with
+        `confidence_alone`, and 4 for more classes). `features` are those that the forest reads: each is a registered
+        feature, with the domain that the forest was trained for.
 
         Proof: `operations.ScoreCounts`.
         """
         with self._allowance.take(name, ScoreCounts) as taken:
-            grid = ScoreGrid(self._classes, border.flag(confidence_alone))
-            read = border.rebuild_features(features)
-            known = {feature.name: type(feature) for feature in self._schema.features}
-            if any(known.get(feature.name) is not type(feature) for feature in read):
+            grid = ScoreGrid(self._classes, border.check_flag(confidence_alone))
+            rebuilt = border.rebuild_features(features)
+            registered = {feature.name: type(feature) for feature in self._schema.features}
+            if any(registered.get(feature.name) is not type(feature) for feature in rebuilt):
                 raise AllowanceExceeded(f'step "{taken.name}" reads features that are not registered.')
-            axes = axes_of(border.rebuild_schema(self._schema, read))
+            axes = axes_of(border.rebuild_schema(self._schema, rebuilt))
             forest = border.rebuild_voting_forest(released, axes, self._classes)
             step = self._allowance.use(taken, self._schema, axes=len(grid.histograms), cells=grid.cells)
-            return self._add_noise(self._rows.score_counts(forest, read, grid, _part(step)), step)
+            return self._add_noise(self._rows.score_counts(forest, rebuilt, grid, _part(step)), step)
 
     @hide_failures
     def pick(self, name: str, mixtures: Mixtures) -> int:
@@ -295,15 +302,15 @@ class Session:
         Proof: `operations.Pick`.
         """
         with self._allowance.take(name, Pick) as taken:
-            offered = border.rebuild_mixtures(mixtures, self._axes, self._classes)
-            step = self._allowance.use(taken, self._schema, cells=len(offered.factors))
-            right = self._rows.right(offered, _part(step))
-            epsilon, weights = step.row_epsilon(self._plan.promise), offered.weights[None, :]
-            return int(exponential(right[None, :], epsilon, monotone=True, weights=weights)[0])
+            rebuilt = border.rebuild_mixtures(mixtures, self._axes, self._classes)
+            step = self._allowance.use(taken, self._schema, cells=len(rebuilt.factors))
+            right_rows = self._rows.right_rows(rebuilt, _part(step))
+            epsilon = step.row_epsilon(self._plan.promise)
+            return int(exponential(right_rows[None, :], epsilon, monotone=True, weights=rebuilt.weights[None, :])[0])
 
     @hide_failures
     def public_size(self, name: str) -> int:
-        """Return the number of labelled rows. Neighbours differ in what labels say alone, so it is the same for both.
+        """Return the number of labelled rows. Neighbours differ only in what labels say, so it is the same for both.
 
         Proof: `operations.PublicSize`.
         """
@@ -318,15 +325,15 @@ class Session:
         """
         with self._allowance.take(name, PublicSplits) as taken:
             trees = border.rebuild_forest(forest, self._axes)
-            offered = border.rebuild_candidates(candidates, trees)
+            rebuilt = border.rebuild_candidates(candidates, trees)
             step = self._allowance.use(taken, self._schema, forest=trees, cells=trees.leaves)
-            both = [replace(_part(step), side=side) for side in (UNLABELLED, FEATURES)]
-            scores = self._rows.scores(trees, offered, both, Choose(PublicSplits.utility), shared=step.shared)
-        asking = offered.asking_leaves
-        allowed = offered.weights[asking].reshape(scores.shape) > 0
-        chosen = np.full(trees.leaves, -1, np.int64)
-        chosen[asking] = np.where(allowed, scores, np.iinfo(np.int64).min).argmax(axis=1)
-        return chosen
+            both_sides = [replace(_part(step), side=side) for side in (UNLABELLED, FEATURES)]
+            scores = self._rows.scores(trees, rebuilt, both_sides, Choose(PublicSplits.utility), shared=step.shared)
+        asking = rebuilt.asking_leaves
+        allowed = rebuilt.weights[asking].reshape(scores.shape) > 0
+        splits = np.full(trees.leaves, -1, np.int64)
+        splits[asking] = np.where(allowed, scores, np.iinfo(np.int64).min).argmax(axis=1)
+        return splits
 
     @hide_failures
     def pseudo_counts(self, name: str, teacher: VotingForest, forest: Forest) -> NoisyCounts:
@@ -335,14 +342,16 @@ class Session:
         Proof: `operations.PseudoCounts`.
         """
         with self._allowance.take(name, PseudoCounts) as taken:
-            guessing = border.rebuild_voting_forest(teacher, self._axes, self._classes)
+            rebuilt = border.rebuild_voting_forest(teacher, self._axes, self._classes)
             trees = border.rebuild_forest(forest, self._axes)
             step = self._allowance.use(taken, self._schema, forest=trees, cells=trees.leaves * self._classes)
-            return self._rows.pseudo_counts(guessing, trees, replace(_part(step), side=UNLABELLED))
+            return self._rows.pseudo_counts(rebuilt, trees, replace(_part(step), side=UNLABELLED))
 
     def _add_noise(self, counts: Counts, step: Step) -> NoisyCounts:
+        """Return counts with the step's noise on each of them."""
         return noise.add_noise(counts, step, self._plan.promise)
 
 
 def _part(step: Step) -> Part:
+    """Return which units a step looks at, on which side."""
     return Part(step.part, step.parts, step.side)

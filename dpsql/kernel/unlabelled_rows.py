@@ -1,21 +1,21 @@
-"""The two sides of a semi-supervised run: rows that shape the trees without their labels, and rows that are counted.
+"""The two sides of a semi-supervised run: unlabelled rows, which shape the trees, and labelled rows, which are counted.
 
-Right only because no unit is on both sides, or because the plan adds up what both cost. Whether a unit stands on both
-sides is never asked of the data:
+The cost of a run is right because no unit is on both sides, or because the plan adds up the costs of both sides. The
+kernel never looks into the data to find out whether a unit is on both sides:
 
-- Within one table a condition on a row tells the side, so a row is on one side whatever the others are. Where a unit
-  has several rows the condition may read the unit's column alone; then all its rows are on one side. Conditions are
-  the owner's, declared in the schema, or an analyst's in a closed language of ours
+- Within one table, a condition on a row says on which side it is, so the side of a row does not depend on other rows.
+  Where a unit has several rows, the condition may read the unit's column alone; then all rows of the unit are on one
+  side. Conditions are declared by the owner in the schema, or written by an analyst in a small language of dpsql's own
   (`kernel/datasets/row_conditions.py`).
-- For two tables the owner declares at registration (`disjoint_from`) that no unit of one is in the other. Where nobody
-  did, the costs of both sides add up.
+- For two tables, the owner declares at registration (`disjoint_from`) that no unit of one is in the other. Where no
+  owner did, the costs of both sides add up.
 
-Where labels alone are private (`public_features`), features may be read as they are, and only labels are paid for.
-Neighbours have the same rows, and the same rows of both have a label: which cells of the label are NULL is public. What
-a label says is private, so no row is on a side, or counted at all, because of that: a label that is none of the classes
-counts as the first of them, a target that is no number as its lower bound (`compile/rows.py`). Another label then
-moves one row from one class to another in each tree, two counts by one each (`Promise.change`), and changes nothing
-that is read without noise.
+Where labels alone are private (`public_features`), features may be read without noise, and only labels are paid for.
+Neighbours have the same rows, and the same of these rows have a label: which cells of the label column are NULL is
+public. What a label says is private, so it decides neither on which side a row is nor whether the row is counted: a
+label that is none of the classes counts as the first class, and a target that is no number counts as the lower bound
+(`compile/rows.py`). Another label then moves one row from one class to another in each tree, which changes two counts
+by 1 each (`Promise.change`). It changes nothing that is read without noise.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from dpsql.schema import Schema
 
 
 def partner(engine: Engine, ledger: Ledger, dataset: Dataset, unlabelled: str) -> Dataset | None:
-    """Return the other table that holds the unlabelled rows; None where they are told apart by a condition."""
-    known = registered_datasets(ledger)
+    """Return the other dataset that holds the unlabelled rows; None where a condition selects them."""
+    registered = registered_datasets(ledger)
     declared = dataset.schema.condition(unlabelled) is not None
-    if unlabelled.lower() not in known:
+    if unlabelled.lower() not in registered:
         if not declared and not is_condition(unlabelled):
-            _refuse_unknown(engine, dataset, [one.table for one in known.values()], unlabelled)
+            _refuse_unknown(engine, dataset, [entry.table for entry in registered.values()], unlabelled)
         return None
     if declared:
         raise ParameterError(
@@ -63,43 +63,49 @@ def partner(engine: Engine, ledger: Ledger, dataset: Dataset, unlabelled: str) -
 
 
 def _refuse_unknown(engine: Engine, dataset: Dataset, tables: list[str], unlabelled: str) -> None:
-    """Say what a name is that is neither a registered table nor a declared condition; other texts are for later."""
+    """Raise what fits a name that is neither a registered table nor a declared condition.
+
+    Any other text passes here; `row_test` refuses it later, with the reason why it is no condition.
+    """
     if unlabelled and engine.table(unlabelled) is not None:
         raise NotRegistered(unlabelled, tables)
     if unlabelled.isidentifier():
-        known = [*tables, *(name for name, _ in dataset.schema.conditions)]
-        raise UnknownName("registered table or declared condition", unlabelled, known)
+        names = [*tables, *(name for name, _ in dataset.schema.conditions)]
+        raise UnknownName("registered table or declared condition", unlabelled, names)
 
 
 def are_disjoint(dataset: Dataset, other: Dataset | None) -> bool:
-    """Whether no unit is on both sides: by a condition never, in two tables when an owner declared so."""
+    """Whether no unit can be on both sides.
+
+    With a condition in one table this always holds; with two tables, if the owner of one of them declared it.
+    """
     if other is None:
         return True
     return _declares(dataset, other) or _declares(other, dataset)
 
 
-def with_sides_settled(plan: Plan, *, apart: bool) -> Plan:
-    """Return the plan with its two sides taken as apart, or as adding up."""
+def with_sides(plan: Plan, *, disjoint: bool) -> Plan:
+    """Return the plan with its two sides taken as disjoint, or with their costs added up; unchanged without sides."""
     if not isinstance(plan.composition, Sides):
         return plan
-    return replace(plan, composition=replace(plan.composition, apart=apart))
+    return replace(plan, composition=replace(plan.composition, disjoint=disjoint))
 
 
 def check_sides(dataset: Dataset, other: Dataset | None, plan: Plan) -> None:
-    """Raise NotPrivate when a plan claims more than the owner declared. The kernel's own check, whoever planned."""
+    """Raise NotPrivate if a plan assumes more than the owner declared. The kernel makes this check for every plan."""
     if plan.promise.unit != dataset.schema.unit:
         raise NotPrivate(
             f'the plan protects {plan.promise}, and "{dataset.table}" was registered to protect {dataset.schema.unit}.'
         )
-    if isinstance(plan.composition, Sides) and plan.composition.apart and not are_disjoint(dataset, other):
+    if isinstance(plan.composition, Sides) and plan.composition.disjoint and not are_disjoint(dataset, other):
         raise NotPrivate(
             f'the plan takes "{dataset.table}" and its unlabelled rows for different people, which nobody declared.',
             hint="disjoint_from in the schema of one of them",
         )
-    for one in (dataset, other):
-        if plan.promise.labels_only and one is not None and not one.schema.public_features:
+    for side in (dataset, other):
+        if plan.promise.labels_only and side is not None and not side.schema.public_features:
             raise NotPrivate(
-                f'method "{plan.method}" protects labels alone here, and the features of "{one.table}" are private.',
+                f'method "{plan.method}" protects labels alone here, and the features of "{side.table}" are private.',
                 hint="declare public_features: true in its schema, if they are public",
             )
 
@@ -107,9 +113,9 @@ def check_sides(dataset: Dataset, other: Dataset | None, plan: Plan) -> None:
 def rows_to_read(
     engine: Engine, dataset: Dataset, other: Dataset | None, plan: Plan, batch: str | None = None
 ) -> tuple[Source, dict[str, Source]]:
-    """Return where the rows of a run are, all of them and by side, or raise what forbids the plan. Reads no row.
+    """Return where the rows of a run are, all of them and by side, or raise an error that forbids the plan.
 
-    A dry run and a run ask the same function; it is the run's own call, before its charge, that decides.
+    No row is read. A dry run calls this function too, but the run's own call, before its charge, is what decides.
     """
     check_sides(dataset, other, plan)
     rows = source(engine, dataset, batch)
@@ -117,30 +123,30 @@ def rows_to_read(
 
 
 def sources(engine: Engine, dataset: Dataset, other: Dataset | None, plan: Plan, rows: Source) -> dict[str, Source]:
-    """Return the rows of each side; none for a plan that has no sides."""
+    """Return where the rows of each side are; an empty dictionary for a plan that has no sides."""
     if not plan.unlabelled and not isinstance(plan.composition, Sides) and not plan.promise.labels_only:
         return {}
     if plan.promise.labels_only:
-        _check_features_apart(dataset, rows)
+        _check_features_without_label(dataset, rows)
         rows = replace(rows, every_label=True)
     if other is not None:
         labelled, unlabelled = rows, source(engine, other)
         if plan.promise.labels_only:
-            _check_features_apart(other, unlabelled)
+            _check_features_without_label(other, unlabelled)
     else:
         condition = _condition(engine, dataset, rows, plan)
         unlabelled = rows.where_also(condition)
         labelled = rows.where_also(exp.not_(exp.paren(condition.copy())))
-    bare = labelled.where_also(known_label(labelled, engine.vocabulary))
+    with_known_label = labelled.where_also(known_label(labelled, engine.vocabulary))
     return {
         UNLABELLED: replace(unlabelled, labelled=False),
         LABELLED: labelled,
-        FEATURES: replace(bare, labelled=False),
+        FEATURES: replace(with_known_label, labelled=False),
     }
 
 
 def _condition(engine: Engine, dataset: Dataset, rows: Source, plan: Plan) -> exp.Expr:
-    """Return the test for unlabelled rows, true or false for every row."""
+    """Return the test for unlabelled rows, which is true or false, and never NULL, for every row."""
     schema = dataset.schema
     if not plan.unlabelled:
         if schema.unit.column is not None and not plan.promise.labels_only:
@@ -153,36 +159,40 @@ def _condition(engine: Engine, dataset: Dataset, rows: Source, plan: Plan) -> ex
     return row_test(engine, dataset, rows, plan.unlabelled, labels=plan.promise.labels_only)
 
 
-def _check_features_apart(dataset: Dataset, rows: Source) -> None:
-    """Refuse a view whose features, units or rows follow from what its label is made of: they would tell a label."""
+def _check_features_without_label(dataset: Dataset, rows: Source) -> None:
+    """Refuse a view that computes features, units or its filter from columns of its label: they would reveal labels."""
     schema = dataset.schema
     if not schema.has_label:
         return
     label = {column.name.lower() for column in rows.column(schema.label).find_all(exp.Column)}
     names = [*(feature.name for feature in schema.features), schema.unit.column, schema.partition, schema.batch]
-    read = [rows.column(name) for name in names if name is not None]
-    read += [] if rows.where is None else [rows.where]
-    if any(column.name.lower() in label for one in read for column in one.find_all(exp.Column)):
+    expressions = [rows.column(name) for name in names if name is not None]
+    if rows.where is not None:
+        expressions.append(rows.where)
+    if any(column.name.lower() in label for expression in expressions for column in expression.find_all(exp.Column)):
         raise NotPrivate(
             f'view "{dataset.table}" takes features or rows from its label, so they are not public.',
             hint="a view whose features and filter leave the label alone",
         )
 
 
-def _declares(one: Dataset, other: Dataset) -> bool:
-    return other.table.lower() in (name.lower() for name in one.schema.disjoint_from)
+def _declares(dataset: Dataset, other: Dataset) -> bool:
+    """Whether the schema of a dataset declares that it shares no unit with the other one."""
+    return other.table.lower() in (name.lower() for name in dataset.schema.disjoint_from)
 
 
 def _unit(schema: Schema) -> tuple[bool, int]:
+    """Return what units of two tables must have in common; the names of their columns may differ."""
     return schema.unit.column is None, schema.unit.max_rows
 
 
-def _difference(one: Schema, other: Schema) -> str:
-    for mine in one.features:
+def _difference(schema: Schema, other: Schema) -> str:
+    """Return in words the first difference between the features of two schemas."""
+    for mine in schema.features:
         theirs = other.feature(mine.name)
         if theirs is None:
             return f'"{mine.name}" is missing'
         if theirs != mine:
             return f'"{mine.name}" has another type or domain'
-    extra = next((feature.name for feature in other.features if one.feature(feature.name) is None), None)
+    extra = next((feature.name for feature in other.features if schema.feature(feature.name) is None), None)
     return "their order differs" if extra is None else f'"{extra}" is one too many'

@@ -1,10 +1,10 @@
 """Flips exact coins whose chance of heads is exp(-x) for a rational x, with integers only.
 
-Two facts carry the whole package:
+All samplers of this package rest on two facts:
 
-- a uniform number in [0, 1) can be compared with a real number byte by byte, and the comparison
-  is exact as soon as two bytes differ;
-- exp(-(n + r)) = exp(-n) * exp(-r): a run of n coins of chance 1/e, then one coin for the rest.
+- A uniform number in [0, 1) can be compared with a real number byte by byte, and the comparison
+  is exact as soon as two bytes differ.
+- exp(-(n + r)) = exp(-n) * exp(-r): a run of n coins of chance 1/e, then one coin for the rest r.
 
 The coin for the rest is Algorithm 1 of Canonne, Kamath and Steinke, "The Discrete Gaussian for
 Differential Privacy", NeurIPS 2020.
@@ -23,7 +23,9 @@ from numpy.typing import NDArray
 
 from dpsql.mechanisms.rng import LARGEST_BOUND, Entropy, uniform_below, uniform_bytes
 
+#: How many binary places `exp_bounds` computes beyond those that are asked for: rounding errors fall into these.
 _GUARD_BITS = 64
+#: Quotients are cut to this number: no run of coins that fits in memory is as long.
 _LONGEST_RUN = 2**62
 
 
@@ -45,10 +47,10 @@ def bernoulli_exp(numerators: NDArray[Any], denominator: int, *, entropy: Entrop
     """
     if denominator < 1:
         raise ValueError("the denominator must be at least 1")
-    whole, rest = _whole_and_rest(_check_numerators(numerators).ravel(), denominator)
-    heads = np.ones(whole.size, dtype=np.bool_)
-    far = np.flatnonzero(whole)
-    heads[far] = inverse_e_runs(far.size, entropy=entropy) >= whole[far]
+    quotients, rest = _quotients_and_rest(_check_numerators(numerators).ravel(), denominator)
+    heads = np.ones(quotients.size, dtype=np.bool_)
+    at_least_one = np.flatnonzero(quotients)
+    heads[at_least_one] = inverse_e_runs(at_least_one.size, entropy=entropy) >= quotients[at_least_one]
     undecided = np.flatnonzero(heads & (rest > 0))
     heads[undecided] = _fraction_coins(rest[undecided], denominator, entropy)
     return heads.reshape(numerators.shape)
@@ -63,7 +65,7 @@ def inverse_e_runs(size: int, *, entropy: Entropy = os.urandom) -> NDArray[np.in
 
     Proof:
         They are the numbers of heads between tails in one stream of independent coins of chance
-        1/e. If the stream is too short it is made longer, never started again: dropping the
+        1/e. If the stream is too short, it is made longer and never started again: dropping the
         unfinished run at its end would drop long runs more often than short ones.
 
     >>> inverse_e_runs(4).shape
@@ -88,7 +90,7 @@ def inverse_e_coins(size: int, *, entropy: Entropy = os.urandom) -> NDArray[np.b
 
     Proof:
         Each coin compares a uniform number in [0, 1) with 1/e, one byte after the other, until
-        they differ. The bytes of 1/e are computed exactly, as many as are asked for.
+        they differ. The bytes of 1/e are computed exactly, as many as are needed.
 
     >>> inverse_e_coins(0)
     array([], dtype=bool)
@@ -153,9 +155,9 @@ def weighted_choice(
 
     Proof:
         Inversion: a uniform number in [0, 1) times the total lies in exactly one of the intervals between
-        the running sums. The number is known to `bits` places, the sums to certain bounds; the
-        answer is given only when these leave one interval, else both are refined, keeping all bits drawn.
-        A common factor cancels, so the least numerator that has weight is taken off all.
+        the running sums. The number is known to `bits` places, and the sums lie within proven bounds. An answer
+        is given only if these leave one interval; otherwise both are refined, with all bits drawn so far.
+        A common factor cancels, so the least numerator with a positive weight is subtracted from all.
 
     >>> weighted_choice([0, 0, 10**9], 1, [0, 3, 5])
     1
@@ -193,7 +195,7 @@ def _series_bounds(numerator: int, denominator: int, places: int) -> tuple[int, 
 
 @cache
 def _inverse_e_byte(place: int) -> int:
-    """Return byte number `place` after the point of 1/e (a public constant, so it may be cached)."""
+    """Return byte number `place` after the point of 1/e, which is a public constant and may be cached."""
     bits = 8 * (place + 1)
     for guard in count(16, 16):
         low, high = exp_bounds(1, 1, bits + guard)
@@ -203,7 +205,7 @@ def _inverse_e_byte(place: int) -> int:
 
 
 def _check_numerators(numerators: NDArray[Any]) -> NDArray[Any]:
-    """Return the numerators as int64 or object, or refuse them (without showing any value)."""
+    """Return the numerators as an int64 or object array, or raise an error that shows no value."""
     if numerators.dtype.kind == "O":
         if not all(type(value) is int for value in numerators.flat):
             raise TypeError("an object array of numerators must hold Python integers")
@@ -216,23 +218,23 @@ def _check_numerators(numerators: NDArray[Any]) -> NDArray[Any]:
     return numerators if numerators.dtype.kind == "O" else numerators.astype(np.int64, copy=False)
 
 
-def _whole_and_rest(numerators: NDArray[Any], denominator: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Return quotient and remainder; quotients past any run that fits in memory are cut to 2**62."""
+def _quotients_and_rest(numerators: NDArray[Any], denominator: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return quotients and remainders; larger quotients are cut to 2**62, as no run that fits in memory is longer."""
     if numerators.dtype.kind != "O" and denominator >= LARGEST_BOUND:
         return np.zeros(numerators.size, dtype=np.int64), numerators
-    whole = numerators // denominator
-    rest = numerators - whole * denominator
+    quotients = numerators // denominator
+    rest = numerators - quotients * denominator
     if rest.dtype.kind == "O" and denominator <= LARGEST_BOUND:
         rest = rest.astype(np.int64)
-    return np.minimum(whole, _LONGEST_RUN).astype(np.int64, copy=False), rest
+    return np.minimum(quotients, _LONGEST_RUN).astype(np.int64, copy=False), rest
 
 
 def _fraction_coins(rest: NDArray[Any], denominator: int, entropy: Entropy) -> NDArray[np.bool_]:
     """Return coins of chance exp(-g) for g = rest / denominator, 0 < g < 1.
 
     Canonne, Kamath and Steinke, Algorithm 1: flip coins of chance g/1, g/2, g/3, ... up to the first
-    tail, at position k. k is odd with probability 1 - g + g**2/2 - ... = exp(-g). A coin of
-    chance g/k is a coin of chance g and a coin of chance 1/k, both heads, so nothing overflows.
+    tail, at position k. Then k is odd with probability 1 - g + g**2/2 - ... = exp(-g). A coin of
+    chance g/k is heads if a coin of chance g and a coin of chance 1/k are both heads; so nothing overflows.
     """
     heads = np.empty(rest.size, dtype=np.bool_)
     undecided = np.arange(rest.size)

@@ -1,9 +1,9 @@
-"""Draws exact integer noise with the shape of a bell: the discrete Gaussian.
+"""Draws exact integer noise from the discrete Gaussian distribution.
 
 Method: Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy", NeurIPS 2020, Algorithm 3, for
-whole arrays at a time. We differ in one place: the scale of the proposals is the nearest whole number to the
-deviation, not the next above it. The algorithm is exact for any scale, and where the deviation is a whole number the
-coins' fractions stay small.
+all elements of an array at a time. We differ in one place: the scale of the proposals is the whole number nearest to
+the standard deviation, not the next one above it. The algorithm is exact for any scale, and where the standard
+deviation is a whole number, the fractions of the coins stay small.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from dpsql.mechanisms.rng import Entropy
 LARGEST_VARIANCE = 2**104
 """Noise of this variance leaves the 64-bit range with probability below exp(-10**6)."""
 
-_BATCH = 2**17
+#: How many proposals are drawn at a time at most: memory stays bounded.
+_MOST_AT_ONCE = 2**17
 
 
 def discrete_gaussian(variance: Fraction | int, size: int, *, entropy: Entropy = os.urandom) -> NDArray[np.int64]:
@@ -38,11 +39,13 @@ def discrete_gaussian(variance: Fraction | int, size: int, *, entropy: Entropy =
         Claim: a vector of integer counts plus this noise satisfies rho-zero-concentrated differential privacy for
         variance = change**2 / (2 * rho), where change bounds the Euclidean length of the difference of all
         counts between neighbours (add or remove one privacy unit). Theorem: Canonne et al., Theorem 4, for each
-        count; noise is independent, so the Rényi divergences of all counts, squares of their changes, add up.
-        Sampler: a discrete Laplace draw y of scale t is kept with probability exp(-(|y| - v/t)**2 / (2v)). What is
-        kept has probability proportional to exp(-|y|/t - (|y| - v/t)**2 / (2v)) = exp(-y**2 / (2v)) times a constant
-        (Canonne et al., section 5). With v = a/b, g = gcd(bt, a), p = bt/g and q = a/g
-        the exponent is (p|y| - q)**2 / (2pqt), a fraction of whole numbers.
+        count. The noise on different counts is independent, so their Rényi divergences, which are proportional to
+        the squares of their changes, add up.
+        Sampler: let v be the variance. A discrete Laplace draw y of scale t is accepted with probability
+        exp(-(|y| - v/t)**2 / (2v)). An accepted y has probability proportional to
+        exp(-|y|/t - (|y| - v/t)**2 / (2v)) = exp(-y**2 / (2v)) times a constant (Canonne et al., section 5).
+        With v = a/b, g = gcd(bt, a), p = bt/g and q = a/g the exponent is (p|y| - q)**2 / (2pqt), a fraction of
+        whole numbers.
 
     >>> discrete_gaussian(Fraction(1, 2), 5).shape
     (5,)
@@ -55,16 +58,16 @@ def discrete_gaussian(variance: Fraction | int, size: int, *, entropy: Entropy =
     filled = 0
     while filled < size:
         missing = size - filled
-        # Of large deviation, 76 of 100 proposals are kept.
-        drawn = discrete_laplace(scale, min(missing + missing // 2 + 16, _BATCH), entropy=entropy)
-        kept = drawn[bernoulli_exp(*_exponents(np.abs(drawn), square, scale), entropy=entropy)][:missing]
-        noise[filled : filled + kept.size] = kept
-        filled += kept.size
+        # For a large standard deviation, 76 of 100 proposals are accepted.
+        drawn = discrete_laplace(scale, min(missing + missing // 2 + 16, _MOST_AT_ONCE), entropy=entropy)
+        accepted = drawn[bernoulli_exp(*_exponents(np.abs(drawn), square, scale), entropy=entropy)][:missing]
+        noise[filled : filled + accepted.size] = accepted
+        filled += accepted.size
     return noise
 
 
 def _check_variance(variance: Fraction | int, size: int) -> Fraction:
-    """Return the variance as a fraction, or refuse variance and size."""
+    """Return the variance as a fraction, or raise an error if the variance or the size is out of range."""
     if isinstance(variance, bool) or not isinstance(variance, (Fraction, int)):
         raise TypeError("variance must be a Fraction or an int: floating point is not exact")
     if not 0 < variance <= LARGEST_VARIANCE:
@@ -75,7 +78,10 @@ def _check_variance(variance: Fraction | int, size: int) -> Fraction:
 
 
 def _exponents(magnitudes: NDArray[np.int64], square: Fraction, scale: int) -> tuple[NDArray[Any], int]:
-    """Return what refuses each proposal, as numerators (Python integers where these do not fit) and a denominator."""
+    """Return the exponents x of the probabilities exp(-x) with which proposals are accepted.
+
+    They are given as numerators (Python integers where 64 bits are too few) and one denominator.
+    """
     shared = math.gcd(square.denominator * scale, square.numerator)
     step, offset = square.denominator * scale // shared, square.numerator // shared
     fits = max(int(magnitudes.max(initial=0)) * step, offset) ** 2 < 2**63

@@ -1,8 +1,8 @@
-"""Draws exact integer noise: two-sided (discrete Laplace) and one-sided geometric.
+"""Draws exact integer noise: discrete Laplace, which is two-sided geometric.
 
 Method: Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy", NeurIPS 2020,
-Algorithm 2, for whole arrays at a time. We differ in one place: the runs of coins of chance 1/e are cut from
-one long stream (`inverse_e_runs`), which has the same distribution and no loop over draws.
+Algorithm 2, for all elements of an array at a time. We differ in one place: the runs of coins of chance 1/e are
+cut from one long stream (`inverse_e_runs`), which has the same distribution and needs no loop over draws.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from dpsql.mechanisms.rng import Entropy, uniform_below, uniform_bits
 LARGEST_SCALE = 2**56
 """Noise of this scale leaves the 64-bit range with probability below exp(-127)."""
 
-_BATCH = 2**17
+#: How many magnitudes are drawn at a time at most: memory stays bounded.
+_MOST_AT_ONCE = 2**17
+#: Two numbers below this add up to less than 2**63, so that their sum fits in 64-bit signed integers.
 _SAFE_NUMBER = 2**62
 
 
@@ -47,22 +49,22 @@ def discrete_laplace(scale: Fraction | int, size: int, *, entropy: Entropy = os.
     >>> discrete_laplace(Fraction(1, 10**6), 3)  # noise vanishes when the scale does
     array([0, 0, 0])
     """
-    ratio = _checked_scale(scale, size)
+    ratio = _check_scale(scale, size)
     noise = np.empty(size, dtype=np.int64)
     filled = 0
     while filled < size:
         missing = size - filled
-        magnitudes = _magnitudes(ratio, min(missing + missing // 2 + 16, _BATCH), entropy)
+        magnitudes = _magnitudes(ratio, min(missing + missing // 2 + 16, _MOST_AT_ONCE), entropy)
         negative = uniform_bits(magnitudes.size, entropy=entropy)
         signed = np.where(negative, -magnitudes, magnitudes)
-        kept = signed[~negative | (magnitudes > 0)][:missing]
-        noise[filled : filled + kept.size] = kept
-        filled += kept.size
+        accepted = signed[~negative | (magnitudes > 0)][:missing]
+        noise[filled : filled + accepted.size] = accepted
+        filled += accepted.size
     return noise
 
 
-def _checked_scale(scale: Fraction | int, size: int) -> Fraction:
-    """Return the scale as a fraction, or refuse scale and size."""
+def _check_scale(scale: Fraction | int, size: int) -> Fraction:
+    """Return the scale as a fraction, or raise an error if the scale or the size is out of range."""
     if isinstance(scale, bool) or not isinstance(scale, (Fraction, int)):
         raise TypeError("scale must be a Fraction or an int: floating point is not exact")
     if not 0 < scale <= LARGEST_SCALE:
@@ -75,10 +77,10 @@ def _checked_scale(scale: Fraction | int, size: int) -> Fraction:
 def _magnitudes(scale: Fraction, size: int, entropy: Entropy) -> NDArray[np.int64]:
     """Return independent one-sided geometric draws: y >= 0 with probability proportional to exp(-y / scale).
 
-    Added to a count they are not private by themselves: an outcome below the true count is impossible.
-    Sampler: for scale = t / s, Canonne et al., Algorithm 2, lines 1 to 12: u below t is kept with probability
-    exp(-u / t), v is a run of coins of chance 1/e, so x = u + t * v has P(x) proportional to exp(-x / t), and
-    floor(x / s) has P(y) proportional to exp(-y * s / t).
+    Such draws, added to a count, are not private by themselves: an outcome below the true count is impossible.
+    Sampler: for scale = t / s, Canonne et al., Algorithm 2, lines 1 to 12: u below t is accepted with probability
+    exp(-u / t), and v is the length of a run of coins of chance 1/e. So x = u + t * v has P(x) proportional to
+    exp(-x / t), and floor(x / s) has P(y) proportional to exp(-y * s / t).
     """
     top, bottom = scale.numerator, scale.denominator
     low = _low_parts(top, size, entropy)
@@ -95,15 +97,15 @@ def _low_parts(top: int, size: int, entropy: Entropy) -> NDArray[Any]:
     """Return draws u below `top` with probability proportional to exp(-u / top)."""
     if top == 1:
         return np.zeros(size, dtype=np.int64)
-    kept: list[NDArray[Any]] = []
+    accepted: list[NDArray[Any]] = []
     missing = size
     while missing > 0:
-        # A draw is kept with probability above 1 - 1/e = 0.63.
+        # A draw is accepted with probability above 1 - 1/e = 0.63.
         drawn = uniform_below(top, missing + missing * 5 // 8 + 16, entropy=entropy)
         drawn = drawn[bernoulli_exp(drawn, top, entropy=entropy)][:missing]
-        kept.append(drawn)
+        accepted.append(drawn)
         missing -= drawn.size
-    return np.concatenate(kept) if kept else np.zeros(0, dtype=np.int64)
+    return np.concatenate(accepted) if accepted else np.zeros(0, dtype=np.int64)
 
 
 def _divide_sum(low: NDArray[Any], runs: NDArray[np.int64], longest: int, scale: Fraction) -> NDArray[np.int64]:

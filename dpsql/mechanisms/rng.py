@@ -1,7 +1,7 @@
 """Draws exact uniform numbers from operating-system entropy: the one source of randomness in dpsql.
 
-Everything here is integer arithmetic. A draw below a bound is exact because words that would
-favour small results are thrown away and drawn again. There is no seed: a caller may hand in
+Everything here is integer arithmetic. A draw below a bound is exact, because words that would
+favour small results are thrown away and drawn again. There is no seed. A caller may hand in
 another `entropy` function, which only tests do.
 """
 
@@ -79,8 +79,8 @@ def uniform_below(
         int64; for a single bound above 2**63 an object array of Python integers.
 
     Proof:
-        A w-bit word is kept only if it is below the largest multiple of the bound that is at most
-        2**w. On the kept words every remainder has the same number of preimages.
+        A w-bit word is accepted only if it is below the largest multiple of the bound that is at most
+        2**w. Among the accepted words every remainder has the same number of preimages.
 
     >>> uniform_below(1, 3)
     array([0, 0, 0])
@@ -116,9 +116,9 @@ def _words(size: int, dtype: np.dtype[Any], entropy: Entropy) -> NDArray[Any]:
     """Return `size` uniform words of one unsigned type."""
     if size < 0:
         raise ValueError("a number of random words must be at least 0")
-    wanted = size * dtype.itemsize
-    data = entropy(wanted) if wanted else b""
-    if len(data) != wanted:
+    length = size * dtype.itemsize
+    data = entropy(length) if length else b""
+    if len(data) != length:
         raise ValueError("the entropy source returned the wrong number of bytes")
     return np.frombuffer(data, dtype=dtype)
 
@@ -135,13 +135,13 @@ def _below_one(bound: int, size: int, entropy: Entropy) -> NDArray[np.int64]:
     """Return `size` draws below one bound of at most 2**63."""
     dtype = _word_type(bound)
     span = 1 << (8 * dtype.itemsize)
-    largest_kept = span - 1 - span % bound
+    largest_accepted = span - 1 - span % bound
     draws = np.empty(size, dtype=np.int64)
     filled = 0
     while filled < size:
         words = _words(size - filled, dtype, entropy)
-        if largest_kept < span - 1:
-            words = words[words <= largest_kept]
+        if largest_accepted < span - 1:
+            words = words[words <= largest_accepted]
         # numpy divides by one number with multiplications, but has no such shortcut for `%`.
         draws[filled : filled + words.size] = words - words // bound * bound
         filled += words.size
@@ -157,15 +157,15 @@ def _below_each(bounds: NDArray[np.integer[Any]], size: int | None, entropy: Ent
     if bounds.size and (int(bounds.min()) < 1 or int(bounds.max()) >= LARGEST_BOUND):
         raise ValueError("each bound must be from 1 to 2**63 - 1")
     flat = bounds.astype(np.uint64).ravel()
-    largest_kept = ~((~flat + np.uint64(1)) % flat)
+    largest_accepted = ~((~flat + np.uint64(1)) % flat)
     draws = np.zeros(flat.size, dtype=np.int64)
     pending = np.flatnonzero(flat > 1)
     while pending.size:
         words = _words(pending.size, np.dtype(np.uint64), entropy)
-        kept = words <= largest_kept[pending]
-        done = pending[kept]
-        draws[done] = words[kept] % flat[done]
-        pending = pending[~kept]
+        accepted = words <= largest_accepted[pending]
+        done = pending[accepted]
+        draws[done] = words[accepted] % flat[done]
+        pending = pending[~accepted]
     return draws.reshape(bounds.shape)
 
 

@@ -88,7 +88,7 @@ class Pte(Method):
         )
         counts = sized_counts(nano_epsilon, trees, schema, trees * 2**depth * values, public=True)
         facts = {"most_depth": depth, "most_second_depth": second}
-        sides = Sides(Sequential(free), counts, apart=True)
+        sides = Sides(Sequential(free), counts, disjoint=True)
         return Plan(self.name, sides, promise, settings | facts, settings["unlabelled"] or "")
 
     def public_trees(self, schema: Schema, plan: Plan) -> Forest:

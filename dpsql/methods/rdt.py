@@ -41,7 +41,7 @@ from dpsql.errors import ParameterError, UsageError
 from dpsql.kernel.plan import Plan
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
-from dpsql.kernel.statement_size import batches
+from dpsql.kernel.statement_size import tree_ranges
 from dpsql.methods.base import Integer, Method, Parameter, Trained, resolve_parameters
 from dpsql.methods.shared.noisy_leaves import fill_leaves, leaf_step, size_then_counts
 from dpsql.schema import Categorical, Schema
@@ -82,7 +82,7 @@ class Rdt(Method):
         depth = settings["depth"] or height(schema, int(schema.rows or 0))
         forest = random_trees(schema, settings, depth)
         counts = leaf_step(nano_epsilon, forest.trees, schema, forest.leaves * schema.leaf_values)
-        counts = replace(counts, scans=len(batches(forest, schema.leaf_values)))
+        counts = replace(counts, scans=len(tree_ranges(forest, schema.leaf_values)))
         facts = {"wanted_depth": depth, "grown_depth": forest.depth, "leaves": forest.leaves}
         return Plan(self.name, counts, promise or Promise(schema.unit), {**settings, **facts})
 

@@ -43,7 +43,7 @@ from dpsql.kernel.operations import LeafLabels
 from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
-from dpsql.kernel.statement_size import batches
+from dpsql.kernel.statement_size import tree_ranges
 from dpsql.methods.base import Choice, Flag, Integer, Method, Parameter, Trained, resolve_parameters
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
@@ -91,7 +91,7 @@ class Rosnam(Method):
             shared=settings["shared"],
             cells=forest.leaves,
             classes=len(schema.classes),
-            scans=len(batches(forest, len(schema.classes))),
+            scans=len(tree_ranges(forest, len(schema.classes))),
             published=settings["as_published"],
             note=SHARED if settings["shared"] else DISJOINT,
         )

@@ -55,7 +55,7 @@ from dpsql.errors import ParameterError
 from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
-from dpsql.kernel.statement_size import batches
+from dpsql.kernel.statement_size import tree_ranges
 from dpsql.methods.base import Integer, Method, Parameter, Trained, resolve_parameters
 from dpsql.methods.shared.noisy_leaves import shared_counts, size_then_counts
 from dpsql.schema import Schema
@@ -102,7 +102,7 @@ class Snr(Method):
         counts = replace(counts_of_one_tree, trees=settings["trees"])
         forest = random_trees_for(schema, promise, settings, counts, schema.rows)
         counts = replace(
-            counts, cells=forest.leaves * len(schema.classes), scans=len(batches(forest, len(schema.classes)))
+            counts, cells=forest.leaves * len(schema.classes), scans=len(tree_ranges(forest, len(schema.classes)))
         )
         facts = {
             "minimum_support": round(minimum_support(len(schema.classes), float(counts.scale(promise))), 3),

@@ -82,7 +82,7 @@ class Sspe(Method):
         depth = public_depth(schema, settings, nano_epsilon, None, promise)
         free = public_splits_step("splits", settings["trees"], depth)
         splits = free if labels else splits_step(nano_epsilon, settings, depth)
-        sides = Sides(splits, self._labelled_steps(schema, nano_epsilon, settings, depth), apart=True)
+        sides = Sides(splits, self._labelled_steps(schema, nano_epsilon, settings, depth), disjoint=True)
         return Plan(self.name, sides, promise, settings | {"most_depth": depth}, settings["unlabelled"] or "")
 
     def public_trees(self, schema: Schema, plan: Plan) -> Forest:

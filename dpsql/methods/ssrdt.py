@@ -67,7 +67,7 @@ class SsRdt(Method):
         promise = promise_for_labels(schema, self.name, promise)
         unlabelled = Sequential((_size("unlabelled_size"), pseudo_step(settings["more_trees"], limit, schema)))
         labelled = Sequential((_size("size"), leaf_step(nano_epsilon, settings["trees"], schema, limit)))
-        sides = Sides(unlabelled, labelled, apart=True)
+        sides = Sides(unlabelled, labelled, disjoint=True)
         return Plan(self.name, sides, promise, settings, settings["unlabelled"] or "")
 
     def public_trees(self, schema: Schema, plan: Plan) -> Forest:

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import Any
 
 from dpsql.engines.base import Engine, Transaction
-from dpsql.kernel.border import plain, rebuild_voting_forest
+from dpsql.kernel.border import copy_plain_value, rebuild_voting_forest
 from dpsql.kernel.run import Job
 from dpsql.kernel.session import Session
 from dpsql.ledger import Entry, Ledger, formats
@@ -46,7 +46,7 @@ def release_model(
         trained = ask(session)
         schema = session.own_schema()
         forest = rebuild_voting_forest(trained.forest, axes(schema), schema.leaf_values)
-        return _ModelRelease(job, label, forest, schema, plain(trained.facts), _versions(engine))
+        return _ModelRelease(job, label, forest, schema, copy_plain_value(trained.facts), _versions(engine))
 
     return release_once(
         engine,

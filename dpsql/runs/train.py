@@ -22,7 +22,7 @@ from dpsql.kernel.noise import approximate as approximate_promise
 from dpsql.kernel.plan import UNLABELLED, Plan
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.run import Job
-from dpsql.kernel.unlabelled_rows import are_disjoint, partner, rows_to_read, with_sides_settled
+from dpsql.kernel.unlabelled_rows import are_disjoint, partner, rows_to_read, with_sides
 from dpsql.ledger import Ledger, format_epsilon, parse_delta, parse_epsilon
 from dpsql.models.usable_model import Model
 from dpsql.runs.release_model import ModelLabel, release_model
@@ -186,7 +186,7 @@ def _make_plan(engine: Engine, ledger: Ledger, request: TrainRequest, dataset: D
     plan, separate = method.plan(schema, nano_epsilon, parameters, promise), are_disjoint(dataset, other)
     if not separate and plan.cost_of(UNLABELLED):
         plan = method.plan(schema, nano_epsilon // 2, parameters, promise)
-    plan = with_sides_settled(plan, apart=separate)
+    plan = with_sides(plan, disjoint=separate)
     if plan.nano_epsilon > nano_epsilon:
         raise AllowanceExceeded(
             f'method "{request.method}" planned epsilon {format_epsilon(plan.nano_epsilon)}, '

@@ -81,7 +81,7 @@ def sums_plan(schema: Schema) -> Plan:
     """Return a plan for numeric targets, which none of the methods for labels alone takes: the kernel does."""
     unlabelled = Sequential((Step("unlabelled_size", PublicSize(), 0), public_splits_step("splits", 3, 2)))
     labelled = Sequential((Step("size", PublicSize(), 0), leaf_step(10**9, 3, schema, 100)))
-    sides = Sides(unlabelled, labelled, apart=True)
+    sides = Sides(unlabelled, labelled, disjoint=True)
     return Plan("mine", sides, Promise(schema.unit, labels_only=True), {"trees": 3, "seed": 0})
 
 

@@ -180,8 +180,10 @@ def test_a_tree_that_is_counted_in_two_statements_is_seen(monkeypatch: Patch) ->
     """Where a forest of three trees needs several statements and one tree is in two of them, 4/3 are lost."""
     asked = {"method": "rdt", "trees": 3, "depth": 2, "groups": 8}
     assert trained(**asked).holds
-    real = exact.batches
-    monkeypatch.setattr(exact, "batches", lambda *given: [(0, 1), *real(*given)] if len(real(*given)) > 1 else [(0, 3)])
+    real = exact.tree_ranges
+    monkeypatch.setattr(
+        exact, "tree_ranges", lambda *given: [(0, 1), *real(*given)] if len(real(*given)) > 1 else [(0, 3)]
+    )
     assert trained(**asked).ratio == pytest.approx(4 / 3)
     assert trained(**asked | {"groups": None}).holds
 
@@ -212,7 +214,7 @@ def test_two_tables_of_the_same_people_taken_as_apart_are_seen(monkeypatch: Patc
     """Each table is charged for its side; the certificate, which says the larger one, is too small for both."""
     assert on_both_sides().holds
     for module in (unlabelled_rows, train):
-        monkeypatch.setattr(module, "apart", lambda *_: True)
+        monkeypatch.setattr(module, "are_disjoint", lambda *_: True)
     found = on_both_sides()
     assert found.loss > 1.5
     assert [(claim.record, claim.promise) for claim in found.claims if not claim.holds] == [("certificate 1", 1)]
@@ -244,8 +246,8 @@ def noise_of_one_histogram(monkeypatch: Patch) -> None:
 
 def rows_kept_for_either_side(monkeypatch: Patch) -> None:
     """Let rows that were kept for one side be counted for the other one."""
-    real = exact._Kept.leads_to
-    monkeypatch.setattr(exact._Kept, "leads_to", lambda kept, forest, part: real(kept, forest, kept.part))
+    real = exact._NodeRows.leads_to
+    monkeypatch.setattr(exact._NodeRows, "leads_to", lambda kept, forest, part: real(kept, forest, kept.part))
 
 
 @pytest.mark.parametrize(

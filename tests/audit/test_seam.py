@@ -47,9 +47,9 @@ def test_listeners_are_gone_after_a_run() -> None:
 def test_a_limit_on_groups_is_gone_after_a_run() -> None:
     """Within the block forests are counted in statements of a few groups; after it the limit is the kernel's own."""
     before = statement_size.GROUPS_PER_STATEMENT
-    assert statement_size.batches(FOREST, 3) == [(0, FOREST.trees)]
+    assert statement_size.tree_ranges(FOREST, 3) == [(0, FOREST.trees)]
     with listen(Recorder(), groups=1):
-        assert len(statement_size.batches(FOREST, 3)) == FOREST.trees > 1
+        assert len(statement_size.tree_ranges(FOREST, 3)) == FOREST.trees > 1
     assert before == statement_size.GROUPS_PER_STATEMENT == exact.GROUPS_PER_STATEMENT
 
 

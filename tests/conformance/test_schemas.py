@@ -205,7 +205,7 @@ def test_scores_of_mixtures_and_of_rows_are_equal(engine: Engine, case: tuple[Sc
             scores = mixture_weights(mixtures, number)[leaves].sum(axis=0)
             right[number] += int(scores.argmax()) == class_of(schema, row)
     try:
-        assert rows.right(mixtures, EVERY_UNIT).tolist() == right.tolist()
+        assert rows.right_rows(mixtures, EVERY_UNIT).tolist() == right.tolist()
         grid = ScoreGrid(len(schema.classes))
         counted = rows.score_counts(released, schema.features, grid, EVERY_UNIT)
         starts = [*grid.starts.values(), grid.cells]

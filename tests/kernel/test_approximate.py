@@ -224,7 +224,7 @@ def test_what_has_no_proof_is_refused() -> None:
     with pytest.raises(ParameterError, match="delta"):
         Plan("test", replace(step, published=True), promise)
     with pytest.raises(ParameterError, match="delta"):
-        Plan("test", Sides(Step("size", Size(), EPSILON), step, apart=True), promise)
+        Plan("test", Sides(Step("size", Size(), EPSILON), step, disjoint=True), promise)
 
 
 def test_an_epsilon_too_small_for_its_delta_is_refused() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsql.kernel.border import AllowanceExceeded, plain, rebuild_composition, rebuild_forest, rebuild_plan
+from dpsql.kernel.border import AllowanceExceeded, copy_plain_value, rebuild_composition, rebuild_forest, rebuild_plan
 from dpsql.kernel.exact import add_on_grid
 from dpsql.kernel.operations import Size
 from dpsql.kernel.plan import Composition, Parallel, Plan, Sample, Sequential, Sides, Step
@@ -53,7 +53,7 @@ def test_a_released_value_is_frozen() -> None:
 COMPOSITIONS: list[Composition] = [
     SIZE,
     Sequential((SIZE, Parallel((SIZE, Sample(SIZE, 3))))),
-    Sides(SIZE, Sequential((SIZE, SIZE)), apart=True),
+    Sides(SIZE, Sequential((SIZE, SIZE)), disjoint=True),
 ]
 
 
@@ -84,7 +84,7 @@ def test_deep_nesting_is_refused() -> None:
     for _ in range(1000):
         value = [value]
     with pytest.raises(AllowanceExceeded):
-        plain(value)
+        copy_plain_value(value)
 
 
 @dataclass(frozen=True)

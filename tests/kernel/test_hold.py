@@ -7,7 +7,7 @@ import pytest
 
 from dpsql.compile.count.leaves import EVERY_UNIT, Part
 from dpsql.errors import QueryFailed
-from dpsql.kernel.exact import HELD, Rows
+from dpsql.kernel.exact import PACKED_TABLE, Rows
 from dpsql.schema import Schema
 from dpsql.trees.estimate.mixtures import Mixtures
 from dpsql.trees.forest import Forest
@@ -53,7 +53,7 @@ def test_held_rows_give_the_same_counts(schema: Schema, part: Part) -> None:
             rows.leaf_counts(trees, part, shared=True).ravel().tolist(),
             rows.leaf_counts(trees, part, shared=False).ravel().tolist(),
             rows.leaf_counts(stumps, part, shared=True).ravel().tolist(),
-            rows.right(mixtures, part).tolist(),
+            rows.right_rows(mixtures, part).tolist(),
             rows.score_counts(released, schema.features, grid, part).tolist(),
         ]
 
@@ -96,6 +96,6 @@ def test_held_rows_are_gone_with_the_session() -> None:
     rows = opened(database)
     rows.hold()
     with database.engine.transaction() as transaction, pytest.raises(QueryFailed):
-        transaction.rows(f"SELECT count(*) FROM {HELD}")
+        transaction.rows(f"SELECT count(*) FROM {PACKED_TABLE}")
     rows.close()
-    assert HELD not in database.engine.tables()
+    assert PACKED_TABLE not in database.engine.tables()

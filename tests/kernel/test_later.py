@@ -49,8 +49,8 @@ REFUSED: dict[str, Composition] = {
     "an allowance": Step("more", Later(), 5),
     "a free step": Sequential((SIZE, Step("free", PublicSize(), 0))),
     "a published variant": Step("p", LeafLabels(), 5, published=True),
-    "sides": Sides(SIZE, replace(SIZE, name="m"), apart=True),
-    "sides inside": Sequential((Sides(SIZE, replace(SIZE, name="m"), apart=True),)),
+    "sides": Sides(SIZE, replace(SIZE, name="m"), disjoint=True),
+    "sides inside": Sequential((Sides(SIZE, replace(SIZE, name="m"), disjoint=True),)),
     "noise beyond 64 bits": Step("wide", LeafCounts(), 1, trees=2**30, shared=True, row_weight=2**20),
 }
 
@@ -138,7 +138,9 @@ def test_parts_of_an_allowance_are_parts_of_its_part() -> None:
 def test_an_allowance_keeps_its_side(side: str) -> None:
     """Steps opened on the allowance of one side read the rows of that side."""
     plan = Plan(
-        "test", Sides(replace(REST, name="unlabelled"), replace(REST, name="labelled"), apart=True), Promise(UNITS.unit)
+        "test",
+        Sides(replace(REST, name="unlabelled"), replace(REST, name="labelled"), disjoint=True),
+        Promise(UNITS.unit),
     )
     database = held(some_rows(), schema=UNITS)
     later = Session(database.engine, database.source, plan, {})

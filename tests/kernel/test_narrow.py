@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from dpsql.kernel.operations import LeafCounts
 from dpsql.kernel.plan import Plan, Sequential, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
+from dpsql.methods.base import Trained
 from dpsql.schema import Categorical, Numeric, Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
@@ -94,7 +94,7 @@ def test_what_was_kept_with_other_cells_is_not_used_again() -> None:
     counts = replace(leaf_step("leaf_counts", forest, 3, shared=True), nano_epsilon=MUCH)
     opened = session(database, Sequential((bins("wide"), bins("narrow"), counts)))
     opened.histograms("wide", ROOT, [1])
-    assert opened._rows._kept is not None
+    assert opened._rows._node_rows is not None
     opened.narrow({"x": (16, 32)})
     found = opened.histograms("narrow", ROOT, [1])
     assert np.array_equal(found, exact_histograms(database, opened, ROOT, [1], shared=False))
@@ -129,15 +129,16 @@ class Narrowing:
     """A method that narrows x and counts its bins, to see what its model carries."""
 
     @staticmethod
-    def train(session: Session) -> Any:
+    def train(session: Session) -> Trained:
         """Return a forest whose leaves vote with their counts."""
         session.narrow({"x": (16, 32)})
         forest = one_feature_trees(axes(session.schema), 16).tree(1)
-        return VotingForest(forest, session.leaf_counts("counts", forest))
+        return Trained(VotingForest(forest, session.leaf_counts("counts", forest)))
 
 
-def test_a_model_carries_the_narrowed_schema(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its schema has the narrowed bounds, also read back, and SQL and Python predict alike inside and outside."""
+@LEVELS
+def test_a_model_carries_the_narrowed_schema(schema: Schema, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its schema has the narrowed bounds and the declared unit; SQL and Python predict alike inside and outside."""
     rows: list[Row] = [(k, k % 64 + 0.25, "ab"[k % 2], "yes" if 20 <= k % 64 < 27 else "no") for k in range(640)]
     method = methods.get("rdt")
     step = Step("counts", LeafCounts(), 100 * EPSILON, cells=16 * 3)
@@ -145,10 +146,12 @@ def test_a_model_carries_the_narrowed_schema(monkeypatch: pytest.MonkeyPatch) ->
         method, "plan", lambda schema, nano, parameters, promise: Plan("rdt", step, Promise(schema.unit))
     )
     monkeypatch.setattr(method, "train", Narrowing.train)
-    with memory(rows) as database:
+    with memory(rows, schema=schema) as database:
         model = database.train("people", method="rdt", epsilon=100, name="m")
         stored = database.model("m")
-        assert model.schema.features == stored.schema.features == (Categorical("c", ("a", "b")), Numeric("x", 16, 32))
+        assert model.schema == stored.schema == schema.with_bounds({"x": (16, 32)})
+        assert model.schema.unit == schema.unit
+        assert stored.schema.features == (Categorical("c", ("a", "b")), Numeric("x", 16, 32))
         odd: list[Row] = [*rows[:64], *some_rows(), (1, -5.0, "a", "no"), (2, 31.99, "b", "no"), (3, 32.0, "b", "no")]
         fill(database.engine, "fresh", [(number, *row[1:]) for number, row in enumerate(odd)])
         found = stored.predict("fresh", key="person").sort_values("person")["prediction"].tolist()
@@ -157,4 +160,4 @@ def test_a_model_carries_the_narrowed_schema(monkeypatch: pytest.MonkeyPatch) ->
         view = rows_of(database.engine, f"SELECT person, prediction FROM ({stored.sql('select', table='fresh')})")
         assert [row["prediction"] for row in sorted(view, key=lambda row: int(row["person"]))] == found
         # The registered schema is the owner's, and stays.
-        assert database.plan("people", method="auto").promise == Promise(SCHEMA.unit)
+        assert database.plan("people", method="auto").promise == Promise(schema.unit)

@@ -76,7 +76,7 @@ def test_right_rows_are_those_of_plain_python(schema: Schema, rows: list[Row]) -
     """The exact counts inside the kernel are what a walk row by row gives, zero for a table without rows."""
     database, mixtures = held(rows, schema=schema), some_mixtures()
     opened = session(database, pick_step(mixtures))
-    found = opened._rows.right(mixtures, EVERY_UNIT)
+    found = opened._rows.right_rows(mixtures, EVERY_UNIT)
     assert found.tolist() == plain_right(database, opened, mixtures)
     assert (found.max() > 5) == (len(rows) > 1)
 
@@ -84,7 +84,7 @@ def test_right_rows_are_those_of_plain_python(schema: Schema, rows: list[Row]) -
 def test_a_unit_counts_with_its_most_rows() -> None:
     """Of ten rows of one person three are labelled right."""
     opened = session(held([(7, 0.5, "a", "yes")] * 10, schema=UNITS), pick_step(ladder()))
-    assert opened._rows.right(ladder(), EVERY_UNIT).tolist() == [0] + [3] * (KNOWN - 1)
+    assert opened._rows.right_rows(ladder(), EVERY_UNIT).tolist() == [0] + [3] * (KNOWN - 1)
 
 
 def test_with_much_epsilon_the_best_is_picked() -> None:
@@ -98,21 +98,21 @@ def test_one_row_more_is_right_once_or_not_at_all(schema: Schema) -> None:
     """Adding a row moves each mixture's utility by 0 or 1: the sensitivity of the proof."""
     rows, mixtures = some_rows(30), some_mixtures()
     opened = session(held(rows, schema=schema), pick_step(mixtures))
-    before = opened._rows.right(mixtures, EVERY_UNIT)
+    before = opened._rows.right_rows(mixtures, EVERY_UNIT)
     moved = []
     for new in ((5000, 20.0, "a", "yes"), (5001, None, None, "no"), (5002, float("nan"), "q", "maybe")):
         refill(opened, [*rows, new], schema=schema)
-        moved.append(opened._rows.right(mixtures, EVERY_UNIT) - before)
+        moved.append(opened._rows.right_rows(mixtures, EVERY_UNIT) - before)
     assert set(np.concatenate(moved).tolist()) == {0, 1}
     refill(opened, [*rows, (5003, 1.0, "a", "unknown label")], schema=schema)
-    assert not (opened._rows.right(mixtures, EVERY_UNIT) - before).any()
+    assert not (opened._rows.right_rows(mixtures, EVERY_UNIT) - before).any()
 
 
 def picked(schema: Schema, nano: int, mixtures: Mixtures, times: int = 4000) -> NDArray[np.int64]:
     """Return how often each mixture is picked on YES, one session for all; exact counts are asked for once."""
     steps = tuple(pick_step(mixtures, nano, f"pick {number}") for number in range(times))
     opened = session(held(YES, schema=schema), Sequential(steps))
-    exact = opened._rows.right(mixtures, EVERY_UNIT)
+    exact = opened._rows.right_rows(mixtures, EVERY_UNIT)
     assert exact.tolist() == list(range(KNOWN))
     opened._rows.right = lambda mixtures, part: exact  # type: ignore[method-assign]
     chosen = [opened.pick(step.name, mixtures) for step in steps]

@@ -71,7 +71,7 @@ def test_histograms_choices_and_picks_look_at_the_sample() -> None:
     assert opened.histograms("bins", ROOT, [1], by_class=False).sum() == size
     part = opened.step("pick").part, opened.step("pick").parts
     assert part == (0, 5)
-    assert opened._rows.right(mixtures, Part(*part)).tolist() == [size]
+    assert opened._rows.right_rows(mixtures, Part(*part)).tolist() == [size]
     assert opened.pick("pick", mixtures) == 0
     scores = opened._rows.scores(
         ROOT, Candidates(splits, np.ones((1, 1), np.int16), weights), [Part(*part)], Choose("majority"), shared=False
@@ -121,7 +121,7 @@ def test_a_sample_of_no_whole_number_of_parts_is_refused(of: object) -> None:
 
 def test_only_a_step_can_be_sampled() -> None:
     """A composition inside a sample could hide sides from the checks of a plan."""
-    sides = Sides(Step("a", Size(), 5), Step("b", Size(), 5), apart=True)
+    sides = Sides(Step("a", Size(), 5), Step("b", Size(), 5), disjoint=True)
     for part in (sides, Sequential((Step("a", Size(), 5),))):
         with pytest.raises(ParameterError):
             Sample(part, 2)  # type: ignore[arg-type]

@@ -95,7 +95,7 @@ def test_nothing_that_a_session_holds_is_a_number_of_right_rows() -> None:
 def test_the_walk_of_these_tests_finds_what_is_kept() -> None:
     """An array put on the session is found: the two tests above can fail."""
     opened, exact = used()
-    opened._rows._kept = {"inside": [exact]}  # type: ignore[attr-defined]
+    opened._rows._node_rows = {"inside": [exact]}  # type: ignore[attr-defined]
     assert any(value is exact for value in reachable(opened))
 
 

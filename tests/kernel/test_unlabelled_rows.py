@@ -27,7 +27,7 @@ from dpsql.kernel.plan import FEATURES, LABELLED, UNLABELLED, Parallel, Plan, Se
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.run import Job, run
 from dpsql.kernel.session import Session
-from dpsql.kernel.unlabelled_rows import are_disjoint, partner, sources, with_sides_settled
+from dpsql.kernel.unlabelled_rows import are_disjoint, partner, sources, with_sides
 from dpsql.schema import Categorical, Numeric, Schema, Unit
 from tests.releases import releasing
 from tests.tables import SCHEMA, UNITS, fill, some_rows, stored
@@ -64,7 +64,7 @@ def session_of(database: Database, plan: Plan, table: str) -> Session:
 
 def two_sizes(unlabelled: str = "") -> Plan:
     """Return a plan that asks for the size of each side."""
-    composition = Sides(Step("u", Size(), 10**9), Step("l", Size(), 10**9), apart=True)
+    composition = Sides(Step("u", Size(), 10**9), Step("l", Size(), 10**9), disjoint=True)
     return Plan("test", composition, Promise(SCHEMA.unit), unlabelled=unlabelled)
 
 
@@ -274,7 +274,7 @@ def test_the_kernel_does_not_take_a_plans_word(database: Database) -> None:
     """A plan that claims that two tables share nobody is refused by the kernel unless an owner declared it."""
     registered(database)
     dataset, other = (find_dataset(database.engine, database.book, name) for name in ("people", "others"))
-    claimed = with_sides_settled(database.plan("people", method="sspe", unlabelled="others", **SMALL), apart=True)
+    claimed = with_sides(database.plan("people", method="sspe", unlabelled="others", **SMALL), disjoint=True)
     job = Job.of(dataset, claimed, who="ann", request_id="r", other=other)
     before = stored(database)
     with pytest.raises(NotPrivate, match="nobody declared"):
@@ -301,18 +301,18 @@ def test_a_step_cannot_choose_its_side(database: Database) -> None:
     step = Step("counts", LeafCounts(), 10**9, cells=3, classes=3, side=UNLABELLED)
     plan = Plan("mine", step, Promise(SCHEMA.unit), unlabelled="others")
     assert [one.side for one in plan.steps] == [""]
-    sides = Sides(replace(step, name="a", side=LABELLED), replace(step, name="b"), apart=True)
+    sides = Sides(replace(step, name="a", side=LABELLED), replace(step, name="b"), disjoint=True)
     assert [one.side for one in Plan("mine", sides, Promise(SCHEMA.unit)).steps] == [UNLABELLED, LABELLED]
 
 
 def test_two_sides_stand_at_the_top_alone() -> None:
     """Inside another composition nobody would charge them apart, so such a plan cannot be made."""
     step = Step("a", Size(), 10**9)
-    inner = Sides(step, replace(step, name="b"), apart=True)
+    inner = Sides(step, replace(step, name="b"), disjoint=True)
     nested = (
         Sequential((inner, replace(step, name="c"))),
         Parallel((inner, replace(step, name="c"))),
-        Sides(Sequential((inner,)), replace(step, name="c"), apart=True),
+        Sides(Sequential((inner,)), replace(step, name="c"), disjoint=True),
     )
     for composition in nested:
         with pytest.raises(ParameterError):

@@ -1,9 +1,10 @@
-"""What a run relies on in the columns it reads: equal means equal bytes, and no row makes reading fail.
+"""What a run relies on in the columns that it reads: equal values have equal bytes, and reading fails on no row.
 
-A batch has one budget, a unit one ticket and one share of the rows, a category one cell: that holds only where the
-database calls two values equal when they are the same. A collation (`COLLATE NOCASE`) calls others equal too. A
-generated column is an expression, and a row that makes it fail would make every run fail, which tells of that row. So
-would a time of Parquet that no clock shows. The catalog alone decides, so whoever is refused learns nothing about rows.
+A batch has one budget, a unit has one ticket and at most `max_rows` rows, and a category has one cell. That holds only
+where the database takes two values for equal exactly if they are the same. Under a collation (`COLLATE NOCASE`) other
+values are equal too. A generated column is an expression, and a row on which it fails would make every run fail, which
+reveals that row. So would a time in a Parquet file that is out of range. These checks read the catalog alone, so
+whoever is refused learns nothing about rows.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dpsql.compile.views.row_to_row import RowView
 from dpsql.engines.base import Column, Engine, TableInfo
 from dpsql.kernel.datasets.view_datasets import unfold
 
+#: What to do about a column that a run cannot rely on.
 HINT = "make it a plain stored column whose texts are compared byte by byte, or leave it out of the schema"
 
 
@@ -36,21 +38,22 @@ def why_unreliable(engine: Engine, info: TableInfo, names: Iterable[str]) -> str
 
 
 def _columns_read(info: TableInfo, base: TableInfo, view: RowView | None, names: Iterable[str]) -> Iterator[Column]:
-    """Yield the columns themselves and, of a view, those of its base table that they and its filter are made of."""
+    """Yield the columns themselves, and for a view the base table's columns that they and its filter are made of."""
     for name in names:
         own = info.column(name)
         if own is not None:
             yield own
         if view is not None and name not in view.columns:
-            yield from _known(base, [exp.column(name)])
+            yield from _columns_of(base, [exp.column(name)])
         elif view is not None:
-            yield from _known(base, view.columns[name].find_all(exp.Column))
+            yield from _columns_of(base, view.columns[name].find_all(exp.Column))
     if view is not None and view.where is not None:
-        yield from _known(base, view.where.find_all(exp.Column))
+        yield from _columns_of(base, view.where.find_all(exp.Column))
 
 
-def _known(base: TableInfo, named: Iterable[exp.Column]) -> Iterator[Column]:
-    for one in named:
-        column = base.column(one.name)
+def _columns_of(base: TableInfo, names: Iterable[exp.Column]) -> Iterator[Column]:
+    """Yield the columns of a table that an expression names; other names are passed over."""
+    for name in names:
+        column = base.column(name.name)
         if column is not None:
             yield column

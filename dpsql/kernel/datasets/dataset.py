@@ -1,9 +1,8 @@
 """Registered datasets: the table, its declared schema, and the proof that neither has changed since.
 
-A dataset is found by its table's schema and name, and the table there must still be the one that was registered: the
-database's own identity of tables says so (`kernel/datasets/identity.py`). A copy or an unregistered view has no
-budget. A view counts only when it is provably row-to-row on one base table, and then its base table is what is
-registered.
+A dataset is found by the schema and the name of its table. The table there must still be the one that was registered,
+by the database's own identity of tables (`kernel/datasets/identity.py`). A copy or an unregistered view has no budget.
+A view can be registered only if it is provably row-to-row on one base table; what is registered is then its base table.
 """
 
 from __future__ import annotations
@@ -28,10 +27,14 @@ from dpsql.ledger import Entry, Ledger
 from dpsql.ledger.charge import check_text
 from dpsql.schema import Boolean, Categorical, Numeric, Schema
 
-#: Types that a label may have, and a label that is a numeric target.
+#: The families of types that a label with classes may have.
 LABEL_FAMILIES = ("text", "integer", "boolean")
+#: The families of types that a numeric target may have.
 TARGET_FAMILIES = ("integer", "real")
-_FITTING = {
+#: The families of types that a unit's column or a partition column may have: any, as values are only compared.
+_KEY_FAMILIES = ("integer", "real", "text", "boolean", "date", "other")
+#: The families of types that each kind of feature may have.
+_FEATURE_FAMILIES = {
     Numeric: ("integer", "real"),
     Categorical: ("text", "integer", "boolean", "date"),
     Boolean: ("boolean",),
@@ -40,10 +43,10 @@ _FITTING = {
 
 @dataclass(frozen=True)
 class Dataset:
-    """A registered table: its id in the ledger, its name, its schema, and the columns it had when registered.
+    """A registered table: its id in the ledger, its name, its schema, and the columns that it had when registered.
 
-    `place` is the schema and the name of the table or view in the database, `base` the stored table behind it, and
-    `registration` the ledger entry that says all this.
+    `place` is the schema and the name of the table or view in the database, `base` is the stored table behind it,
+    `definition` is the SQL of a view, and `registration` is the number of the ledger entry that says all this.
     """
 
     id: str
@@ -57,7 +60,7 @@ class Dataset:
 
     def details(self) -> dict[str, Any]:
         """Return what the registration entry stores."""
-        # As text, because the ledger sorts keys and the order of features has a meaning.
+        # The schema is stored as text, because the ledger sorts keys, and the order of features has a meaning.
         schema = json.dumps(self.schema.to_dict(), ensure_ascii=False)
         return {
             "schema": schema,
@@ -69,9 +72,9 @@ class Dataset:
 
 
 def find_dataset(engine: Engine, ledger: Ledger, name: str) -> Dataset:
-    """Return the dataset registered for a table, after checking that the table is still as it was.
+    """Return the dataset that is registered for a table, after checking that the table is still as it was.
 
-    A ledger of an older format is upgraded first: it knows tables by name alone.
+    A ledger of an older format, which knows tables by name alone, is upgraded first.
     """
     ledger.upgrade()
     info = engine.table(name)
@@ -84,7 +87,7 @@ def find_dataset(engine: Engine, ledger: Ledger, name: str) -> Dataset:
 
 
 def _search(engine: Engine, ledger: Ledger, name: str, info: TableInfo | None) -> Dataset:
-    """Return the dataset of a table by looking at all of them, or say why there is none."""
+    """Return the dataset of a table from all registrations, or raise an error that says why there is none."""
     entries = ledger.registrations()
     dataset = _dataset_at(entries, info) if info else None
     named = next((entry for entry in entries if entry.table.lower() == name.lower()), None)
@@ -99,13 +102,13 @@ def _search(engine: Engine, ledger: Ledger, name: str, info: TableInfo | None) -
 
 
 def _dataset_at(entries: Iterable[Entry], info: TableInfo) -> Dataset | None:
-    """Return the dataset whose table or view is in that place, or None. Only its schema is read."""
+    """Return the dataset whose table or view is in that place, or None. No other schema is parsed."""
     places = ((entry, _place_and_base(entry)[0]) for entry in entries)
     return next((_from_entry(entry) for entry, place in places if place == (info.schema, info.table)), None)
 
 
 def registration_of(ledger: Ledger, table: str) -> Entry | None:
-    """Return the last registration of the dataset whose table has that name, in any case, or None."""
+    """Return the last registration of the dataset whose table has that name, in upper or lower case, or None."""
     entries = ledger.registrations(table)
     return next((entry for entry in entries if entry.table.lower() == table.lower()), None)
 
@@ -141,7 +144,7 @@ def resolve(engine: Engine, name: str, schema: Schema) -> tuple[TableInfo, Table
 
 
 def columns_used(info: TableInfo, schema: Schema) -> dict[str, str]:
-    """Return the type of every column that the schema names, in its conditions too."""
+    """Return the type of every column that the schema, or one of its conditions, names."""
     names = [schema.label] if schema.has_label else []
     names += [feature.name for feature in schema.features]
     names += [name for name in (schema.unit.column, schema.partition, schema.batch) if name is not None]
@@ -151,18 +154,19 @@ def columns_used(info: TableInfo, schema: Schema) -> dict[str, str]:
 
 
 def check_unchanged(engine: Engine, dataset: Dataset) -> None:
-    """Raise TableChanged unless the table still is the one that was registered, with its columns and its base."""
+    """Raise TableChanged unless the table is still the one that was registered, with its columns and its base."""
     _check_catalog(engine, dataset, _catalog(engine, dataset))
 
 
 def _check_catalog(
     engine: Engine, dataset: Dataset, info: TableInfo | None
 ) -> tuple[TableInfo, TableInfo, RowView | None]:
-    """Return a dataset's table, its base table and what a view makes of it; `info` is what the catalog says now.
+    """Return a dataset's table, its base table and what a view makes of it, or raise TableChanged.
 
-    What is returned is what was checked: between two looks at the catalog another table could take the name.
+    `info` is what the catalog says now. The caller uses what is returned, which is what was checked: between two looks
+    at the catalog another table could take the name.
     """
-    hint = _again(dataset.table)
+    hint = _register_again(dataset.table)
     if info is None:
         raise TableChanged(f'table "{dataset.table}" was registered but is no longer there.', hint=hint)
     for name, kind in dataset.columns.items():
@@ -196,9 +200,10 @@ def _check_catalog(
 
 
 def scope(dataset: Dataset, batch: str | None) -> str:
-    """Return the ledger's scope of a batch: its rows alone, where no unit can have rows in two batches.
+    """Return the scope of a charge: the rows of a batch where a unit is one row, and otherwise the whole table ("").
 
-    Rows are in one batch each. A person's rows may be in several, so at unit level the whole table is charged.
+    A row is in one batch. The rows of a unit with several rows may be in several batches, so the whole table is charged
+    for it.
     """
     if batch is None:
         return ""
@@ -206,7 +211,7 @@ def scope(dataset: Dataset, batch: str | None) -> str:
         raise ParameterError(
             "batch", allowed=f'given only where the schema of "{dataset.table}" declares a batch column', given=batch
         )
-    check_text("batch", batch)  # the number 0 is not the text "0": a batch must not go by two names
+    check_text("batch", batch)  # The number 0 is not the text "0": a batch must not have two names.
     return f"{dataset.schema.batch}={batch}" if dataset.schema.unit.column is None else ""
 
 
@@ -220,7 +225,7 @@ def source(engine: Engine, dataset: Dataset, batch: str | None = None) -> Source
 
 
 def source_to_register(engine: Engine, dataset: Dataset) -> Source:
-    """Return where the rows of a dataset are that is about to be registered: its table has no identity yet."""
+    """Return where the rows of a dataset are before it is registered, when no identity is known to compare with."""
     info = _catalog(engine, dataset)
     if info is None:
         raise UnknownName("table", dataset.table, engine.tables())
@@ -228,6 +233,7 @@ def source_to_register(engine: Engine, dataset: Dataset) -> Source:
 
 
 def _all_rows(engine: Engine, dataset: Dataset, info: TableInfo, base: TableInfo, view: RowView | None) -> Source:
+    """Return where all rows of a dataset are, given what the catalog says of its table, its base table and its view."""
     redefined = engine.redefined_functions()
     if redefined:
         raise DatabaseError(
@@ -235,8 +241,9 @@ def _all_rows(engine: Engine, dataset: Dataset, info: TableInfo, base: TableInfo
             hint="drop that macro or function",
         )
     if view is None:
-        read, place = typed_expressions(info, dataset.schema), table_reference(info.table, info.schema)
-        rows = Source(dataset.schema, place, read, integers=info.integers, decimals=info.decimals, reads=(info,))
+        expressions = typed_expressions(info, dataset.schema)
+        place = table_reference(info.table, info.schema)
+        rows = Source(dataset.schema, place, expressions, integers=info.integers, decimals=info.decimals, reads=(info,))
     else:
         place = table_reference(base.table, base.schema)
         rows = Source(dataset.schema, place, dict(view.columns), view.where, info.integers, info.decimals)
@@ -250,52 +257,52 @@ def _base_of_view(engine: Engine, info: TableInfo) -> tuple[TableInfo, RowView |
 
 
 def _catalog(engine: Engine, dataset: Dataset) -> TableInfo | None:
+    """Return what the catalog says now of the table or view in a dataset's place, or None."""
     schema, name = dataset.place
     return engine.table(name, schema=schema)
 
 
-def _again(table: str) -> str:
+def _register_again(table: str) -> str:
+    """Return the command that registers a table again."""
     return f"dpsql register --table {table} --schema FILE --replace"
 
 
 def _check_renamed(info: TableInfo, entries: Iterable[Entry]) -> None:
-    """Raise TableChanged when a table is a registered one under another name."""
+    """Raise TableChanged if a table was registered under another name, and renamed since."""
     for entry in entries:
         if info.identity and info.identity == _place_and_base(entry)[1].identity:
             raise TableChanged(
                 f'table "{info.name}" is registered as "{entry.table}", and was renamed since.',
-                hint=_again(info.name),
+                hint=_register_again(info.name),
             )
 
 
 def _catalog_spelling(info: TableInfo, schema: Schema) -> Schema:
-    """Return the schema with column names as the catalog spells them, or say which column is missing or misfits."""
+    """Return the schema with column names as the catalog spells them, or raise if a column is missing or misfits."""
     declared = schema.to_dict()
     families, role = (LABEL_FAMILIES, "the label") if schema.target is None else (TARGET_FAMILIES, "a numeric target")
     if schema.has_label:
         declared["label"] = _check_fit(info, schema.label, families, role)
     features = {}
     for feature in schema.features:
-        name = _check_fit(info, feature.name, _FITTING[type(feature)], f"a {feature.kind} feature")
+        name = _check_fit(info, feature.name, _FEATURE_FAMILIES[type(feature)], f"a {feature.kind} feature")
         features[name] = declared["features"][feature.name]
     declared["features"] = features
     if schema.unit.column is not None:
-        name = _check_fit(info, schema.unit.column, _KEYS, "the privacy unit")
+        name = _check_fit(info, schema.unit.column, _KEY_FAMILIES, "the privacy unit")
         declared["privacy_unit"]["column"] = name
     if schema.partition is not None:
-        declared["partition"] = _check_fit(info, schema.partition, _KEYS, "the partition column")
+        declared["partition"] = _check_fit(info, schema.partition, _KEY_FAMILIES, "the partition column")
     if schema.batch is not None:
         declared["batch"] = _check_fit(info, schema.batch, LABEL_FAMILIES, "the batch column")
     return Schema.from_dict(declared)
 
 
-_KEYS = ("integer", "real", "text", "boolean", "date", "other")
-
-
 def _check_fit(info: TableInfo, name: str, families: tuple[str, ...], role: str) -> str:
+    """Return a column's name as the catalog spells it, or raise if it is missing or its type does not fit the role."""
     column = info.column(name)
     if column is None:
-        raise UnknownName(f'column in table "{info.name}" called', name, (one.name for one in info.columns))
+        raise UnknownName(f'column in table "{info.name}" called', name, (entry.name for entry in info.columns))
     if not fits_families(column, families):
         raise SchemaError(
             f'column "{name}" of "{info.name}" is {column.type}; {role} must be {" or ".join(families)}.',
@@ -305,7 +312,10 @@ def _check_fit(info: TableInfo, name: str, families: tuple[str, ...], role: str)
 
 
 def _type(column: Column | None) -> str:
-    """Return a column's type; of an ENUM known by a name with its values too: a new one would move rows to a batch."""
+    """Return a column's type.
+
+    For an ENUM that is known by a name alone, its values are added: with another value, rows could be in other batches.
+    """
     if column is None:
         return ""
     return column.type if not column.values or "(" in column.type else f"{column.type}{column.values}"
@@ -313,13 +323,14 @@ def _type(column: Column | None) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _parse_schema(text: str) -> Schema:
-    """Return the schema of a registration. Each text is parsed once."""
+    """Return the schema that a registration stores as text. Each text is parsed once."""
     return Schema.from_dict(json.loads(text))
 
 
 def _from_entry(entry: Entry) -> Dataset:
+    """Return the dataset that a ledger entry registers."""
     details = entry.details
-    schema = copy.deepcopy(_parse_schema(details["schema"]))  # nobody else's: whoever gets it may be a stranger
+    schema = copy.deepcopy(_parse_schema(details["schema"]))  # A copy: whoever gets it may write to it.
     columns, definition = details["columns"], details["definition"]
     place, base = _place_and_base(entry)
     return Dataset(entry.dataset, entry.table, place, base, schema, columns, definition, entry.entry_id)
@@ -328,7 +339,7 @@ def _from_entry(entry: Entry) -> Dataset:
 def _place_and_base(entry: Entry) -> tuple[tuple[str, str], Base]:
     """Return where the table or view of a registration is, and the stored table behind it."""
     stored = entry.details["base"]
-    if isinstance(stored, str):  # format 1: the stored table's name, and no identity
+    if isinstance(stored, str):  # Format 1 has the name of the stored table, and no identity.
         schema, _, name = stored.partition(".")
         return ("", entry.table) if entry.details["definition"] else (schema, name), Base(schema, name)
     schema, name = entry.details["place"]
@@ -336,9 +347,9 @@ def _place_and_base(entry: Entry) -> tuple[tuple[str, str], Base]:
 
 
 def fit_features(info: TableInfo, schema: Schema) -> None:
-    """Raise unless a table has every feature of the schema in a fitting type."""
+    """Raise an error unless a table has every feature of the schema, with a type that fits it."""
     for feature in schema.features:
-        _check_fit(info, feature.name, _FITTING[type(feature)], f"a {feature.kind} feature")
+        _check_fit(info, feature.name, _FEATURE_FAMILIES[type(feature)], f"a {feature.kind} feature")
 
 
 def why_not_free(engine: Engine, ledger: Ledger, info: TableInfo) -> str | None:

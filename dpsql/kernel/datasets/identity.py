@@ -1,8 +1,8 @@
-"""Whose rows a table shows: decided by the database's own identity of tables, never by what they are called.
+"""Which rows a table shows: decided by the database's own identity of tables, and never by their names.
 
-A dataset keeps the identities of all tables that ever had its budget. A table that shares one of them, or is part of
-one, or a view that reads one, shows rows that have this budget and no other; what a table or view reads is either known
-in full, or counts as everything.
+A dataset stores the identities of all tables that ever had its budget. The rows of a table have this budget, and no
+other, if the table has one of these identities or is part of a table that has one; so have the rows of a view that
+reads such a table. Either everything that a table or view reads is known, or it counts as if it read every table.
 """
 
 from __future__ import annotations
@@ -17,15 +17,20 @@ from dpsql.engines.files.table_files import FILE
 from dpsql.engines.identity_texts import is_mark, share_rows
 from dpsql.kernel.datasets.view_datasets import look_up
 
-#: Views on views on views: more than this is not followed.
+#: How many views on views are followed. What a deeper one reads counts as unknown.
 _DEEPEST = 20
-#: What such identities tell holds for one machine or one run of Spark: another one there is no change of the table.
-_PASSING = (FILE, "memory ")
+#: How identities begin that hold for one machine, or for one run of Spark: that such an identity is new does not mean
+#: that the table has changed.
+_TEMPORARY = (FILE, "memory ")
 
 
 @dataclass(frozen=True)
 class Base:
-    """The stored table behind a dataset: where it is, how the database tells it, and all that ever had the budget."""
+    """The stored table behind a dataset.
+
+    `schema` and `table` say where it is, `identity` is how the database tells it from others, and `rows` are the
+    identities of all tables that ever had the budget.
+    """
 
     schema: str
     table: str
@@ -34,37 +39,37 @@ class Base:
 
     @staticmethod
     def of(info: TableInfo, earlier: Base | None = None) -> Base:
-        """Return a base table, with all that had the budget before it: rows never lose the budget that they had."""
+        """Return a base table with the identities of those before it too: rows never lose the budget that they had."""
         return Base(info.schema, info.table, info.identity, info.rows | (earlier.rows if earlier else frozenset()))
 
     @staticmethod
     def read(stored: Mapping[str, Any]) -> Base:
-        """Return what a ledger entry stores."""
+        """Return the base table that a ledger entry stores."""
         return Base(stored["schema"], stored["table"], stored["identity"], frozenset(stored["rows"]))
 
     def stored_values(self) -> dict[str, Any]:
-        """Return what a ledger entry stores."""
+        """Return the base table as values for a ledger entry."""
         return {"schema": self.schema, "table": self.table, "identity": self.identity, "rows": sorted(self.rows)}
 
     def is_place(self, info: TableInfo) -> bool:
-        """Whether a table is where this one was registered, whatever it is."""
+        """Whether a table is in the place where this one was registered; it may be another table."""
         return (self.schema, self.table) == (info.schema, info.table)
 
     def is_same(self, info: TableInfo) -> bool:
-        """Whether a table there is the one that was registered."""
+        """Whether a table in that place is the one that was registered."""
         return self.identity == info.identity
 
     def has_grown(self, info: TableInfo) -> bool:
-        """Whether a table has parts that it did not have: their rows may have had, or may get, another budget."""
-        return not {one for one in info.rows if not one.startswith(_PASSING)} <= self.rows
+        """Whether a table has parts that are new since registration: their rows may have, or get, another budget."""
+        return not {identity for identity in info.rows if not identity.startswith(_TEMPORARY)} <= self.rows
 
     def shares(self, info: TableInfo) -> bool:
-        """Whether rows of a table have this budget: by identity, by a parent's, or by the place that they are in."""
+        """Whether rows of a table have this budget: by its identity, by that of a parent table, or by its place."""
         return self.is_place(info) or share_rows(self.rows, info.rows | info.within)
 
 
 def tables_shown(engine: Engine, info: TableInfo) -> list[TableInfo] | None:
-    """Return the stored tables whose rows a table or view shows; None where that cannot be told. Reads no row."""
+    """Return the stored tables whose rows a table or view shows; None where that is unknown. Reads no row."""
     return _tables_shown(engine, info, depth=0)
 
 
@@ -89,8 +94,8 @@ def _tables_shown(engine: Engine, info: TableInfo, *, depth: int) -> list[TableI
 def why_private(engine: Engine, info: TableInfo, private: Iterable[tuple[str, Base]]) -> str | None:
     """Return why a table or view cannot be read for free, in words that follow its name; None where it can.
 
-    `private` are the registered tables, each by its name and its base. Where nothing is registered here, a view may
-    still read a private table of another database that is attached, so what cannot be told is refused all the same.
+    `private` are the registered tables, each by its name and its base. Even where nothing is registered here, a view
+    may read a private table of another database that is attached; so a view is refused if what it reads is unknown.
     """
     if info.unsafe:
         return info.unsafe
@@ -104,5 +109,5 @@ def why_private(engine: Engine, info: TableInfo, private: Iterable[tuple[str, Ba
 
 
 def has_other_ledger(info: TableInfo) -> bool:
-    """Whether a table that no dataset here shares rows with was registered all the same: dpsql's mark is on it."""
+    """Whether dpsql's mark is on a table that shares no rows with a dataset here: another ledger has registered it."""
     return is_mark(info.identity)

@@ -1,14 +1,14 @@
-"""Conditions on a dataset's rows: the owner's, declared in the schema by name, and those an analyst writes.
+"""Conditions on a dataset's rows: the owner's, declared in the schema by name, and those that an analyst writes.
 
-Both are the language of `compile/views/condition_text.py`; no SQL of anybody's is evaluated on private rows. They
-differ in what they may name:
+Both are written in the language of `compile/views/condition_text.py`; no SQL that a user wrote is evaluated on private
+rows. They differ in what they may name:
 
-- an analyst's condition the features, the unit's column, and whether a row has a label;
-- an owner's condition, which is checked when the table is registered, any column of the table.
+- An analyst's condition may name the features, the unit's column, and the label to ask whether a row has one.
+- An owner's condition, which is checked when the table is registered, may name any column of the table.
 
-Where a unit has several rows and rows are private, a condition may read the unit's column alone, whoever wrote it: all
-rows of a unit must be on one side. Where labels alone are private, a condition may ask whether a row has a label and
-nothing more of it: what stands on the unlabelled side is read without noise.
+Where a unit has several rows and rows are private, a condition may read the unit's column alone, whoever wrote it,
+because all rows of a unit must be on one side. Where labels alone are private, a condition may ask whether a row has a
+label and nothing else about it, because the rows on the unlabelled side are read without noise.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from dpsql.kernel.datasets.dataset import Dataset, source_to_register
 from dpsql.kernel.datasets.untyped_columns import UNTYPED, types_read
 from dpsql.schema import Schema
 
-#: The families of untyped cells by the type that they are read as.
-_READ = {"DOUBLE": "real", "BOOLEAN": "boolean"}
+#: The family of an untyped column by the type that it is read as.
+_FAMILY_OF_TYPE = {"DOUBLE": "real", "BOOLEAN": "boolean"}
 
 
 def is_condition(text: str) -> bool:
-    """Whether a text is a condition, whatever it names."""
+    """Whether a text can be read as a condition, whatever columns it names."""
     try:
         parse_condition(text)
     except NotACondition:
@@ -42,12 +42,13 @@ def is_condition(text: str) -> bool:
 def row_test(engine: Engine, dataset: Dataset, rows: Source, given: str, *, labels: bool) -> exp.Expr:
     """Return a declared condition, or one that an analyst wrote, as a test that is true or false for every row.
 
-    `labels` says that labels alone are private. Raises ParameterError for what is no condition, or reads too much.
+    `labels` says that labels alone are private. Raises ParameterError if the text is no condition, or reads columns
+    that it may not read.
     """
     schema, declared, info = dataset.schema, dataset.schema.condition(given), _table(rows)
     try:
         condition = parse_condition(given if declared is None else declared)
-        named = _spell_names(condition, info, _open_to_analysts(schema) if declared is None else _all(info))
+        named = _spell_names(condition, info, _open_to_analysts(schema) if declared is None else _all_columns(info))
         _check_label(condition, named, schema, labels=labels, analyst=declared is None)
         _check_unit(named, schema, labels=labels)
         return _condition_sql(engine, condition, named, info, rows, schema, labels=labels)
@@ -58,7 +59,7 @@ def row_test(engine: Engine, dataset: Dataset, rows: Source, given: str, *, labe
 
 
 def check_conditions(engine: Engine, dataset: Dataset) -> None:
-    """Raise SchemaError unless every condition of a schema can be read, and fits the table's columns. Reads no row."""
+    """Raise SchemaError unless every condition of a schema can be parsed and fits the table's columns. Reads no row."""
     if not dataset.schema.conditions:
         return
     rows = source_to_register(engine, dataset)
@@ -67,14 +68,20 @@ def check_conditions(engine: Engine, dataset: Dataset) -> None:
         try:
             condition = parse_condition(text)
             _condition_sql(
-                engine, condition, _spell_names(condition, info, _all(info)), info, rows, dataset.schema, labels=False
+                engine,
+                condition,
+                _spell_names(condition, info, _all_columns(info)),
+                info,
+                rows,
+                dataset.schema,
+                labels=False,
             )
         except NotACondition as problem:
             raise SchemaError(f'conditions: "{name}" cannot be used: it {problem}.', hint=f"write {ALLOWED}") from None
 
 
 def _table(rows: Source) -> TableInfo:
-    """Return the table or view of some rows, as the catalog described it: the very one that will be read."""
+    """Return what the catalog says of the table or view of some rows, which is the one that will be read."""
     info: TableInfo = rows.reads[0]
     return info
 
@@ -85,31 +92,33 @@ def _open_to_analysts(schema: Schema) -> list[str]:
     return [name for name in named if name]
 
 
-def _all(info: TableInfo) -> list[str]:
+def _all_columns(info: TableInfo) -> list[str]:
+    """Return the names of all columns of a table."""
     return [column.name for column in info.columns]
 
 
-def _spell_names(condition: Condition, info: TableInfo, known: list[str]) -> dict[str, str]:
-    """Return each name that a condition uses with the table's own spelling, or raise UnknownName."""
-    present = set(_all(info))
-    return {
-        test.column: _catalog_name(test, [name for name in known if name in present]) for test in each_test(condition)
-    }
+def _spell_names(condition: Condition, info: TableInfo, allowed: list[str]) -> dict[str, str]:
+    """Return the table's own spelling of each name that a condition uses, or raise UnknownName."""
+    present = set(_all_columns(info))
+    columns = [name for name in allowed if name in present]
+    return {test.column: _catalog_name(test, columns) for test in each_test(condition)}
 
 
-def _catalog_name(test: RowTest, known: list[str]) -> str:
-    alike = [name for name in known if name.lower() == test.column.lower()]
-    if test.column in known:
+def _catalog_name(test: RowTest, columns: list[str]) -> str:
+    """Return the column that a test names: exactly, or in another case if it is not quoted and one column fits."""
+    same_letters = [name for name in columns if name.lower() == test.column.lower()]
+    if test.column in columns:
         return test.column
-    if len(alike) != 1 or test.quoted:
-        raise UnknownName("column for a condition called", test.column, known, hint="the schema says what may be used")
-    return alike[0]
+    if len(same_letters) != 1 or test.quoted:
+        hint = "the schema says what may be used"
+        raise UnknownName("column for a condition called", test.column, columns, hint=hint)
+    return same_letters[0]
 
 
 def _check_label(
     condition: Condition, named: Mapping[str, str], schema: Schema, *, labels: bool, analyst: bool
 ) -> None:
-    """Refuse a test on what a label says: an analyst's always, an owner's where labels alone are private."""
+    """Refuse a test on what a label says: an analyst's always, an owner's if labels alone are private."""
     reads = any(named[test.column] == schema.label and test.word != "null" for test in each_test(condition))
     if reads and labels:
         raise NotACondition(f'may read "{schema.label}" only as IS NULL or IS NOT NULL: labels are private')
@@ -118,6 +127,7 @@ def _check_label(
 
 
 def _check_unit(named: Mapping[str, str], schema: Schema, *, labels: bool) -> None:
+    """Refuse a condition that reads more than the unit's column, where a unit has several rows and rows are private."""
     if schema.unit.column is not None and not labels and set(named.values()) - {schema.unit.column}:
         raise NotACondition(f'must read "{schema.unit.column}" alone: all rows of a unit must be on one side')
 
@@ -134,12 +144,12 @@ def _condition_sql(
 ) -> exp.Expr:
     cells = {name: _cell(engine, column, info, rows, schema) for name, column in named.items()}
     if labels:
-        _check_apart(named, rows, schema)
+        _check_without_label(named, rows, schema)
     return condition_sql(condition, cells, engine.vocabulary)
 
 
 def _cell(engine: Engine, name: str, info: TableInfo, rows: Source, schema: Schema) -> Cell:
-    """Return a column as conditions see it."""
+    """Return a column as conditions see it, or raise NotACondition if a test on it could fail or be ambiguous."""
     column = next(column for column in info.columns if column.name == name)
     family = _family(column, info, schema)
     if column.computed or column.fallible:
@@ -153,14 +163,14 @@ def _cell(engine: Engine, name: str, info: TableInfo, rows: Source, schema: Sche
 
 
 def _family(column: Column, info: TableInfo, schema: Schema) -> str:
-    """Return the family of a column's values as they are read: cells without a type as the schema says, or as text."""
+    """Return the family of a column's values as they are read; without a type, it is what the schema says, or text."""
     if column.family != UNTYPED:
         return column.family
-    return _READ.get(types_read(info, schema)[column.name], "text")
+    return _FAMILY_OF_TYPE.get(types_read(info, schema)[column.name], "text")
 
 
-def _check_apart(named: Mapping[str, str], rows: Source, schema: Schema) -> None:
-    """Refuse a view's column that is made of what its label is made of: it would tell a private label."""
+def _check_without_label(named: Mapping[str, str], rows: Source, schema: Schema) -> None:
+    """Refuse a view's column that is computed from a column of its label: it would reveal private labels."""
     label = {column.name.lower() for column in rows.column(schema.label).find_all(exp.Column)}
     for name in set(named.values()) - {schema.label}:
         if any(column.name.lower() in label for column in rows.column(name).find_all(exp.Column)):

@@ -1,6 +1,7 @@
 """How columns without a type are read: cells of CSV are text, and the declared schema says what they mean.
 
-A numeric feature is what TRY_CAST makes of a cell, NULL where it holds no number; no cell can make it fail.
+A numeric feature is what TRY_CAST makes of a cell, which is NULL where the cell holds no number. So reading cannot
+fail, whatever a cell holds.
 """
 
 from __future__ import annotations
@@ -13,30 +14,35 @@ from dpsql.compile.vocabulary import column
 from dpsql.engines.base import Column, TableInfo
 from dpsql.schema import Boolean, Numeric, Schema
 
+#: The family of columns without a type.
 UNTYPED = "untyped"
 
 
-def fits_families(found: Column, families: tuple[str, ...]) -> bool:
-    """Whether a column can have a role: its type is right, or it has none and its text will be read so."""
-    return found.family in families or found.family == UNTYPED
+def fits_families(candidate: Column, families: tuple[str, ...]) -> bool:
+    """Whether a column's type is of one of these families, or it has no type and its text will be read as such."""
+    return candidate.family in families or candidate.family == UNTYPED
 
 
 def typed_expressions(info: TableInfo, schema: Schema) -> dict[str, exp.Expr]:
-    """Return what each untyped column is read as, by its name in the schema; text needs no reading."""
-    return {name: exp.TryCast(this=column(name), to=exp.DataType.build(kind)) for name, kind in _meant(info, schema)}
+    """Return the expression that each untyped column is read by, by its name in the schema; text is read as it is."""
+    return {
+        name: exp.TryCast(this=column(name), to=exp.DataType.build(kind))
+        for name, kind in _declared_types(info, schema)
+    }
 
 
 def types_read(info: TableInfo, schema: Schema) -> dict[str, str]:
     """Return the type of every column as conditions on rows see it."""
-    return {found.name: found.type for found in info.columns} | dict(_meant(info, schema))
+    return {entry.name: entry.type for entry in info.columns} | dict(_declared_types(info, schema))
 
 
-def _meant(info: TableInfo, schema: Schema) -> Iterator[tuple[str, str]]:
-    kinds = {one.name: "DOUBLE" for one in schema.features if isinstance(one, Numeric)}
-    kinds |= {one.name: "BOOLEAN" for one in schema.features if isinstance(one, Boolean)}
+def _declared_types(info: TableInfo, schema: Schema) -> Iterator[tuple[str, str]]:
+    """Yield the name of each untyped column that is not text by the schema, and the type that the schema gives it."""
+    types = {feature.name: "DOUBLE" for feature in schema.features if isinstance(feature, Numeric)}
+    types |= {feature.name: "BOOLEAN" for feature in schema.features if isinstance(feature, Boolean)}
     if schema.has_label and schema.target is not None:
-        kinds[schema.label] = "DOUBLE"
-    for name, kind in kinds.items():
-        found = info.column(name)
-        if found is not None and found.family == UNTYPED:
+        types[schema.label] = "DOUBLE"
+    for name, kind in types.items():
+        entry = info.column(name)
+        if entry is not None and entry.family == UNTYPED:
             yield name, kind

@@ -1,4 +1,4 @@
-"""Views as datasets: unfolded onto their base table when they are provably row-to-row, refused otherwise."""
+"""Views as datasets: a view that is provably row-to-row is unfolded onto its base table; any other view is refused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from dpsql.errors import SchemaError
 def unfold(engine: Engine, info: TableInfo) -> tuple[TableInfo, RowView]:
     """Return a view's base table and what the view makes of its rows, or raise SchemaError with the reason."""
     base = _base(engine, info)
-    # A collation can make a comparison fail, or two texts one: what it is on may be handed on and no more.
+    # A collation can make a comparison fail, or make two texts equal. So a column that has one gets an unknown type:
+    # the view may hand it on, and may compute nothing from it.
     types = {column.name: "UNKNOWN" if column.collation else column.type for column in base.columns}
     macros = engine.user_functions()
     view = row_to_row(info.definition, engine.dialect, types=types, macros=macros)
@@ -24,9 +25,9 @@ def unfold(engine: Engine, info: TableInfo) -> tuple[TableInfo, RowView]:
 
 
 def look_up(engine: Engine, schema: str | None, name: str, home: str) -> TableInfo | None:
-    """Return the table that a view in schema `home` means by a name: its own schema comes before the default one.
+    """Return the table that a view in schema `home` means by a name: the view's own schema comes before the default.
 
-    Schema and name stay apart: a table that is called "hr.people" is not table "people" of schema "hr".
+    Schema and name are never joined: a table that is called "hr.people" is not the table "people" of schema "hr".
     """
     if schema:
         return engine.table(name, schema=schema)
@@ -35,6 +36,7 @@ def look_up(engine: Engine, schema: str | None, name: str, home: str) -> TableIn
 
 
 def _base(engine: Engine, info: TableInfo) -> TableInfo:
+    """Return the one stored table that a view reads, or raise SchemaError with the reason why there is none."""
     named = base_name(info.definition, engine.dialect)
     base = look_up(engine, *named, info.schema) if named else None
     if base is None or base.kind != "table":
