@@ -1,1 +1,1 @@
-"""What is released: stored models, how they score, what they learned, how they are exported and evaluated."""
+"""Released models: how they are stored, score rows, are explained, exported and evaluated."""

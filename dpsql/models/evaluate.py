@@ -1,7 +1,7 @@
 """Measures a model on a public table, for free. A private registered table is refused: its rows are not public.
 
-Figures come from counts and sums (`dpsql/models/figures.py`); a table is reduced to them in the database, in one
-statement. What is charged for on private rows is in `dpsql/runs/private_evaluation.py`.
+Figures come from counts and sums (`dpsql/models/figures.py`), which the database works out in one statement. The
+evaluation on private rows, which is charged, is in `dpsql/runs/private_evaluation.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from dpsql.models.model import ReleasedModel
 from dpsql.models.score import PREDICTION, public_table, scoring_query
 from dpsql.schema import category_text
 
+#: The next step that the error offers where the table is registered.
 _BUY = "a table of new rows, or --epsilon 0.5: figures from noisy counts of the registered table, charged"
+#: The lower and upper end of a confidence interval.
 Interval = tuple[float, float]
 
 
@@ -35,10 +37,12 @@ class Evaluation:
     `majority` is the share of the largest class; `confusion` has a row for each true class and a column for each
     predicted one. `f1` is the mean of `class_f1`, `auc` that of the second of two classes, or the mean of all classes,
     each against the rest. `reliability` compares, in bins of predicted probability (of the second of two classes, else
-    of the predicted class), what was predicted with what was observed; `calibration_error` is how far they are apart.
-    What has no value (no rows, a class that does not occur) is None. On private rows figures come from noisy counts,
-    `intervals` hold them 95 times in 100, `epsilon` is what it cost and `entry` where the ledger has it; accuracy and
-    `majority` are NaN there when noise drowns the rows.
+    of the predicted class), the mean prediction with the observed share; `calibration_error` is their mean distance.
+    A figure that has no value (no rows, a class that does not occur) is None.
+
+    On private rows figures come from noisy counts, `intervals` has a 95 % confidence interval for each, `epsilon` is
+    what the evaluation cost, and `entry` is the number of its ledger entry; accuracy and `majority` are NaN where there
+    are too few rows for the noise.
     """
 
     model: str
@@ -94,7 +98,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class NumericEvaluation:
-    """How a model of a numeric target did: rows with a finite target, its errors, and that of the mean predictor.
+    """How a model of a numeric target did on the rows with a finite target, and how always predicting their mean would.
 
     `mean_rmse` is the root mean squared error of always predicting the mean of these rows' own targets; `r2` is
     1 − (rmse / mean_rmse)², 0 where the targets do not differ. Errors are in the units of the target.
@@ -143,6 +147,7 @@ def evaluate(model: ReleasedModel, data: pd.DataFrame | str) -> Evaluation | Num
 
 
 def _evaluate_table(model: ReleasedModel, name: str) -> Evaluation | NumericEvaluation:
+    """Return the evaluation on a public table of the model's database."""
     assert model.database is not None
     info = public_table(model.database, name, hint=_BUY)
     label = info.column(model.schema.label)
@@ -163,7 +168,7 @@ def _evaluate_table(model: ReleasedModel, name: str) -> Evaluation | NumericEval
 
 
 def _tally_of_frame(frame: pd.DataFrame, classes: int) -> figures.Tally:
-    """Return the sums of a table as `figures.tally_rows` gives them for rows in memory."""
+    """Return the result of the evaluation query as the tally that `figures.tally_rows` gives for rows in memory."""
     parts = {what: frame[frame["what"] == what] for what in ("confusion", "bin", "ranks")}
     first_keys = {what: part["one"].to_numpy(np.int64) for what, part in parts.items()}
     confusion, bins, ranks = np.zeros((classes, classes)), np.zeros((figures.BINS, 3)), np.zeros((classes, 3))
@@ -173,24 +178,26 @@ def _tally_of_frame(frame: pd.DataFrame, classes: int) -> figures.Tally:
     pairs = parts["ranks"][["first_sum", "second_sum", "rows"]].to_numpy(float)
     pairs[:, 2] -= pairs[:, 1]
     ranks[first_keys["ranks"]] = pairs
-    log_loss, brier = (math.fsum(cells[name]) for name in ("first_sum", "second_sum"))  # groups come in any order
+    # The database gives groups in any order, and fsum does not depend on it.
+    log_loss, brier = (math.fsum(cells[name]) for name in ("first_sum", "second_sum"))
     return figures.Tally(confusion, log_loss, brier, ranks, bins)
 
 
 def _evaluation(model: ReleasedModel, name: str, tally: figures.Tally) -> Evaluation:
+    """Return all figures of a classifier from the tally of its rows."""
     confusion, rows = tally.confusion, tally.rows
-    each = figures.f1_scores(confusion)
-    some = max(rows, 1)
+    f1_of_classes = figures.f1_scores(confusion)
+    divisor = max(rows, 1)
     return Evaluation(
         model=model.name,
         table=name,
         rows=rows,
-        accuracy=float(np.trace(confusion)) / some,
-        majority=float(confusion.sum(axis=1).max()) / some,
+        accuracy=float(np.trace(confusion)) / divisor,
+        majority=float(confusion.sum(axis=1).max()) / divisor,
         confusion=pd.DataFrame(confusion.astype(int), index=list(model.classes), columns=list(model.classes)),
         balanced_accuracy=number_or_none(figures.mean(figures.recalls(confusion))),
-        f1=number_or_none(figures.mean(each)),
-        class_f1={label: number_or_none(value) for label, value in zip(model.classes, each, strict=True)},
+        f1=number_or_none(figures.mean(f1_of_classes)),
+        class_f1={label: number_or_none(value) for label, value in zip(model.classes, f1_of_classes, strict=True)},
         auc=number_or_none(figures.mean_auc(tally.ranks)),
         log_loss=tally.log_loss / rows if rows else None,
         brier=tally.brier / rows if rows else None,
@@ -216,16 +223,17 @@ def _numeric_evaluation(
 ) -> NumericEvaluation:
     """Return the errors on the rows whose target is a finite number."""
     truth = pd.to_numeric(targets, errors="coerce").to_numpy(float, na_value=np.nan)
-    known = np.isfinite(truth)
-    truth, wrong = truth[known], (predicted - truth)[known]
+    finite = np.isfinite(truth)
+    truth, error = truth[finite], (predicted - truth)[finite]
     if len(truth) == 0:
         return NumericEvaluation(model.name, name, 0, 0.0, 0.0, 0.0, 0.0)
-    squares, spread = float(np.mean(wrong**2)), float(np.var(truth))
+    squares, spread = float(np.mean(error**2)), float(np.var(truth))
     r2 = 1 - squares / spread if spread > 0 else 0.0
-    mae = float(np.mean(np.abs(wrong)))
+    mae = float(np.mean(np.abs(error)))
     return NumericEvaluation(model.name, name, len(truth), squares**0.5, mae, r2, spread**0.5)
 
 
 def _texts(labels: pd.Series) -> list[str | None]:
+    """Return labels as the texts that class names are compared with; None for a missing one."""
     values = labels.astype(object)
     return [category_text(value) for value in values.mask(values.isna(), None)]

@@ -1,11 +1,12 @@
 """Writes a model as an ONNX file, for programs that predict without a database. Needs `pip install 'dpsql[onnx]'`.
 
-The graph does what our own code does, on whole numbers and doubles alone: cells by comparing with the edges of each
-number and by looking up each category, one gather per level of all trees at once, a sum of whole weights. So labels are
-equal in every row; nothing is rounded to 32 bits. Probabilities of log-scores are equal up to the last digits of Exp.
+The graph does what our own code does, on whole numbers and doubles alone. It finds cells by comparing each number with
+the edges of its cells and by looking up each category, walks one level of all trees at once by one Gather operator, and
+adds whole-number weights. So labels are equal in every row; nothing is rounded to 32 bits. Probabilities of log-scores
+are equal up to the last digits of Exp.
 
-Inputs are the features by name, each a column of rows × 1: doubles (NaN where missing) and texts. A category that is
-missing is the empty text, or another that the file's metadata names where the empty text is a declared value.
+Inputs are the features by name, each a column of rows × 1: doubles (NaN where missing) and texts. A missing category is
+the empty text; where the empty text is a declared value, it is another text that the file's metadata names.
 """
 
 from __future__ import annotations
@@ -29,16 +30,19 @@ if TYPE_CHECKING:
     import onnx
 
 
-#: Versions of ONNX's operators, its operators for machine learning, and its file format: read since 2023.
+#: The version of ONNX's operators; this and the next two can be read since 2023.
 _OPSET = 18
+#: The version of ONNX's operators for machine learning.
 _ML_OPSET = 3
+#: The version of ONNX's file format.
 _FORMAT = 9
-#: The most bytes of one file, less room for the rest.
+#: The most bytes of a model's tables: ONNX files end at 2 GB, and 16 MB are left for the rest.
 _LARGEST = 2**31 - 2**24
-#: Whole numbers below this are exact as doubles, in which runtimes add up.
+#: Whole numbers below this are exact as doubles, in which runtimes add.
 _EXACT = 2**53
-#: Larger weights (at most 2^40) are added up in two halves of this many bits.
+#: Weights whose sums could reach _EXACT (they are at most 2^40) are added in two halves, the lower of this many bits.
 _HALF = 20
+#: The name of ONNX's set of operators for machine learning.
 _ML = "ai.onnx.ml"
 
 
@@ -52,10 +56,10 @@ def check_onnx() -> None:
 
 def write_onnx(model: ReleasedModel, path: str | Path) -> None:
     """Write the model to a new ONNX file."""
-    made = onnx_model(model)
+    proto = onnx_model(model)
     try:
         with Path(path).open("xb") as file:
-            file.write(made.SerializeToString())
+            file.write(proto.SerializeToString())
     except FileExistsError:
         raise ParameterError("onnx", allowed="a new file; this one exists", given=str(path)) from None
     except OSError as error:
@@ -74,19 +78,19 @@ def onnx_model(model: ReleasedModel) -> onnx.ModelProto:
     graph = _Graph(feature.name for feature in model.schema.features)
     scores = _scores(graph, model)
     outputs = _outputs(graph, model, scores)
-    made = helper.make_model(
+    proto = helper.make_model(
         graph.finish([_input(feature) for feature in model.schema.features], outputs),
         opset_imports=[helper.make_opsetid("", _OPSET), helper.make_opsetid(_ML, _ML_OPSET)],
         ir_version=_FORMAT,
         producer_name="dpsql",
     )
-    helper.set_model_props(made, _facts(model))
-    onnx.checker.check_model(made)
-    return made
+    helper.set_model_props(proto, _facts(model))
+    onnx.checker.check_model(proto)
+    return proto
 
 
 class _Graph:
-    """Nodes and constants in the making; names that it gives never meet those of features."""
+    """A graph that is being built: its nodes and constants. The names that it gives never equal those of features."""
 
     def __init__(self, taken: Iterable[str]) -> None:
         self.taken = set(taken)
@@ -157,7 +161,7 @@ def _input(feature: Feature) -> Any:
 
 
 def _scores(graph: _Graph, model: ReleasedModel) -> str:
-    """Return the whole-number scores, rows × classes."""
+    """Add the nodes that work out whole-number scores (rows × classes), and return the name of the result."""
     forest, cells = model.released.forest, _cells(graph, model.schema)
     first = graph.add("Gather", cells, graph.constant([0]), axis=1)
     zeros = graph.add("Sub", first, first)
@@ -168,7 +172,7 @@ def _scores(graph: _Graph, model: ReleasedModel) -> str:
 
 
 def _sum_weights(graph: _Graph, weights: Weights, nodes: str) -> str:
-    """Return the sum of the weights of each row's leaves; large ones in two halves, as runtimes add up in doubles."""
+    """Return the sum of the weights of each row's leaves; large ones in two halves, because runtimes add in doubles."""
     if int(np.abs(weights).max(initial=0)) * len(weights) >= _EXACT:
         upper, lower = weights >> _HALF, weights & (2**_HALF - 1)
         moved = graph.add("Mul", _sum_weights(graph, upper, nodes), graph.constant(2**_HALF))
@@ -178,7 +182,7 @@ def _sum_weights(graph: _Graph, weights: Weights, nodes: str) -> str:
 
 
 def _cells(graph: _Graph, schema: Schema) -> str:
-    """Return the cells, rows × axes."""
+    """Add the nodes that find the cells of each row (rows × axes), and return the name of the result."""
     cells = []
     for feature in schema.features:
         cell = _number_cell(graph, feature) if isinstance(feature, Numeric) else _category_cell(graph, feature)
@@ -189,7 +193,7 @@ def _cells(graph: _Graph, schema: Schema) -> str:
 
 
 def _number_cell(graph: _Graph, feature: Numeric) -> str:
-    """Return how many edges a number has reached; NaN goes where NULL goes."""
+    """Return a number's cell: how many edges it has reached. NaN has the cell of NULL."""
     reached = graph.add("GreaterOrEqual", feature.name, graph.constant([feature.edges], np.float64))
     count = graph.add("ReduceSum", _integer(graph, reached), graph.constant([1]), keepdims=1)
     missing = graph.add("IsNaN", feature.name)
@@ -209,12 +213,12 @@ def _category_cell(graph: _Graph, feature: Categorical) -> str:
 
 
 def _step(graph: _Graph, level: Level, cells: str, nodes: str) -> str:
-    """Return the nodes one level down: one gather in a table of nodes × 64 cells."""
+    """Return the nodes that rows reach one level down: one Gather in a table of nodes × 64 cells."""
     axis = graph.add("Gather", graph.constant(np.where(level.axis == PASS, 0, level.axis)), nodes)
     cell = graph.add("GatherElements", cells, axis, axis=1)
     place = graph.add("Add", graph.add("Mul", nodes, graph.constant(CELLS)), cell)
-    ways = level.child[:, None] + level.slots(np.arange(len(level.axis))[:, None], np.arange(CELLS))
-    return _integer(graph, graph.add("Gather", graph.constant(ways.reshape(-1), np.int32), place))
+    children = level.child[:, None] + level.slots(np.arange(len(level.axis))[:, None], np.arange(CELLS))
+    return _integer(graph, graph.add("Gather", graph.constant(children.reshape(-1), np.int32), place))
 
 
 def _outputs(graph: _Graph, model: ReleasedModel, scores: str) -> list[Any]:
@@ -237,7 +241,7 @@ def _label(graph: _Graph, classes: Sequence[str], scores: str) -> str:
 
 
 def _shares(graph: _Graph, nat: int, classes: int, scores: str) -> str:
-    """Return probabilities: positive votes by their sum, or softmax(score / nat) of log-scores."""
+    """Return probabilities: each positive vote over the sum of all, or softmax(score / nat) of log-scores."""
     if nat:
         top = graph.add("ReduceMax", scores, graph.constant([1]), keepdims=1)
         below = _real(graph, graph.add("Sub", scores, top))
@@ -246,10 +250,10 @@ def _shares(graph: _Graph, nat: int, classes: int, scores: str) -> str:
         return graph.add("Div", powers, total, named=graph.name("probabilities"))
     positive = graph.add("Max", scores, graph.constant(0))
     total = graph.add("ReduceSum", positive, graph.constant([1]), keepdims=1)
-    known = graph.add("Greater", total, graph.constant(0))
+    has_votes = graph.add("Greater", total, graph.constant(0))
     share = graph.add("Div", _real(graph, positive), _real(graph, graph.add("Max", total, graph.constant(1))))
     equal = graph.constant(np.full((1, classes), 1 / classes), np.float64)
-    return graph.add("Where", known, share, equal, named=graph.name("probabilities"))
+    return graph.add("Where", has_votes, share, equal, named=graph.name("probabilities"))
 
 
 def _number(graph: _Graph, target: Target, scores: str) -> str:

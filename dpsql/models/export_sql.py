@@ -1,7 +1,7 @@
 """Writes a model as a SQL script for another database: two small tables, and a SELECT or view that scores rows there.
 
-The script holds released numbers alone and is safe to publish. Predictions there equal our own in every row; how, says
-`compile/predict/portable_walk.py`, and what each database needs, `compile/predict/dialects.py`.
+The script holds released numbers alone and is safe to publish. Predictions there equal our own in every row:
+`compile/predict/portable_walk.py` says how, and `compile/predict/dialects.py` what each database needs.
 """
 
 from __future__ import annotations
@@ -21,14 +21,19 @@ from dpsql.models.model import ReleasedModel
 from dpsql.trees.serialize import leaf_columns
 
 __all__ = ["DIALECTS", "FORMS", "check_dialect", "export_script", "export_statements"]
+#: The forms of the last statement.
 FORMS = ("select", "view")
-#: Rows of one INSERT; some databases take no more than 1000.
+#: The rows of one INSERT; some databases take no more than 1000.
 _ROWS = 500
-#: What every database takes as part of a table's name.
+#: A name that every database takes as part of a table's name.
 _NAME = re.compile("[A-Za-z_][A-Za-z0-9_]{0,49}")
+#: One part of a qualified name: in double quotes, or plain.
 _PART = re.compile(r'"((?:[^"]|"")+)"|([^."]+)')
+#: The columns of the table of nodes, with their types.
 _NODE = {"node": "int", "place": "int", "child": "int", "ways": "varchar(128)"}
+#: The comment above the script.
 _HEAD = "-- dpsql model {name} for {dialect}: its tables, and a query that predicts. Safe to publish.\n\n"
+#: The columns of the table of leaves, with their types.
 _LEAF = {"leaf": "int", "class": "int", "weight": "bigint"}
 
 
@@ -44,7 +49,7 @@ def export_script(
     """Return the script for one dialect: CREATE TABLE, INSERT, and a SELECT or view that scores a table's rows.
 
     `table` may be qualified with dots (a part with dots of its own in double quotes); the model's tables and the view
-    stand beside it. `name` is what their names start with, the model's own name unless given.
+    are created in the same schema. `name` is what their names start with; without it they start with the model's name.
     """
     texts = export_statements(model, dialect=dialect, table=table, form=form, name=name, probabilities=probabilities)
     return _HEAD.format(name=_prefix(name, model.name), dialect=dialect) + "".join(f"{text};\n\n" for text in texts)
@@ -54,22 +59,21 @@ def export_statements(
     model: ReleasedModel, *, dialect: str, table: str, form: str, name: str | None, probabilities: bool
 ) -> list[str]:
     """Return the statements of the script, one text each, for programs that send them one by one."""
-    known = check_dialect(dialect)
+    target = check_dialect(dialect)
     if form not in FORMS:
         raise ParameterError("form", allowed=f"one of {', '.join(FORMS)}", given=form)
     if probabilities:
         model.check_classes()
     source, prefix = _parts(table), _prefix(name, model.name)
-    made = _statements(model, known, source, prefix, form=form, probabilities=probabilities)
-    return [statement.sql(known.name, pretty=not isinstance(statement, exp.Insert)) for statement in made]
+    statements = _statements(model, target, source, prefix, form=form, probabilities=probabilities)
+    return [statement.sql(target.name, pretty=not isinstance(statement, exp.Insert)) for statement in statements]
 
 
 def _statements(
     model: ReleasedModel, dialect: Dialect, source: Sequence[str], prefix: str, *, form: str, probabilities: bool
 ) -> Iterator[exp.Expr]:
     portable = Portable(model.schema, model.released.forest, dialect)
-    beside = [_table([*source[:-1], f"{prefix}_{part}"], dialect) for part in ("node", "leaf", "scored")]
-    nodes, leaves, view = beside
+    nodes, leaves, view = (_table([*source[:-1], f"{prefix}_{part}"], dialect) for part in ("node", "leaf", "scored"))
     if dialect.before is not None:
         yield dialect.before
     columns = leaf_columns(model.released)

@@ -21,11 +21,11 @@ LEAST_PROBABILITY = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """What is added up over rows with a known label: enough for every figure, whatever the number of rows.
+    """Sums over the rows with a known label, from which every figure follows, whatever the number of rows.
 
-    `confusion` counts true × predicted classes, `log_loss` and `brier` are sums over rows. `ranks` has for each class
-    the Mann–Whitney sum of its probability, and the rows that are of the class and that are not. `bins` has the rows,
-    the sum of predicted probabilities and the hits of each bin.
+    `confusion` counts true × predicted classes; `log_loss` and `brier` are sums over rows. `ranks` has for each class
+    the Mann–Whitney sum of its probability, the number of rows of the class and the number of other rows. `bins` has
+    for each bin the number of rows, the sum of predicted probabilities and the number of hits.
     """
 
     confusion: Reals
@@ -41,7 +41,7 @@ class Tally:
 
 
 def tally_rows(truth: NDArray[np.int64], predicted: NDArray[np.int64], shares: Reals) -> Tally:
-    """Return what rows add up to: their true and predicted class numbers, and the probability of each class."""
+    """Return the tally of rows, given their true and predicted class numbers and the probability of each class."""
     classes = shares.shape[1]
     confusion = np.zeros((classes, classes))
     np.add.at(confusion, (truth, predicted), 1)
@@ -86,8 +86,8 @@ def auc(positives: Reals, negatives: Reals) -> float:
 
 def mean_auc(ranks: Reals) -> float:
     """Return the AUC of the second of two classes, or the mean of all classes, each against the rest."""
-    each = _ratios(ranks[:, 0], ranks[:, 1] * ranks[:, 2])
-    return float(each[1]) if len(each) == 2 else mean(each)
+    auc_of_classes = _ratios(ranks[:, 0], ranks[:, 1] * ranks[:, 2])
+    return float(auc_of_classes[1]) if len(auc_of_classes) == 2 else mean(auc_of_classes)
 
 
 def calibration_error(bins: Reals) -> float:
@@ -101,13 +101,13 @@ def calibration_error(bins: Reals) -> float:
 
 def mean(values: Reals | Sequence[float]) -> float:
     """Return the mean of the values that are not NaN; NaN where none is."""
-    known = np.asarray(values, float)
-    known = known[~np.isnan(known)]
-    return float(known.mean()) if len(known) else float("nan")
+    numbers = np.asarray(values, float)
+    numbers = numbers[~np.isnan(numbers)]
+    return float(numbers.mean()) if len(numbers) else float("nan")
 
 
 def _ranks(score: Reals, hit: NDArray[np.bool_]) -> tuple[float, float, float]:
-    """Return the Mann–Whitney sum (pairs in the right order, ties half), the hits and the others."""
+    """Return the Mann–Whitney sum (pairs in the right order, where a tie counts half), the hits and the other rows."""
     values, place = np.unique(score, return_inverse=True)
     positives = np.bincount(place, hit, len(values)).astype(float)
     negatives = np.bincount(place, ~hit, len(values)).astype(float)

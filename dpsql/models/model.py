@@ -1,7 +1,8 @@
 """A released model as a plain value: a forest, its schema, and the certificate that says what it cost.
 
-Safe to publish. Here is what needs the value alone: its labels for rows in memory, and its JSON text. What people call
-on a model, such as `predict` on a table, stands on top of it and of all that reads models (`models/usable_model.py`).
+A released model is safe to publish. This module has what needs the value alone: labels for rows in memory, and the JSON
+text. The methods that people call, such as `predict` on a table, are in `models/usable_model.py`, which builds on this
+module and on all that reads models.
 """
 
 from __future__ import annotations
@@ -27,12 +28,14 @@ from dpsql.trees.grid import Cells
 from dpsql.trees.serialize import from_json, to_json
 from dpsql.trees.voting import VotingForest
 
+#: The name of the format of a model's JSON text.
 FORMAT = "dpsql-model"
+#: The name of the format of a certificate.
 CERTIFICATE = "dpsql-certificate"
 
 
 class Home(Protocol):
-    """The database that a model lies in, as far as a model has to know it."""
+    """The database that a model is stored in, as far as a model has to know it."""
 
     @property
     def engine(self) -> Engine:
@@ -51,7 +54,7 @@ class Home(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ReleasedModel:
-    """A released forest. `certificate` says the plan, the neighbours, the unit, epsilon, versions and ledger hash."""
+    """A released forest. `certificate` has the plan, the neighbours, the unit, epsilon, versions and ledger hash."""
 
     name: str
     method: str
@@ -190,19 +193,20 @@ class ReleasedModel:
 
 
 def check_certificate(certificate: Mapping[str, Any]) -> None:
-    """Raise TypeError where a certificate says something of another kind than dpsql's own do; it may say less.
+    """Raise TypeError where a value in a certificate has another type than in those that dpsql writes.
 
-    Raises NewerFormat where a newer dpsql wrote it, and ValueError where its format is none.
+    Values may be missing. Raises NewerFormat where a newer dpsql wrote it, and ValueError where its format number
+    makes no sense.
     """
     formats.check_document(certificate, CERTIFICATE)
-    for kind, names in _SAID.items():
+    for kind, names in _CERTIFICATE_TYPES.items():
         for name in names:
             if name in certificate and not isinstance(certificate[name], kind):
                 raise TypeError(name)
 
 
-#: What a certificate may say, by kind. An imported model can leave out all but digest, epsilon and created_at.
-_SAID: dict[Any, tuple[str, ...]] = {
+#: The entries of a certificate by their type. An imported model may leave out all but digest, epsilon and created_at.
+_CERTIFICATE_TYPES: dict[Any, tuple[str, ...]] = {
     str: (
         "kind", "delta", "rho", "neighbours", "unit", "dataset", "table", "method", "ledger_hash", "created_at",
         "digest", "composition", "updated_from", "request_id",

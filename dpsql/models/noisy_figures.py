@@ -1,7 +1,7 @@
-"""Figures from noisy counts, with 95 % confidence intervals that hold both the noise and the sampling of rows.
+"""Figures from noisy counts, with 95 % confidence intervals that allow for both the noise and the sampling of rows.
 
-A figure is a ratio of sums over cells, or a mean of such ratios, or AUC. Negative noisy counts are kept: noise then
-cancels in sums, where cutting it off at 0 would add a bias. Intervals follow by the delta method. Let g be the
+A figure is a ratio of sums over cells, or a mean of such ratios, or AUC. Negative noisy counts stay as they are, so
+that noise cancels in sums; cutting counts off at 0 would add a bias. Intervals follow by the delta method. Let g be the
 derivative of a figure by the count of a cell. Rows are taken as a sample from a population, so a count n has a sampling
 variance of about n, and noise of variance v on top. The variance of the figure is Σ g²·(n + v), and the interval is
 1.96 standard deviations to both sides. A ratio whose denominator is within three standard deviations of its own noise
@@ -20,18 +20,21 @@ from numpy.typing import NDArray
 from dpsql.trees.score_grid import BRIER_SCORES, LOG_LOSSES, LOWER, POINTS, UPPER, ScoreGrid
 
 Reals = NDArray[np.float64]
+#: The number of points of probability.
 _BINS = len(POINTS)
+#: The points of probability as an array.
 _POINTS = np.array(POINTS)
 #: Which points lie in each tenth of probability, for the reliability table.
 _TENTHS = [np.minimum(np.floor(_POINTS * 10 + 1e-9), 9) == tenth for tenth in range(10)]
 
 
 def _values(loss: Callable[[Reals], Reals]) -> Reals:
-    """Return what each point stands for, so that a loss between points is right on average.
+    """Return the loss that each point stands for, so that the loss of a row between points is right on average.
 
-    A row counts at one of the two points around it, on average where the straight line between their values is. The
-    line that lies closest to the loss is not the one through its values at the points: those of a hollow curve are all
-    too high. Weighted by the probability, as the rows of a class are when probabilities are honest.
+    A row is counted at one of the two points around it, drawn so that its expected loss lies on the straight line
+    between the two points' values. A line through the loss at the points themselves would lie above a convex loss
+    everywhere between them, so the values are those of the line that is closest to the loss by least squares. It is
+    weighted by the probability, as the rows of a class are when probabilities are well calibrated.
     """
     values = []
     for points in (np.array(LOWER), np.array(UPPER)):
@@ -42,32 +45,35 @@ def _values(loss: Callable[[Reals], Reals]) -> Reals:
     return np.concatenate(values)
 
 
-#: What the points stand for where the class whose probability they are is the true one.
+#: The log loss at each point, where the class whose probability it is is the true one.
 _LOG_LOSS = _values(lambda share: -np.log(share))
+#: The squared error at each point, in the same case.
 _SQUARE = _values(lambda share: (1 - share) ** 2)
-#: Standard deviations to each side of a figure: 95 % of a normal distribution.
+#: Standard deviations from a figure to each end of its interval, which then holds 95 % of a normal distribution.
 INTERVAL_DEVIATIONS = 1.96
-#: Standard deviations of its noise by which a denominator must be above 0.
+#: Standard deviations of its own noise by which a denominator must be above 0 for its ratio to have a value.
 CLEAR_DEVIATIONS = 3.0
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure and the interval that holds it 95 times in 100; `value` is NaN where nothing can be said."""
+    """A figure and its 95 % confidence interval; `value` is NaN where there are too few rows to say anything."""
 
     value: float
     low: float
     high: float
 
 
+#: The estimate of a figure that has no value.
 UNKNOWN = Estimate(float("nan"), float("nan"), float("nan"))
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyFigures:
-    """What noisy counts say: estimates by name, the confusion table (noisy), F1 by class, and the reliability table.
+    """Figures from noisy counts: estimates by name, the noisy confusion table, F1 by class, and the reliability table.
 
-    `reliability` has a row for each tenth: mean predicted probability, observed share and its interval, rows.
+    `reliability` has a row for each tenth of probability: the mean predicted probability, the observed share, the two
+    ends of its interval, and the number of rows.
     """
 
     estimates: dict[str, Estimate]
@@ -88,7 +94,7 @@ def noise_variance(scale: float) -> float:
 
 
 def noisy_figures(noisy_counts: NDArray[np.int64], classes: int, scale: float) -> NoisyFigures:
-    """Return all figures of the noisy counts of a `ScoreGrid`, whose noise has this scale."""
+    """Return all figures from the noisy counts of a `ScoreGrid`; `scale` is that of the noise on each count."""
     grid, variance = ScoreGrid(classes), noise_variance(scale)
     if classes == 2:
         return _two_class_figures(grid.part(noisy_counts, "binary").reshape(2, _BINS), variance)
@@ -98,8 +104,8 @@ def noisy_figures(noisy_counts: NDArray[np.int64], classes: int, scale: float) -
 def mean_ratio(counts: Reals, tops: Reals, bottoms: Reals, variance: float, *, most: float = 1.0) -> Estimate:
     """Return the mean of the ratios (tops @ counts) / (bottoms @ counts) that have a clear denominator.
 
-    `tops` and `bottoms` are ratios × cells; figures are from 0 to `most`. A ratio without a clear denominator may be
-    anything or not there at all, and the interval reaches as far as that takes the mean.
+    `tops` and `bottoms` are ratios × cells; figures are from 0 to `most`. A ratio without a clear denominator may have
+    any value or none at all, and the interval is widened by as far as that could move the mean.
     """
     below = bottoms @ counts
     clear = below > CLEAR_DEVIATIONS * np.sqrt(variance * (bottoms**2).sum(axis=1))
@@ -125,7 +131,7 @@ def noisy_auc(positives: Reals, negatives: Reals, variance: float) -> Estimate:
     value = float(positives @ below) / float(totals.prod())
     slope = np.concatenate([below / totals.prod() - value / totals[0], above / totals.prod() - value / totals[1]])
     pairs = len(positives) * (len(positives) - 1) / 2 + len(positives) / 4
-    both = pairs * (variance / float(totals.prod())) ** 2  # noise times noise, which the slope does not see
+    both = pairs * (variance / float(totals.prod())) ** 2  # noise times noise: the slope leaves it out
     return _interval_around(value, slope, np.concatenate([positives, negatives]), variance, 1.0, more=both)
 
 
@@ -135,7 +141,7 @@ def _two_class_figures(counts: Reals, variance: float) -> NoisyFigures:
     upper = np.arange(_BINS) >= len(LOWER)
     named = np.stack([~upper, upper]).astype(float)
     confusion = counts @ named.T
-    cells = np.zeros((2, 2, 2 * _BINS))  # which cells each place of the confusion table adds up
+    cells = np.zeros((2, 2, 2 * _BINS))  # the cells that each entry of the confusion table adds up
     for true in range(2):
         for predicted in range(2):
             cells[true, predicted, true * _BINS : (true + 1) * _BINS] = named[predicted]
@@ -158,7 +164,7 @@ def _two_class_figures(counts: Reals, variance: float) -> NoisyFigures:
 
 
 def _many_class_figures(parts: dict[str, Reals], classes: int, variance: float) -> NoisyFigures:
-    """Return the figures of more than two classes. Accuracy comes from the histogram with fewer cells: less noise."""
+    """Return the figures of more than two classes; accuracy is from the histogram with fewer cells, so less noise."""
     flat = parts["confusion"]
     cells = np.eye(classes**2).reshape(classes, classes, classes**2)
     wrong, right = parts["confidence"].reshape(2, _BINS)
@@ -178,7 +184,7 @@ def _many_class_figures(parts: dict[str, Reals], classes: int, variance: float) 
 
 
 def _of_confusion(flat: Reals, cells: Reals, variance: float) -> dict[str, Estimate]:
-    """Return what a confusion table says; `cells` has the cells that each of its places adds up."""
+    """Return the figures of a confusion table; `cells` has the cells that each of its entries adds up."""
     right = np.einsum("kkm->km", cells)
     true, everything = cells.sum(axis=1), cells.sum(axis=(0, 1))[None]
     largest = true[[int(np.argmax(true @ flat))]]
@@ -197,13 +203,13 @@ def _class_f1(flat: Reals, cells: Reals, variance: float) -> list[Estimate]:
 
 
 def _total(counts: Reals, variance: float) -> Estimate:
-    """Return the number of rows, with an interval for the noise alone: it is a count, not a sample's figure."""
+    """Return the number of rows, with an interval for the noise alone: it is a count, not an estimate from a sample."""
     value, reach = float(counts.sum()), INTERVAL_DEVIATIONS * float(np.sqrt(variance * len(counts)))
     return Estimate(value, max(value - reach, 0.0), value + reach)
 
 
 def _reliability(hits: Reals, misses: Reals, variance: float) -> Reals:
-    """Return predicted, observed, low, high, rows of the tenths of probability with clearly more rows than noise."""
+    """Return predicted, observed, low, high and rows for each tenth of probability that has clearly more than noise."""
     lines = []
     for tenth in _TENTHS:
         pairs = np.concatenate([hits[tenth], misses[tenth]])
@@ -216,7 +222,7 @@ def _reliability(hits: Reals, misses: Reals, variance: float) -> Reals:
 
 
 def _calibration_error(hits: Reals, misses: Reals, variance: float) -> float:
-    """Return the expected calibration error over tenths, with what noise adds to each one's square taken off."""
+    """Return the expected calibration error over tenths, after subtracting what noise adds to the square of each."""
     rows = float((hits + misses).sum())
     if rows <= CLEAR_DEVIATIONS * np.sqrt(variance * 2 * _BINS):
         return float("nan")
@@ -229,6 +235,7 @@ def _calibration_error(hits: Reals, misses: Reals, variance: float) -> float:
 def _interval_around(
     value: float, slope: Reals, counts: Reals, variance: float, most: float, *, more: float = 0.0
 ) -> Estimate:
+    """Return a value from 0 to `most` with its interval: the delta method, with `more` added to the variance."""
     spread = float(np.sqrt((slope**2 * (np.maximum(counts, 0) + variance)).sum() + more))
     low, high = (min(max(value + side * INTERVAL_DEVIATIONS * spread, 0.0), most) for side in (-1, 1))
     return Estimate(min(max(value, 0.0), most), low, high)

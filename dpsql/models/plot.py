@@ -11,11 +11,12 @@ from dpsql.errors import ParameterError, UsageError
 if TYPE_CHECKING:
     from dpsql.models.evaluate import Evaluation
 
+#: The endings of files that can be drawn.
 _KINDS = (".png", ".svg", ".pdf")
 
 
 def check_plot(path: str | Path) -> Path:
-    """Return the path of a plot to come, or say why it cannot be drawn: before anything is charged."""
+    """Return the path of a plot, or raise an error that says why it cannot be drawn, before anything is charged."""
     target = Path(path)
     if importlib.util.find_spec("matplotlib") is None:
         raise UsageError("plots need matplotlib, which is not installed.", hint="pip install 'dpsql[plots]'")
@@ -29,9 +30,9 @@ def check_plot(path: str | Path) -> Path:
 
 
 def reliability_plot(evaluation: Evaluation, path: str | Path) -> None:
-    """Draw what was predicted against what was observed; points on the diagonal are honest probabilities.
+    """Draw predicted probabilities against observed shares; points on the diagonal are well calibrated.
 
-    The size of a point says how many rows it stands for; on private rows a bar is the 95 % interval.
+    The size of a point says how many rows it stands for; on private rows a bar shows the 95 % confidence interval.
     """
     target = check_plot(path)
     from matplotlib.figure import Figure

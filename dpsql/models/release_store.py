@@ -1,7 +1,7 @@
-"""Where releases are kept: models, bought sizes and evaluations, each in a table of schema `dpsql`.
+"""Where releases are stored: models, sizes and evaluations, each in a table of schema `dpsql`.
 
-Every release is stored in the transaction that writes its ledger event, and found again by its ledger entry. So a
-request that is made again gets the same release and charges nothing.
+Every release is stored in the transaction that writes its ledger event, and is found again by its ledger entry. So a
+request that is repeated gets the same release and charges nothing.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class ReleaseTable:
     by_entry: str
 
     def is_installed(self, engine: Engine) -> bool:
-        """Return whether the table is there."""
+        """Return whether the table exists."""
         with engine.transaction() as transaction:
             return has_part(transaction, self.name)
 
     def install(self, engine: Engine) -> None:
-        """Create the table, unless it is there."""
+        """Create the table, unless it exists."""
 
         def attempt() -> None:
             if self.is_installed(engine):
@@ -41,10 +41,10 @@ class ReleaseTable:
                 for statement in sql_files.statements(f"{self.name}.sql", engine.own_dialect):
                     transaction.run(statement)
 
-        wait_in_turn(attempt)  # another one may be creating it
+        wait_in_turn(attempt)  # another process may be creating it
 
     def row_of(self, engine: Engine, entry: Entry) -> dict[str, Any]:
-        """Return what a ledger entry released, or raise DpsqlError where its run was charged and released nothing."""
+        """Return the row that a ledger entry released; raise DpsqlError where it was charged and released nothing."""
         rows: list[dict[str, Any]] = []
         if entry.state == "released" and self.is_installed(engine):
             with engine.transaction() as transaction:
@@ -57,8 +57,11 @@ class ReleaseTable:
         return rows[0]
 
 
+#: The models, by the entry of the run that trained them.
 MODELS = ReleaseTable("model", "SELECT name FROM dpsql.model WHERE entry_id = ?")
+#: The noisy numbers of rows.
 SIZES = ReleaseTable("size", "SELECT entry_id, noisy_rows FROM dpsql.size WHERE entry_id = ?")
+#: The noisy counts of evaluations on private rows.
 EVALUATIONS = ReleaseTable("evaluation", "SELECT noisy_counts FROM dpsql.evaluation WHERE entry_id = ?")
 
 

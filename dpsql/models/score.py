@@ -1,7 +1,7 @@
 """Scores new rows where they live: tables by SQL in the database, files through a DataFrame.
 
-New rows are the caller's own. A registered private table is refused: a label for each of its rows would be a look
-at its rows, and no budget pays for that.
+New rows belong to the caller. A registered private table is refused: a label for each of its rows would say
+something about that row, and no budget pays for that.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from dpsql.ledger.formats import has_part
 from dpsql.models.model import Home, ReleasedModel
 from dpsql.schema import Categorical, Schema
 
+#: The name of the column with the predicted label.
 PREDICTION = "prediction"
-#: Public rows that are read to see how often values occur.
+#: The most public rows that are read to see how often values occur.
 _MOST_ROWS = 10_000
 
 
@@ -43,7 +44,7 @@ def predict_table(
     threshold: Mapping[str, float] | None = None,
     top: int = 0,
 ) -> pd.DataFrame | None:
-    """Score a table of the model's database, or a CSV or Parquet file; `into` keeps the result in the database.
+    """Score a table of the model's database, or a CSV or Parquet file; `into` stores the result in the database.
 
     `threshold` is as in `Model.predict`; with `top` the most probable classes stand in place of the label.
     """
@@ -81,7 +82,7 @@ def scoring_query(
     threshold: Mapping[str, float] | None = None,
     ordered: bool = True,
 ) -> exp.Select:
-    """Return the query that scores a table: its key (all columns with `into`), the label, the shares if asked."""
+    """Return the query that scores a table: the key (all columns with `into`), the label, any probabilities."""
     database = _database(model)
     _check_stored(model, database)
     fit_features(info, model.schema)
@@ -105,12 +106,15 @@ def scoring_query(
 
 
 def _all_columns(info: TableInfo, vocabulary: Vocabulary) -> list[str] | None:
-    """Return the names of all columns where a star would bring in our own too, else None."""
+    """Return the names of all columns where `SELECT *` would bring in columns of our own too, else None."""
     return None if vocabulary.star_except else [column.name for column in info.columns]
 
 
 def public_table(database: Home, name: str, *, hint: str = "score or evaluate a table of new rows") -> TableInfo:
-    """Return a table's catalog entry, unless it is unknown or shows rows of a registered one; `hint` says what next."""
+    """Return a table's catalog entry; raise an error where it is unknown or shows rows of a registered table.
+
+    `hint` is the next step that the error offers.
+    """
     info = database.engine.table(name)
     if info is None:
         raise UnknownName("table", name, database.engine.tables())
@@ -124,9 +128,9 @@ def public_table(database: Home, name: str, *, hint: str = "score or evaluate a 
 
 
 def public_file(database: Home | None, path: Path) -> Path:
-    """Return the path of a file of new rows, unless it is a file of a registered table, by whatever name it goes.
+    """Return the path of a file of new rows; raise BudgetError where it holds rows of a registered table.
 
-    A model that lies in no database knows no registered tables.
+    The file is known by what it is, not by its name. A model that is stored in no database knows no registered tables.
     """
     if database is None:
         return path
@@ -195,19 +199,19 @@ def _keys(model: ReleasedModel, info: TableInfo, key: str | None) -> list[str]:
     if key is not None:
         column = info.column(key)
         if column is None:
-            raise UnknownName(f'column in table "{info.name}" called', key, (known.name for known in info.columns))
+            raise UnknownName(f'column in table "{info.name}" called', key, (other.name for other in info.columns))
         return [column.name]
     features = {feature.name.lower() for feature in model.schema.features}
     return [column.name for column in info.columns if column.name.lower() not in features] or [ROW]
 
 
 def _is_table(model: ReleasedModel, data: str | Path) -> bool:
-    """Whether text that looks like a file names a table of the model's database."""
+    """Whether a text that looks like a file's name is that of a table in the model's database."""
     return isinstance(data, str) and model.database is not None and model.database.engine.table(data) is not None
 
 
 def check_new_table(database: Home, into: str) -> None:
-    """Raise ParameterError unless a table of that name can be made."""
+    """Raise ParameterError unless a table of that name can be created."""
     if not into.strip() or "\x00" in into:
         raise ParameterError("into", allowed="the name of a new table", given=into)
     if database.engine.table(into) is not None:
@@ -215,7 +219,7 @@ def check_new_table(database: Home, into: str) -> None:
 
 
 def _check_stored(model: ReleasedModel, database: Home) -> None:
-    """Raise UsageError unless this very model lies in the database under its number: another may have the same."""
+    """Raise UsageError unless the database has this very model under its number; another model may have the number."""
     with database.engine.transaction() as transaction:
         there = has_part(transaction, "model")
         stored = (

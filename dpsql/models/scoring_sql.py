@@ -17,8 +17,9 @@ from dpsql.models.model import ReleasedModel
 from dpsql.models.score import public_table
 from dpsql.schema import Numeric, Schema
 
+#: The forms of the SQL.
 FORMS = ("select", "view", "table_macro", "macro")
-#: Names that the statement uses itself; a macro's parameter of that name would be put in their place.
+#: Names that the statement uses itself; a macro's parameter of the same name would replace them.
 _RESERVED = frozenset(
     (
         "node",
@@ -55,6 +56,7 @@ _RESERVED = frozenset(
         "voices",
     )
 )
+#: Names with numbers that the statement uses itself.
 _NUMBERED = re.compile("(word|plane|depth|level)_[0-9]+(_[0-9]+)?")
 
 
@@ -81,14 +83,15 @@ def render_scoring(
     vocabulary = engine.vocabulary
     if form == "table_macro" and not vocabulary.macros:
         raise ParameterError("form", allowed="select, view or macro: this database has no macros", given=form)
-    made = statement(model, form, table, name or default_name(model, form), vocabulary, probabilities=probabilities)
-    return made.sql(vocabulary.dialect, pretty=True)
+    own_name = name or default_name(model, form)
+    expression = statement(model, form, table, own_name, vocabulary, probabilities=probabilities)
+    return expression.sql(vocabulary.dialect, pretty=True)
 
 
 def create(model: ReleasedModel, form: str, *, table: str, name: str | None, probabilities: bool) -> str:
     """Create a view or macro that predicts, and return its SQL.
 
-    A table, or a function that SQL itself relies on, is never replaced by it; a view shows public rows alone.
+    It never replaces a table or a built-in function; a view shows public rows alone.
     """
     if form == "select":
         raise UsageError("a SELECT cannot be created.", hint="--form view, table_macro or macro")
@@ -108,7 +111,7 @@ def create(model: ReleasedModel, form: str, *, table: str, name: str | None, pro
 
 
 def default_name(model: ReleasedModel, form: str) -> str:
-    """Return the name of the view or macro that a model gets when none is asked for."""
+    """Return the name of a model's view or macro when the caller gives none."""
     return {"view": f"{model.name}_scored", "table_macro": f"{model.name}_score"}.get(form, f"{model.name}_predict")
 
 
@@ -157,7 +160,7 @@ def _macro(name: str, parameters: list[str], body: exp.Expr, *, table: bool = Fa
 
 
 def _function(name: exp.Table, schema: Schema, body: exp.Expr, dialect: str) -> exp.Expr:
-    """Return the same as a function in SQL, for a database without macros: numbers as doubles, categories as text."""
+    """Return a function in SQL, for a database without macros; numbers are doubles, categories are text."""
     kinds = {feature.name: "DOUBLE" if isinstance(feature, Numeric) else "TEXT" for feature in schema.features}
     parameters = [
         exp.ColumnDef(this=exp.to_identifier(parameter, quoted=True), kind=exp.DataType.build(kind))
@@ -179,13 +182,13 @@ def _function(name: exp.Table, schema: Schema, body: exp.Expr, dialect: str) -> 
 
 
 def _home(model: ReleasedModel, name: str) -> exp.Table:
-    """Return a name in the schema where users' own things are."""
+    """Return a name in the schema where users create their own tables and views."""
     assert model.database is not None
     return table_reference(name, model.database.engine.home)
 
 
 def _parameter_schema(schema: Schema) -> Schema:
-    """Return the schema with features renamed that a macro cannot have as parameters."""
+    """Return the schema in which features whose names a macro cannot have as parameters are renamed."""
     taken = _names(schema)
     renamed = []
     for feature in schema.features:
@@ -209,7 +212,7 @@ def _free(name: str, taken: set[str]) -> str:
 
 
 def _columns(model: ReleasedModel, table: str, vocabulary: Vocabulary) -> list[str] | None:
-    """Return the names of all columns where a star cannot leave out our own; the table must then be there."""
+    """Return the names of all columns where `SELECT *` cannot leave out our own; the table must then exist."""
     if vocabulary.star_except or model.database is None:
         return None
     info = model.database.engine.table(table)
@@ -219,7 +222,7 @@ def _columns(model: ReleasedModel, table: str, vocabulary: Vocabulary) -> list[s
 
 
 def _source_of_table(model: ReleasedModel, table: str) -> Source:
-    """Return a table by its name; one that exists is read by its own types, and in its own schema."""
+    """Return the source of a table's rows; a table that exists is read by its columns' types and in its own schema."""
     info = model.database.engine.table(table) if model.database is not None else None
     if model.database is None or info is None:
         return Source(model.schema, table_reference(table), {})

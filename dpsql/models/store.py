@@ -1,4 +1,4 @@
-"""Keeps released models in tables of schema `dpsql`, and finds them again."""
+"""Stores released models in tables of schema `dpsql`, and loads them."""
 
 from __future__ import annotations
 
@@ -76,9 +76,9 @@ def name_taken(name: str) -> ParameterError:
 
 
 def name_for(transaction: Transaction, name: str | None, base: str) -> str:
-    """Return the wanted name if it is still free, else that name (or `base`) with the first number that is free.
+    """Return `name` if it is still free, else that name (or `base`) with the first number that is free.
 
-    A name that another run took meanwhile is no reason to throw away a model that was paid for.
+    Where another run has taken the name meanwhile, a model that was paid for must not be lost.
     """
     names = {row["name"] for row in transaction.rows("SELECT name FROM dpsql.model")}
     if name is not None and name not in names:
@@ -98,7 +98,7 @@ def list_models(engine: Engine) -> list[dict[str, Any]]:
 
 
 def model_table(engine: Engine) -> pd.DataFrame:
-    """Return the same as a table for people to read."""
+    """Return the models as a table for people to read."""
     columns = ["name", "method", "table_name", "trees", "depth", "leaves", "epsilon", "created_at", "digest"]
     rows = [{name: row[name] for name in columns} for row in list_models(engine)]
     return pd.DataFrame(rows, columns=columns).rename(columns={"table_name": "table"})
@@ -106,9 +106,9 @@ def model_table(engine: Engine) -> pd.DataFrame:
 
 def load_model(engine: Engine, name: str) -> Model:
     """Return the model of that name, or raise UnknownName with the nearest ones."""
-    known = {row["name"]: row for row in list_models(engine)}
-    if name not in known:
-        raise UnknownName("model", str(name), known, hint="dpsql models")
+    names = {row["name"]: row for row in list_models(engine)}
+    if name not in names:
+        raise UnknownName("model", str(name), names, hint="dpsql models")
     return _load_model(engine, name)
 
 
@@ -136,7 +136,7 @@ def _load_model(engine: Engine, name: str) -> Model:
 
 
 def _with_nat(model: Model) -> Model:
-    """Return the model with its points per natural-log unit in the certificate, where the tables have no place."""
+    """Return the model with its points per natural-log unit in the certificate: the tables have no column for them."""
     nat = model.released.nat
     return replace(model, certificate={**model.certificate, "nat": nat}) if nat else model
 

@@ -1,4 +1,4 @@
-"""A model as people use it: predict, explain, draw, export, each by one call. All free of charge but `update`."""
+"""A model as people use it: predict, explain, draw, export, each by one call. All are free of charge but `update`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dpsql.trees.drawing import draw_tree
 
 
 class Model(ReleasedModel):
-    """A released forest. `certificate` says the plan, the neighbours, the unit, epsilon, versions and ledger hash."""
+    """A released forest. `certificate` has the plan, the neighbours, the unit, epsilon, versions and ledger hash."""
 
     def predict(
         self,

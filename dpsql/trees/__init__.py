@@ -1,1 +1,1 @@
-"""Forests as plain values: grids, structure, growth, storage, drawing. Nothing here sees a row of a private table."""
+"""Forests as plain values: their grids, splits, growth, storage and drawing. Nothing here sees a private row."""

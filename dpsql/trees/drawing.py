@@ -1,4 +1,4 @@
-"""Draws a tree as text, from the schema and released votes alone."""
+"""Draws a tree as text, from the schema and the released forest alone."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ from dpsql.trees.voting import VotingForest
 
 #: The most values of a category that a branch lists.
 _MOST_VALUES = 4
-#: A split of more branches than this is drawn with branches that say the same as one.
+#: In a split of more branches than this, branches with the same text below them are drawn as one.
 _FEW_BRANCHES = 8
 #: The most branches of one split that are drawn where a depth is given.
 _MOST_BRANCHES = 24
 
+#: Returns the text of a leaf, given its number in the tree.
 _LeafText = Callable[[int], str]
+#: Which cells take a branch.
 _Cells = NDArray[np.bool_]
 
 
 def draw_tree(schema: Schema, released: VotingForest, tree: int, *, depth: int | None = None) -> str:
     """Return one tree as indented text, one line for each split's branch.
 
-    With `depth`, deeper levels and branches past a split's first 24 are left out, and counted. Where scores are
-    logarithms a leaf shows the share of each class, as far as this leaf alone says.
+    With `depth`, deeper levels and branches past a split's first 24 are left out, and the text says how many. Where
+    scores are log-probabilities, a leaf shows the class shares that its weights alone would give.
     """
     forest = released.forest.tree(tree)
     first = int(released.forest.first_leaf[tree])
@@ -45,6 +47,7 @@ def draw_tree(schema: Schema, released: VotingForest, tree: int, *, depth: int |
 def _lines(
     schema: Schema, forest: Forest, says: _LeafText, level: int, node: int, indent: str, most: int | None
 ) -> Iterator[str]:
+    """Yield the lines of the text below one node; `most` is the depth below which nothing is drawn."""
     while level < forest.depth and forest.levels[level].axis[node] == PASS:
         node = int(forest.levels[level].child[node])
         level += 1
@@ -97,7 +100,7 @@ def _touch(lower: _Cells, upper: _Cells) -> bool:
 
 
 def leaf_text(schema: Schema, weights: NDArray[np.int64]) -> str:
-    """Return what a leaf says: its class, or its weights where it has several, or the number it votes for."""
+    """Return a leaf as text: its class, or the weights of all classes where several are not 0, or its number."""
     if schema.target is not None:
         return f"{predicted_numbers(schema.target, weights[None, :])[0]:.5g}"
     if np.count_nonzero(weights) <= 1:
@@ -106,7 +109,7 @@ def leaf_text(schema: Schema, weights: NDArray[np.int64]) -> str:
 
 
 def _share_text(schema: Schema, shares: NDArray[np.float64]) -> str:
-    """Return the share of each class in percent."""
+    """Return the share of each class in percent, as text."""
     return ", ".join(f"{name} {share:.1%}" for name, share in zip(schema.classes, shares.tolist(), strict=True))
 
 
@@ -126,6 +129,7 @@ def branch_text(schema: Schema, forest: Forest, axis: int, taken: NDArray[np.boo
 
 
 def _values(feature: Categorical, digit: int, taken: NDArray[np.bool_]) -> list[str]:
+    """Return the names of the values that take a branch on one digit of their cell, at most _MOST_VALUES of them."""
     cells = np.arange(feature.cells) >> (BITS * digit) & (CELLS - 1)
     names = [value for value, keep in zip(feature.values, taken[cells], strict=False) if keep]
     if taken[cells][-1] and None in (feature.null, feature.unknown):

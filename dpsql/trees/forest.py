@@ -1,10 +1,10 @@
 """A forest's structure: all trees together, one level at a time, as flat arrays.
 
-Level k holds a node for each place at depth k, all trees side by side, numbered from 0 in the order of trees and
-then from left to right. A node reads one axis and sends each of its 64 cells to one of its children; which
-one is written in bit planes: the child's offset has bit p where plane p has the cell's bit. A node whose axis is −1 is
-a leaf that the tree reached early: it passes everything on to its only child. After the last level the nodes
-are the leaves. Whatever the data, a row takes exactly one way.
+Level k holds the nodes of all trees at depth k, numbered from 0 in the order of the trees and then from left to right.
+A node reads one axis and sends each of the axis's 64 cells to one of its children. Bit planes say to which: bit c of
+plane p is bit p of the number, among its siblings, of the child that cell c goes to. A node whose axis is −1 is a leaf
+that the tree reached early: it passes every row on to its only child. The nodes after the last level are the leaves.
+Whatever the data, a row takes exactly one path through each tree.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Level:
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """Trees over the axes of one schema; `levels` may be empty (each tree is then a single leaf)."""
+    """Trees over the axes of one schema; where `levels` is empty, each tree is a single leaf."""
 
     axes: tuple[Axis, ...]
     trees: int
@@ -80,15 +80,15 @@ class Forest:
 
     @cached_property
     def first_leaf(self) -> Ints:
-        """The number of the first leaf of each tree, and the number of leaves at the end."""
+        """The number of the first leaf of each tree, followed by the number of all leaves."""
         return np.searchsorted(self.leaf_tree, np.arange(self.trees + 1))
 
     @cached_property
     def trees_ending_early(self) -> tuple[int, int]:
         """(n, d): the first n trees have no split below level d; (0, 0) where all trees are equally deep.
 
-        Of all such pairs, the one that saves most levels, n · (depth − d). Nodes that only pass rows on keep their
-        numbers, so the first n trees need not be walked below level d.
+        Of all such pairs it is the one that saves the most levels, n · (depth − d). Nodes that only pass rows on keep
+        their numbers, so the first n trees need not be walked below level d.
         """
         own, tree = np.zeros(self.trees, np.int64), np.arange(self.trees)
         for depth, level in enumerate(self.levels, start=1):
@@ -108,7 +108,7 @@ class Forest:
         return nodes
 
     def path(self, leaf: int) -> list[tuple[int, NDArray[np.bool_]]]:
-        """Return the tests on the way to a leaf: for each the axis and the cells that go this way, from the root."""
+        """Return the splits on the path to a leaf, root first: the axis of each, and the cells that take this path."""
         tests = []
         node = leaf
         for level in reversed(self.levels):

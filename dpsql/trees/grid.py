@@ -1,4 +1,4 @@
-"""The public grid: every feature becomes one or more axes of at most 64 cells, every row a cell on each axis.
+"""The public grid: every feature has one or more axes of at most 64 cells, and every row has a cell on each axis.
 
 A numeric feature and a category of up to 63 values are one axis. A wider category is written in base 64, one
 axis for each digit, so that any split is a 64-bit set of cells. Ten axes fit into one 60-bit word; that is how
@@ -29,7 +29,8 @@ Positions = TypeVar("Positions", int, NDArray[Any])
 class Axis:
     """One axis: a digit of a feature's cell, its number of cells, and whether their order has a meaning.
 
-    `values` is the number of cells that stand for declared values; the others take a fixed way at each split.
+    `values` is the number of cells that stand for declared values. The other cells hold NULL and unknown values; where
+    they go is fixed for each split.
     """
 
     feature: int
@@ -58,7 +59,7 @@ def digits(feature: Feature) -> int:
 
 
 def word(axis: Positions) -> Positions:
-    """Return the packed word that carries an axis, by the axis's position; of an array of axes, each one's."""
+    """Return the number of the packed word that carries an axis, or each of many axes, given by position."""
     return axis // AXES_PER_WORD
 
 
@@ -68,12 +69,12 @@ def shift(axis: Positions) -> Positions:
 
 
 def words(count: int) -> int:
-    """Return how many words a number of axes needs."""
+    """Return the number of words that this many axes need."""
     return -(-count // AXES_PER_WORD)
 
 
 def grid_cells(schema: Schema, columns: Mapping[str, Any]) -> Cells:
-    """Return the cells of whole columns as an array of rows × axes; SQL gives the same cells for the same values."""
+    """Return the cells of columns as an array of rows × axes; SQL gives the same cells for the same values."""
     of_features = [feature_cells(feature, columns[feature.name]) for feature in schema.features]
     spread = [of_features[axis.feature] >> (BITS * axis.digit) & (CELLS - 1) for axis in axes(schema)]
     return np.stack(spread, axis=1).astype(np.uint8)

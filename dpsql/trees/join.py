@@ -1,4 +1,4 @@
-"""Puts two forests side by side: the trees of both, over the features of both, which are the same or all different."""
+"""Joins two forests into one that has the trees of both; their features are the same, or all different."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _join_forests(grid: tuple[Axis, ...], first: Forest, second: Forest, *, offs
 
 
 def _pad_levels(forest: Forest, depth: int, offset: int) -> list[Level]:
-    """Return the levels with axes moved by `offset`, and levels that pass everything on down to `depth`."""
+    """Return the levels with `offset` added to the axes, and more levels that pass every row on, down to `depth`."""
     moved = [
         Level(np.where(level.axis == PASS, PASS, level.axis + offset).astype(np.int16), level.arity, level.planes)
         for level in forest.levels

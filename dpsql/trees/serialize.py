@@ -1,7 +1,7 @@
 """Forests as plain columns (for the model tables) and as plain JSON values (for export), and back again.
 
-What comes back is checked from the ground up: a file or a table may have been edited, and a broken structure must be an
-error here, not a wrong prediction later.
+What is read back is checked in full: a file or a table may have been edited, and a broken forest must be an error here,
+not a wrong prediction later.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dpsql.trees.voting import VotingForest
 
 #: Bit planes of a stored node: 2^6 = 64 children at most.
 PLANES = 6
-#: The most leaves × classes of a model that is read back: what the methods' `limit` allows.
+#: The most leaves × classes of a model that is read back: as many as the methods' `limit` allows.
 LARGEST_GRID = 2**26
 Columns = dict[str, np.ndarray[Any, Any]]
 
@@ -33,11 +33,11 @@ def node_columns(forest: Forest) -> Columns:
 
 
 def leaf_columns(released: VotingForest) -> Columns:
-    """Return what each leaf says as columns of `dpsql.model_leaf`.
+    """Return the weights of each leaf as columns of `dpsql.model_leaf`.
 
-    Where each leaf speaks for one class at most, only that is kept (a zero for the first class where it speaks for
-    none). Otherwise all weights are: a class of weight 0 must still win against one with a negative score, and has a
-    probability of its own where scores are logarithms.
+    Where each leaf has a weight other than 0 for one class at most, that weight alone is stored (a zero for the first
+    class where there is none). Otherwise all weights are stored: a class of weight 0 must still win against one with a
+    negative score, and it has a probability of its own where scores are log-probabilities.
     """
     weights = released.weights
     speaks = weights != 0
@@ -47,13 +47,13 @@ def leaf_columns(released: VotingForest) -> Columns:
 
 
 def one_vote_each(released: VotingForest) -> bool:
-    """Whether each leaf speaks for one class at most, and never against one: then it has one row of `leaf_columns`."""
+    """Whether scores are votes, and each leaf has one weight above 0 at most and none below: one row is enough."""
     weights = released.weights
     return bool(not released.nat and weights.min(initial=0) >= 0 and (weights != 0).sum(axis=1).max(initial=0) <= 1)
 
 
 def from_columns(schema: Schema, trees: int, nodes: Columns, leaves: Columns, *, nat: int = 0) -> VotingForest:
-    """Return the forest that `node_columns` and `leaf_columns` took apart. Nodes are in order of level and number."""
+    """Return the forest that `node_columns` and `leaf_columns` wrote. Nodes are in order of level and number."""
     levels = []
     depth = int(nodes["level"].max(initial=-1)) + 1 if nodes else 0
     for number in range(depth):
@@ -100,7 +100,7 @@ def from_json(schema: Schema, stored: Mapping[str, Any]) -> VotingForest:
 
 
 def check_forest(forest: Forest) -> None:
-    """Raise SchemaError unless every level follows from the one above and every cell has a way to go."""
+    """Raise SchemaError unless every level fits the one above and every cell of a node goes to one of its children."""
     width = forest.trees
     for level in forest.levels:
         if not (len(level.axis) == len(level.arity) == level.planes.shape[1] == width):
@@ -125,7 +125,8 @@ def _voting_forest(forest: Forest, classes: int, leaves: Columns, nat: int) -> V
 def _sends_every_cell_on(level: Level) -> bool:
     """Whether no cell of any node is sent past the node's last child.
 
-    Planes 0 to p give offsets below 2^(p+1), so that a node with as many children need not be looked at cell by cell.
+    Planes 0 to p give offsets below 2^(p+1), so that a node with 2^(p+1) children or more need not be checked cell by
+    cell.
     """
     highest = np.zeros(len(level.axis), np.int64)
     for plane, masks in enumerate(level.planes, start=1):
@@ -182,7 +183,7 @@ def _arity_in_range(arity: np.ndarray[Any, Any]) -> bool:
 
 
 def _drop_empty_planes(planes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the planes up to the last that has a bit set, at least one."""
+    """Return the planes up to the last one that has a bit set, and at least one plane."""
     used = np.flatnonzero(planes.any(axis=1))
     return planes[: int(used.max(initial=0)) + 1]
 

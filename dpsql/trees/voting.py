@@ -1,4 +1,4 @@
-"""A released forest: structure plus what each leaf says. Prediction adds up whole numbers, so SQL and Python agree."""
+"""A released forest: trees with weights at their leaves. A prediction adds whole numbers, so SQL and Python agree."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ Weights = NDArray[np.int64]
 LARGEST_WEIGHT = 2**40
 #: The largest score × classes: the SQL ranks classes by one such number, in 64 bits.
 LARGEST_RANK = 2**62
+#: Rows × trees that are scored at once: bounds memory.
 _CHUNK = 2**16
 
 
 def largest_weight(trees: int, classes: int) -> int:
-    """Return the largest weight, either way, that a forest of this size may have."""
+    """Return the largest absolute weight that a forest of this size may have."""
     return min(LARGEST_WEIGHT, LARGEST_RANK // (trees * classes))
 
 
@@ -55,7 +56,7 @@ class VotingForest:
         return cls(forest, weights)
 
     def plus(self, other: VotingForest) -> VotingForest:
-        """Return the same trees with the weights of both added up, within what a vote can hold."""
+        """Return the same trees with the weights of both added, and cut off at the largest weight that is allowed."""
         most = largest_weight(self.forest.trees, self.weights.shape[1])
         return replace(self, weights=np.clip(self.weights + other.weights, -most, most), nat=self.same_nat(other))
 
@@ -77,8 +78,8 @@ class VotingForest:
     def shares(self, scores: Weights) -> NDArray[np.float64]:
         """Return each class's probability: its share of a row's votes, or softmax(score / nat) of log-scores.
 
-        Of votes, positive ones count; shares are equal where none is. Terms are added in the order of classes, as SQL
-        adds them.
+        Negative votes count as 0, and all classes have equal shares where no vote is positive. Exponentials are added
+        in the order of classes, as SQL adds them.
         """
         if self.nat:
             powers = np.exp((scores - scores.max(axis=1, keepdims=True)) / self.nat)

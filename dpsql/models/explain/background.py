@@ -1,8 +1,8 @@
-"""What rows are taken to look like while a model is explained: public rows, or made-up ones from released values.
+"""The background of an explanation: the rows on which a model is tried, public ones or ones made from released values.
 
-Made-up rows take features as independent. A feature's cells are as frequent as its noisy counts say (`facts.py`), or
-the noisy leaves (`density.py`), or all alike where the model tells neither (of a category the declared values alone).
-They are spread evenly over each feature, from a fixed seed, so that a model is always explained in the same words.
+Rows made from released values take features as independent. A feature's cells are as frequent as its noisy counts say
+(`facts.py`), else as the noisy leaves say (`density.py`), else equally frequent (of a category the declared values
+alone). The rows are spread evenly over each feature, from a fixed seed, so that a model is always explained alike.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dpsql.trees.grid import BITS, Axis, Cells
 from dpsql.trees.voting import VotingForest
 
 Reals = NDArray[np.float64]
+#: The four sources of how often values occur, as texts that follow "as frequent as" in the explanation.
 PUBLIC = "in the public rows you gave"
 COUNTS = "its noisy counts say"
 LEAVES = "its noisy leaves say"
@@ -29,7 +30,7 @@ EQUAL = "each other: the model does not tell how often they occur"
 
 @dataclass(frozen=True, eq=False)
 class Background:
-    """The share of each cell of each feature, where it comes from, and public rows (as cells of axes) if there are."""
+    """The share of each cell of each feature, the source of these shares, and public rows (as cells of axes) if any."""
 
     masses: tuple[Reals, ...]
     source: str
@@ -48,7 +49,7 @@ class Background:
 
 
 def background(schema: Schema, released: VotingForest, facts: Facts, public: Cells | None = None) -> Background:
-    """Return the first of these that there is: public rows, released counts, released leaves, equal shares."""
+    """Return the background from the first source there is: public rows, noisy counts, noisy leaves, equal shares."""
     features = schema.features
     axes = released.forest.axes
     if public is not None and len(public):
@@ -85,18 +86,19 @@ def _feature_cells(axes: Sequence[Axis], cells: Ints, position: int) -> Ints:
 
 
 def _counted_mass(feature: Feature, facts: Facts) -> Reals:
+    """Return the noisy rows of each cell, those of a group divided evenly among its cells; 0 if none were counted."""
     mass = np.zeros(feature.cells)
-    known = facts.features.get(feature.name)
-    if known is not None:
-        for group, noisy in zip(known.groups, known.noisy_counts.sum(axis=1), strict=True):
+    counts = facts.features.get(feature.name)
+    if counts is not None:
+        for group, noisy in zip(counts.groups, counts.noisy_counts.sum(axis=1), strict=True):
             mass[list(group)] = max(float(noisy), 0.0) / len(group)
     return mass
 
 
 def _shares_of_mass(feature: Feature, mass: NDArray[np.floating] | Ints) -> Reals:
-    """Return masses as shares; where there is none, every declared value has the same."""
+    """Return masses divided by their sum; where that is 0, every declared value has the same share."""
     if mass.sum() > 0:
         return np.asarray(mass / mass.sum(), np.float64)
-    alike = np.ones(feature.cells)
-    alike[feature.cells - isinstance(feature, Categorical) :] = 0.0
-    return alike / alike.sum()
+    equal = np.ones(feature.cells)
+    equal[feature.cells - isinstance(feature, Categorical) :] = 0.0
+    return equal / equal.sum()

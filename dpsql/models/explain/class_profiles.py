@@ -1,8 +1,9 @@
 """Says for each class which values speak for it: those that are more frequent in the class than in the whole table.
 
-The lift of a group of values is P(group | class) / P(group), which is P(class | group) / P(class). Of counted features
-only what stands out is named: more than two standard errors of noise and chance, and a lift of 1.05. Of features that
-were not counted, what the model predicts is compared, and what is a tenth as strong as the strongest is named.
+The lift of a group of values is P(group | class) / P(group), which is P(class | group) / P(class). Of features that
+were counted, only groups that stand out are named: they are more than two standard errors of noise and chance above the
+average, and have a lift of more than 1.05. For features that were not counted, the model's predictions are compared,
+and groups that are more than a tenth as strong as the strongest are named.
 """
 
 from __future__ import annotations
@@ -20,19 +21,22 @@ from dpsql.models.explain.phrases import phrase
 from dpsql.schema import Schema
 
 Reals = NDArray[np.float64]
-#: Standard errors by which a counted group must stand out to be named, and the least lift.
+#: Standard errors by which a counted group must stand out to be named.
 STANDS_OUT = 2.0
+#: The lift that a counted group must pass to be named.
 LEAST_LIFT = 1.05
-#: How strong a predicted group must be beside the strongest.
+#: The share of the strongest group's strength that a predicted group must pass to be named.
 _BESIDE_STRONGEST = 0.1
+#: Stands in for 0 where a number is divided by or its logarithm is taken.
 _TINY = 1e-9
 
 
 def deviations_above_chance(counts: Counts, shares: Reals) -> Reals:
     """Return by how many standard errors each count is above what its class's share of the group would be.
 
-    A group of n rows has n · share of a class by chance alone. The difference a − share · (a + b) has the variance
-    (1 − share)² var a + share² var b; a variance is that of the noise, and of chance.
+    By chance alone a group of n rows has n · share rows of a class. Let a be the rows of the class in a group and b the
+    other rows. The difference a − share · (a + b) has the variance (1 − share)² var a + share² var b, where the
+    variance of a count is that of the noise plus that of chance.
     """
     noisy = counts.noisy_counts
     variance = counts.errors[:, None] ** 2 + np.maximum(noisy, 1.0)
@@ -49,7 +53,10 @@ def is_drowned(counts: Counts, shares: Reals) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """A feature, how strongly each of its groups speaks (groups × outputs; 0: not at all), and beside which average."""
+    """A feature, how strongly each of its groups speaks for each output (groups × outputs), and the average outputs.
+
+    A strength of 0 means that the group says nothing.
+    """
 
     effect: Effect
     strength: Reals
@@ -83,7 +90,7 @@ def evidence(effect: Effect, counts: Counts | None, shares: Reals) -> Evidence:
     if counts is not None:
         clear = (deviations_above_chance(counts, shares) > STANDS_OUT) & (strength > math.log(LEAST_LIFT))
         strength = np.where(clear & (not effect.drowned), strength, 0.0)
-    strength[[group.mass <= 0 for group in effect.groups]] = 0.0  # a value that does not occur speaks for nothing
+    strength[[group.mass <= 0 for group in effect.groups]] = 0.0  # a value that does not occur says nothing
     return Evidence(effect, np.maximum(strength, 0.0) * effect.read, shares)
 
 
@@ -91,48 +98,52 @@ def _reasons(schema: Schema, evidence_of: Sequence[Evidence], number: int) -> tu
     least = _BESIDE_STRONGEST * max(
         (float(piece.strength[:, number].max(initial=0)) for piece in evidence_of), default=0.0
     )
-    said = []
+    reasons = []
     for piece in evidence_of:
         strength = piece.strength[:, number]
-        spoken = strength > (_TINY if piece.effect.counted else max(least, _TINY))
-        if spoken.any() and not spoken.all():
-            groups = [group for group, keep in zip(piece.effect.groups, spoken, strict=True) if keep]
-            said.append(_reason(schema, piece.effect, groups, piece.middle, number))
-    return tuple(reason for _, reason in sorted(said, key=lambda pair: -pair[0]))
+        named = strength > (_TINY if piece.effect.counted else max(least, _TINY))
+        if named.any() and not named.all():
+            groups = [group for group, keep in zip(piece.effect.groups, named, strict=True) if keep]
+            reasons.append(_reason(schema, piece.effect, groups, piece.middle, number))
+    return tuple(reason for _, reason in sorted(reasons, key=lambda pair: -pair[0]))
 
 
 def _reason(
     schema: Schema, effect: Effect, groups: Sequence[Group], shares: Reals, number: int
 ) -> tuple[float, Reason]:
-    """Return groups of one feature as one reason, and how much it says: P(groups | class) · ln lift."""
+    """Return groups of one feature as one reason, after the number by which reasons are ordered.
+
+    That number is P(groups | class) · ln lift, where P(groups | class) = P(groups) · lift.
+    """
     mass = np.array([group.mass for group in groups])
     weight = mass / mass.sum() if mass.sum() > 0 else np.full(len(groups), 1 / len(groups))
     lift = float(weight @ group_lifts(groups, shares)[:, number])
     error = _error(groups, weight, number, max(float(shares[number]), _TINY))
     loudest = sorted(groups, key=lambda group: -group.mass * group.values[number])
-    said = Reason(effect.feature, _words(schema, effect.feature, loudest), lift, error)
-    return float(mass.sum()) * lift * math.log(max(lift, 1.0)), said
+    reason = Reason(effect.feature, _words(schema, effect.feature, loudest), lift, error)
+    return float(mass.sum()) * lift * math.log(max(lift, 1.0)), reason
 
 
 def _reasons_of_number(schema: Schema, evidence_of: Sequence[Evidence], sign: int) -> Iterator[Reason]:
     """Yield what moves a predicted number up (or down), strongest first."""
     largest = max((float(np.abs(piece.strength).max(initial=0)) for piece in evidence_of), default=0.0)
-    said = []
+    reasons = []
     for piece in evidence_of:
-        met = np.array([group.mass > 0 for group in piece.effect.groups])
-        spoken = met & (sign * piece.strength[:, 0] > max(_BESIDE_STRONGEST * largest, _TINY))
-        groups = [group for group, keep in zip(piece.effect.groups, spoken, strict=True) if keep]
+        occurs = np.array([group.mass > 0 for group in piece.effect.groups])
+        named = occurs & (sign * piece.strength[:, 0] > max(_BESIDE_STRONGEST * largest, _TINY))
+        groups = [group for group, keep in zip(piece.effect.groups, named, strict=True) if keep]
         if groups:
             mass = np.array([group.mass for group in groups])
-            change = float(mass @ piece.strength[spoken, 0] / mass.sum())
+            change = float(mass @ piece.strength[named, 0] / mass.sum())
             words = _words(schema, piece.effect.feature, groups)
-            said.append((abs(change) * float(mass.sum()), Reason(piece.effect.feature, words, change)))
-    yield from (reason for _, reason in sorted(said, key=lambda pair: -pair[0]))
+            reasons.append((abs(change) * float(mass.sum()), Reason(piece.effect.feature, words, change)))
+    yield from (reason for _, reason in sorted(reasons, key=lambda pair: -pair[0]))
 
 
 def _error(groups: Sequence[Group], weight: Reals, number: int, share: float) -> float | None:
-    known = [group.errors[number] for group in groups if group.errors is not None]
-    return float(np.sqrt(((weight * known) ** 2).sum())) / share if len(known) == len(groups) else None
+    """Return the standard error of a lift over several groups; None where that of a group is not known."""
+    errors = [group.errors[number] for group in groups if group.errors is not None]
+    return float(np.sqrt(((weight * errors) ** 2).sum())) / share if len(errors) == len(groups) else None
 
 
 def _words(schema: Schema, name: str, groups: Sequence[Group]) -> str:

@@ -1,10 +1,10 @@
-"""Tells from a forest's own noisy leaves how rows spread over each feature, for models that released nothing else.
+"""Estimates from a forest's own noisy leaves how rows spread over each feature, for models that released nothing else.
 
 Leaves that hold noisy counts say how many rows are in every branch. Where a path splits an axis for the first time, its
-branches part all cells of the axis, and their rows say how much each part holds. Different nodes part the cells
-differently; what fits all of them is found by expectation and maximisation (Dempster, Laird & Rubin 1977): begin with
-equal cells, spread the rows of each branch over its cells in proportion to what was found so far, add up, repeat. Noise
-has no bias, so most of it cancels out in these sums.
+branches divide all cells of the axis among themselves, and the rows of a branch are those of its cells. Different nodes
+divide the cells differently. A distribution that fits all of them is found by expectation and maximisation (Dempster,
+Laird & Rubin 1977): begin with equal cells; spread the rows of each branch over its cells in proportion to the present
+estimate; add up; repeat. Noise has no bias, so most of it cancels in these sums.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dpsql.trees.voting import VotingForest
 Reals = NDArray[np.float64]
 #: Levels are read while nodes × axes stays within this: bounds memory.
 _LIMIT = 2**22
-#: Levels are read until this many nodes were used: more of them add little.
+#: Levels are read until more nodes than this were used: further ones add little.
 _NODES = 2**15
 #: Nodes that are worked on at once: bounds memory.
 _CHUNK = 2**13
@@ -31,26 +31,28 @@ _CHUNK = 2**13
 _ROUNDS = 8
 #: With fewer trees than this, noise hides how rows spread over a feature.
 _LEAST_TREES = 3
+#: Stands in for 0 where a number is divided by.
 _TINY = 1e-300
 
 
 def rows_of_leaves(schema: Schema, released: VotingForest) -> Reals | None:
-    """Return how many rows each leaf seems to hold, up to a factor; None where leaves do not tell.
+    """Return the estimated rows of each leaf, up to a common factor; None where the leaves do not show them.
 
-    Noisy counts tell: some are below zero, as no vote, share or probability is. So do the leaves of a numeric target,
-    whose votes weigh more the more rows they rest on. Scores in nats do not, nor does a single tree.
+    Leaves with noisy counts show them; they are known by a count below 0, which no vote, share or probability is. So do
+    the leaves of a numeric target, which cast more votes the more rows they have. Log-scores do not, and neither do
+    fewer than _LEAST_TREES trees.
     """
     counts = schema.target is not None or int(released.weights.min(initial=0)) < 0
-    if getattr(released, "nat", 0) or not counts or released.forest.trees < _LEAST_TREES:
+    if released.nat or not counts or released.forest.trees < _LEAST_TREES:
         return None
     return released.weights.sum(axis=1).astype(np.float64)
 
 
 def axis_masses(forest: Forest, leaf_rows: Reals) -> Reals:
-    """Return how rows spread over the cells of each axis (axes × 64, each sums to 1); zeros for an axis never read."""
+    """Return the share of rows in each cell of each axis (axes × 64, each axis sums to 1); 0 for an axis never read."""
     branches = list(_branches(forest, leaf_rows))
     wide = np.array([axis.values for axis in forest.axes])
-    masses = (np.arange(CELLS) < wide[:, None]) / wide[:, None]  # NULL and unknown values only go along
+    masses = (np.arange(CELLS) < wide[:, None]) / wide[:, None]  # cells of declared values alone
     for _ in range(_ROUNDS):
         spread = np.zeros_like(masses)
         for branch in branches:
@@ -61,7 +63,7 @@ def axis_masses(forest: Forest, leaf_rows: Reals) -> Reals:
 
 
 def feature_mass(forest: Forest, masses: Reals, position: int, cells: int) -> Reals:
-    """Return how rows spread over the cells of a feature; digits of a wide category are taken as independent."""
+    """Return the share of rows in each cell of a feature; the digits of a wide category are taken as independent."""
     mass_of_cells = np.ones(cells)
     for axis, mass in zip(forest.axes, masses, strict=True):
         if axis.feature == position and mass.any():
@@ -71,7 +73,7 @@ def feature_mass(forest: Forest, masses: Reals, position: int, cells: int) -> Re
 
 @dataclass(frozen=True, eq=False)
 class _Branches:
-    """Nodes that split an axis for the first time on their path: the axis, each cell's branch, the branches' rows."""
+    """Nodes that split an axis for the first time on their path: their axis, each cell's branch, each branch's rows."""
 
     axis: NDArray[np.int16]
     branch: Ints
@@ -79,6 +81,7 @@ class _Branches:
 
 
 def _branches(forest: Forest, leaf_rows: Reals) -> Iterator[_Branches]:
+    """Yield, level by level, the nodes that split an axis for the first time on their path."""
     used = np.zeros((forest.trees, len(forest.axes)), bool)
     rows, nodes_used = _by_level(forest, leaf_rows), 0
     for level, below in zip(forest.levels, rows[1:], strict=True):
@@ -96,7 +99,7 @@ def _branches(forest: Forest, leaf_rows: Reals) -> Iterator[_Branches]:
 
 
 def _spread_rows(spread: Reals, masses: Reals, branches: _Branches) -> None:
-    """Add the rows of branches to their cells, in proportion to what has been found so far."""
+    """Add the rows of branches to `spread`, over their cells in proportion to the present estimate `masses`."""
     share = masses[branches.axis]
     branch_mass = np.bincount(branches.branch.ravel(), weights=share.ravel(), minlength=len(branches.rows))
     within = share / np.maximum(branch_mass, _TINY)[branches.branch]

@@ -1,4 +1,4 @@
-"""Reads a released model: sweeps it, gathers groups, writes profiles."""
+"""Explains a released model: sweeps its features, groups their values, and writes a profile of each class."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Reals = NDArray[np.float64]
 def explain_model(model: ReleasedModel, rows: pd.DataFrame | None = None) -> Learned:
     """Return what a model learned, from its forest, schema and certificate. Charges nothing.
 
-    Public `rows` with the model's features, if there are some, say what rows look like better than anything released.
+    Public `rows` with the model's features, if there are any, show better than any release how often values occur.
     """
     schema, released = model.schema, model.released
     facts = released_facts.read_facts(schema, model.certificate)

@@ -1,4 +1,4 @@
-"""Writes what a model learned as plain text, with bars."""
+"""Writes an explanation as plain text, with bars."""
 
 from __future__ import annotations
 
@@ -9,17 +9,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dpsql.models.explain.explanation_values import ClassProfile, Effect, Learned, Reason
 
-#: Features with a bar, reasons of a profile and profiles that are shown unless you ask for more.
+#: The features that have a bar, unless the caller asks for more.
 TOP = 10
+#: The most reasons that are shown of a profile.
 REASONS = 4
+#: The most profiles that are shown.
 PROFILES = 12
+#: The length of the longest bar, in characters.
 _BAR = 30
+#: The width of the text, in characters.
 _WIDTH = 120
+#: The most characters of a feature's name.
 _NAME = 32
 
 
 def explanation_text(learned: Learned, *, top: int = TOP) -> str:
-    """Return the summary: what is predicted from what, its cost, the features that count, a profile of each class."""
+    """Return the summary: what is predicted from what, its cost, the features' importance, each class's profile."""
     parts = [_head(learned), _importance(learned.effects, top), _unseen(learned.effects), _profiles(learned)]
     return "\n\n".join("\n".join(part) for part in map(list, parts) if part)
 

@@ -1,4 +1,4 @@
-"""What `model.explain()` returns: plain frozen values, printed as text, as JSON, as a picture."""
+"""What `model.explain()` returns: plain frozen values that can be shown as text, as JSON and as a picture."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from dpsql.models.explain.picture import PANELS, draw_explanation
 
 @dataclass(frozen=True)
 class Group:
-    """Values of one feature that are taken together: in words, their cells, and their share of the rows (0 to 1).
+    """Values of one feature that are taken together: their text, their cells, and their share of the rows (0 to 1).
 
-    `values` has the share of each class among these rows, or the predicted number; `errors` the standard errors from
-    noise and chance, where they are known. `low` and `high` are the ends of a number's range.
+    `values` has the share of each class among these rows, or the predicted number; `errors` has the standard errors
+    from noise and chance, where they are known. `low` and `high` are the ends of a number's range.
     """
 
     text: str
@@ -35,7 +35,7 @@ class Effect:
     """One feature: its importance (0 to 1, all features sum to 1), and the groups of its values.
 
     `read` says whether any tree looks at it. `drowned` says that it was counted and none of its groups stood out from
-    the noise. `counted` says that groups are released counts; otherwise they are what the model predicts.
+    the noise. `counted` says that groups have released counts; otherwise they have what the model predicts.
     """
 
     feature: str
@@ -47,7 +47,7 @@ class Effect:
 
     @property
     def note(self) -> str:
-        """What to know about the feature, in a few words; empty where there is nothing."""
+        """A few words of warning about the feature; empty where there is nothing to say."""
         if not self.read:
             return "read by no tree"
         return "drowned in noise" if self.drowned else ""
@@ -110,11 +110,11 @@ class Learned:
         return pd.Series({effect.feature: effect.importance for effect in self.effects}, name="importance", dtype=float)
 
     def effect(self, feature: str) -> Effect:
-        """Return one feature's part."""
+        """Return the effect of one feature."""
         return next(effect for effect in self.effects if effect.feature == feature)
 
     def profile(self, name: str) -> ClassProfile:
-        """Return one class's part."""
+        """Return the profile of one class."""
         return next(profile for profile in self.profiles if profile.name == name)
 
     def text(self, *, top: int = TOP) -> str:

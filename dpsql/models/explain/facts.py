@@ -1,10 +1,10 @@
-"""Reads the noisy counts that a method released along the way and left in its model's certificate.
+"""Reads the noisy counts that a method released during the run and stored in its model's certificate.
 
-The shape of `certificate["facts"]`, all of it released: `classes` has the noisy rows of each class; `features` has for
-each feature `groups`, the cells of its public grid that were counted together, and `counts`, for each group the noisy
-rows of each class. How noisy a count is, is said by `errors` (a standard deviation for each group), or by one `scale`,
-of a feature or of all: that of the noise on each cell, so that a group of k cells has a standard deviation of
-scale · √(2k). Where neither is there it is not known, and only chance is reckoned with.
+All of `certificate["facts"]` is released. `classes` has the noisy rows of each class; `features` has for each feature
+`groups`, the cells of its public grid that were counted together, and `counts`, the noisy rows of each class in each
+group. The noise of a count is given by `errors` (a standard deviation for each group), or by one `scale`, of a feature
+or of all: that of the noise on each cell, so that a group of k cells has a standard deviation of scale · √(2k). Where
+neither is given the noise is not known, and errors allow for chance alone.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dpsql.errors import SchemaError
 from dpsql.schema import Feature, Schema
 
 Reals = NDArray[np.float64]
+#: The key of a certificate under which the counts are stored.
 FACTS = "facts"
 
 
@@ -35,14 +36,14 @@ class Counts:
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """What a certificate says: noisy rows of each class (None where it does not), and counts by feature."""
+    """The facts of a certificate: the noisy rows of each class (None where it has none), and the counts by feature."""
 
     noisy_classes: Reals | None = None
     features: Mapping[str, Counts] = field(default_factory=dict)
 
 
 def read_facts(schema: Schema, certificate: Mapping[str, Any]) -> Facts:
-    """Return the facts of a certificate; none where it has none, an error where they make no sense."""
+    """Return the facts of a certificate, which may be empty; raise SchemaError where they do not fit the schema."""
     stored = certificate.get(FACTS)
     if not stored or not schema.classes:
         return Facts()
@@ -73,8 +74,7 @@ def _counts(schema: Schema, feature: Feature, stored: Mapping[str, Any], scale: 
     if len(set(cells)) != len(cells) or not all(0 <= cell < feature.cells for cell in cells):
         raise ValueError("cells do not fit")
     scale = float(stored.get("scale", scale))
-    known = stored.get("errors", [scale * math.sqrt(2 * len(group)) for group in groups])
-    errors = _finite_numbers(known)
+    errors = _finite_numbers(stored.get("errors", [scale * math.sqrt(2 * len(group)) for group in groups]))
     if errors.shape != (len(groups),) or (errors < 0).any():
         raise ValueError("errors do not fit")
     return Counts(groups, counts, errors)

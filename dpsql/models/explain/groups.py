@@ -1,4 +1,4 @@
-"""Gathers the cells of a feature into a few groups, and says what was counted or is predicted in each."""
+"""Collects the cells of a feature into a few groups, with what was counted or is predicted in each."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from dpsql.models.explain.sweep import Swept
 from dpsql.schema import Feature, Numeric
 
 Reals = NDArray[np.float64]
-#: Most groups of a feature that has no counts of its own.
+#: The most groups of a feature that has no counts of its own.
 MOST_GROUPS = 12
-#: Two averages that differ by less are one and the same.
+#: Averages that differ by less than this count as equal.
 _SAME_AVERAGE = 1e-9
 
 
 def counted_groups(feature: Feature, counts: Counts, rows: float) -> tuple[Group, ...]:
     """Return the groups whose noisy counts were released, with the share of each class and its standard error.
 
-    A count n with noise of standard deviation s has the variance s² + max(n, 0): noise, and which rows came by chance.
-    A share a/(a + b) then has the variance (b²·var a + a²·var b)/(a + b)⁴.
+    A count n with noise of standard deviation s has the variance s² + max(n, 0): that of the noise, and that of
+    sampling the rows. A share a/(a + b) then has the variance (b²·var a + a²·var b)/(a + b)⁴.
     """
     groups = []
     for cells, noisy, error in zip(counts.groups, counts.noisy_counts, counts.errors, strict=True):
@@ -42,9 +42,9 @@ def counted_groups(feature: Feature, counts: Counts, rows: float) -> tuple[Group
 
 
 def predicted_groups(feature: Feature, swept: Swept) -> tuple[Group, ...]:
-    """Return at most MOST groups of cells for which the model predicts about the same, with its average prediction.
+    """Return at most MOST_GROUPS groups of cells with about the same average prediction, and that average.
 
-    Numbers keep their order; of a category the values that are alike come together.
+    A group of a number is a range of neighbouring cells; a group of a category has the values with similar averages.
     """
     varied = int(np.argmax(swept.average.std(axis=0)))
     ordered = isinstance(feature, Numeric)
@@ -67,7 +67,7 @@ def _group(feature: Feature, swept: Swept, part: NDArray[np.int64]) -> Group:
 
 
 def _ends(feature: Feature, cells: Sequence[int]) -> tuple[float | None, float | None]:
-    """Return where a number's cells start and end; nothing for a category."""
+    """Return where the range of a number's cells starts and ends; two times None for a category."""
     if not isinstance(feature, Numeric):
         return None, None
     edges = (feature.lower, *feature.edges, feature.upper)
@@ -75,9 +75,10 @@ def _ends(feature: Feature, cells: Sequence[int]) -> tuple[float | None, float |
 
 
 def _runs_of_equals(average: Reals, mass: Reals) -> list[tuple[int, int]]:
-    """Return runs of neighbours by their ends: the two that differ least are joined until at most MOST are left.
+    """Return runs of neighbours, each by its first place and the place after its last.
 
-    How much two differ is what joining them adds to the sum of squares (Ward 1963). Equal ones are joined too.
+    The two neighbouring runs that differ least are joined until at most MOST_GROUPS are left and no two neighbours are
+    equal. The difference of two runs is what joining them adds to the sum of squares (Ward 1963).
     """
     starts = np.arange(len(average))
     weight, middle = np.maximum(mass, 1e-12), average

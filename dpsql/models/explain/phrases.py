@@ -1,6 +1,6 @@
-"""Says a set of a feature's cells in words: `age 35 to 60`, `capital_gain ≥ 4688`, `relationship is Husband or Wife`.
+"""Describes a set of a feature's cells: `age 35 to 60`, `capital_gain ≥ 4688`, `relationship is Husband or Wife`.
 
-Only the schema is put into words, and the schema is public.
+The words come from the schema alone, which is public.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 
 from dpsql.schema import Categorical, Feature, Numeric
 
-#: Values of a category that a phrase lists.
+#: The most values of a category that a phrase lists.
 MOST_VALUES = 4
-#: The part of a cell below which an edge beside zero is zero.
+#: An edge that is closer to 0 than this part of a cell's width is written as 0.
 _ZERO_PART = 1e-6
 
 
@@ -34,17 +34,17 @@ def phrase(feature: Feature, cells: Iterable[int]) -> str:
 
 
 def short_phrase(feature: Feature, cells: Sequence[int]) -> str:
-    """Return the same without the feature's name, for an axis that bears it.
+    """Return the phrase without the feature's name, for an axis that is labelled with it.
 
     >>> short_phrase(Numeric("age", 0, 64), range(10)), short_phrase(Categorical("color", ("red", "green")), (1, 2))
     ('< 10', 'green, unknown or NULL')
     """
-    said = phrase(feature, cells).removeprefix(f"{feature.name} ")
-    return said if isinstance(feature, Numeric) else said.removeprefix("is ")
+    text = phrase(feature, cells).removeprefix(f"{feature.name} ")
+    return text if isinstance(feature, Numeric) else text.removeprefix("is ")
 
 
 def names(feature: Categorical, cells: Iterable[int]) -> list[str]:
-    """Return the values that cells stand for; the last cell is every value that was not declared, and NULL."""
+    """Return the values that cells stand for; the last cell stands for NULL and every value that was not declared."""
     values: list[str] = []
     for cell in cells:
         values += [feature.values[cell]] if cell < len(feature.values) else _others(feature)
@@ -67,7 +67,7 @@ def runs(cells: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def edge_text(feature: Numeric, cell: int) -> str:
-    """Return where a cell starts, with as many digits as tell it from its neighbours.
+    """Return the lower edge of a cell, with as many digits as are needed to tell it from its neighbours.
 
     >>> edge_text(Numeric("share", 0, 1), 16), edge_text(Numeric("gain", 0, 100_000), 3)
     ('0.25', '4688')

@@ -1,4 +1,4 @@
-"""Draws what a model learned with matplotlib: bars of importance, and a panel for each of the first features."""
+"""Draws an explanation with matplotlib: bars of importance, and a panel for each of the most important features."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from dpsql.errors import ParameterError, UsageError
 if TYPE_CHECKING:
     from dpsql.models.explain.explanation_values import Effect, Group, Learned
 
-#: Okabe & Ito's colours, which colour-blind readers can tell apart; each class has a mark of its own too.
+#: Okabe & Ito's colours, which colour-blind readers can tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")
+#: The mark of each class, in the order of the colours.
 MARKS = ("o", "s", "^", "D", "v")
+#: The colour of averages, remarks, and features that noise drowned.
 _GREY = "#767676"
-#: Features that have a panel.
+#: The features that have a panel, unless the caller asks for more.
 PANELS = 6
 #: The most bars of importance.
 _BARS = 14
@@ -158,9 +160,9 @@ def _numbers(axes: Any, groups: Sequence[Group], lines: Sequence[int]) -> None:
 
 def _categories(axes: Any, groups: Sequence[Group], lines: Sequence[int]) -> None:
     """Draw the most frequent groups one below the other, ordered by the first output."""
-    met = [group for group in groups if group.mass > 0] or groups
-    often = sorted(met, key=lambda group: -group.mass)[:_ROWS]
-    ordered = sorted(often, key=lambda group: group.values[lines[0]])
+    occurring = [group for group in groups if group.mass > 0] or groups
+    frequent = sorted(occurring, key=lambda group: -group.mass)[:_ROWS]
+    ordered = sorted(frequent, key=lambda group: group.values[lines[0]])
     for number, line in enumerate(lines):
         for place, group in enumerate(ordered):
             shade = _shade(group, line)
@@ -168,8 +170,8 @@ def _categories(axes: Any, groups: Sequence[Group], lines: Sequence[int]) -> Non
             axes.errorbar(group.values[line], place, xerr=error, alpha=shade, **_style(number))
     axes.set_yticks(range(len(ordered)), [_plain(_shorten(group.text)) for group in ordered])
     axes.set_ylim(-0.6, len(ordered) - 0.4)
-    if len(met) > len(ordered):
-        axes.annotate(f"{len(met) - len(ordered)} rarer left out", (1, 1.02), xycoords="axes fraction",
+    if len(occurring) > len(ordered):
+        axes.annotate(f"{len(occurring) - len(ordered)} rarer left out", (1, 1.02), xycoords="axes fraction",
                       ha="right", fontsize=8, color=_GREY)  # fmt: skip
 
 
@@ -184,12 +186,12 @@ def _style(number: int) -> dict[str, Any]:
 
 
 def _shade(group: Group, line: int) -> float:
-    """Return how dark a group is drawn: one of which next to nothing is known is pale."""
+    """Return the opacity of a group: one with a large standard error is pale."""
     return 1.0 if group.errors is None or group.errors[line] < _PALE else 0.25
 
 
 def _whiskers(group: Group, line: int) -> Any:
-    """Return an error bar of two standard errors, within what a share can be; none where the error is not known."""
+    """Return an error bar of two standard errors, cut off where a share ends; None where the error is not known."""
     if group.errors is None:
         return None
     value, error = group.values[line], 2 * group.errors[line]
@@ -205,8 +207,8 @@ def _output(learned: Learned, lines: Sequence[int]) -> str:
 def _legend(figure: Any, learned: Learned, shown: Sequence[Effect], lines: Sequence[int]) -> None:
     from matplotlib.lines import Line2D
 
-    known = any(group.errors is not None for effect in shown for group in effect.groups)
-    bars = "Bars: two standard errors of noise and chance." if known else "What the model predicts on average."
+    with_errors = any(group.errors is not None for effect in shown for group in effect.groups)
+    bars = "Bars: two standard errors of noise and chance." if with_errors else "What the model predicts on average."
     pale = any(_shade(group, line) < 1 for effect in shown for group in effect.groups for line in lines)
     bars += " Pale: next to nothing is known." if pale else ""
     bars += " Dotted: all rows." if learned.target is None and len(lines) == 1 else ""
@@ -227,5 +229,5 @@ def _shorten(text: str, most: int = _LETTERS) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return text in which nothing is taken for a formula, and nothing is unprintable."""
+    """Return text that matplotlib takes for no formula, with a replacement for each unprintable character."""
     return "".join(c if c.isprintable() else "�" for c in text).replace("$", r"\$")

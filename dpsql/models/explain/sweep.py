@@ -1,11 +1,11 @@
-"""Sweeps one feature at a time through its cells and watches what the released model predicts. No private row is read.
+"""Sweeps one feature at a time through its cells and records what the released model predicts. No private row is read.
 
-It is swept on a background of at most `MOST_ROWS` rows: made up from released values, or public ones that the caller
-has (`background.py`). Sweeping a feature through all its cells on each of these rows, the others
-left as they are, gives two things. The average over the rows at each cell is what the model says of that cell. The
-variance over the cells, averaged over the rows, is how much the prediction moves with the feature: its total effect
-(Sobol 1993; Homma & Saltelli 1996), which counts what a feature does alone and together with others. Importance is
-this, as a share of all features' sum.
+The background is at most `MOST_ROWS` rows, made from released values or public ones of the caller (`background.py`). In
+each of these rows one feature is set to each of its cells in turn, and the others stay as they are. This gives two
+things. The mean over the rows at each cell is what the model predicts for that cell. The variance over the cells,
+averaged over the rows, is how much the prediction moves with the feature: its total effect (Sobol 1993; Homma &
+Saltelli 1996), which counts what a feature does alone and together with others. The importance of a feature is its
+total effect divided by the sum over all features.
 """
 
 from __future__ import annotations
@@ -22,20 +22,22 @@ from dpsql.trees.forest import PASS, Forest, Ints
 from dpsql.trees.voting import VotingForest
 
 Reals = NDArray[np.float64]
-#: The most rows on which features are swept.
+#: The most background rows on which features are swept.
 MOST_ROWS = 256
-#: The fewest, however large the forest is.
+#: The fewest background rows, however large the forest is.
 LEAST_ROWS = 8
 #: About how many steps from node to node all sweeps together may take: two or three seconds.
 _STEPS = 2**25
+#: Rows × trees that are walked at once: bounds memory.
 _CHUNK = 2**20
 
 
 @dataclass(frozen=True, eq=False)
 class Swept:
-    """One feature swept: its cells, their shares, the average prediction at each (cells × outputs), how far it moves.
+    """What the sweep of one feature shows: its cells, their shares, and the mean prediction at each (cells × outputs).
 
-    Outputs are the shares of the classes, or the one number that a regression model predicts.
+    `moved` is the feature's total effect; `read` says whether any tree reads it. Outputs are the shares of the classes,
+    or the one number that a model of a numeric target predicts.
     """
 
     cells: Ints
@@ -46,7 +48,7 @@ class Swept:
 
 
 def sweep(schema: Schema, released: VotingForest, background: Background) -> list[Swept]:
-    """Return each feature of a schema swept through its cells, in the schema's order."""
+    """Return the sweep of each feature through its cells, in the schema's order."""
     reads = _reads(released.forest)
     base = background.rows(released.forest.axes, _rows(schema, released.forest, reads))
     all_scores = _scores(released, base, np.arange(released.forest.trees))
@@ -57,19 +59,22 @@ def sweep(schema: Schema, released: VotingForest, background: Background) -> lis
 
 
 def reachable_cells(feature: Feature) -> Ints:
-    """Return the cells that some value has: all, but for a category whose NULL and unknown values are declared away."""
-    shut = isinstance(feature, Categorical) and None not in (feature.null, feature.unknown)
-    return np.arange(feature.cells - shut)
+    """Return the cells that some value can have.
+
+    They are all cells, except the last of a category for which NULL and unknown values count as declared ones.
+    """
+    last_is_empty = isinstance(feature, Categorical) and None not in (feature.null, feature.unknown)
+    return np.arange(feature.cells - last_is_empty)
 
 
 def outputs(schema: Schema, released: VotingForest, scores: NDArray[np.int64]) -> Reals:
     """Return what scores predict: the shares of the classes, or one number."""
     if schema.target is not None:
         return predicted_numbers(schema.target, scores)[:, None]
-    nat = getattr(released, "nat", 0)
-    if not nat:
+    if not released.nat:
         return released.shares(scores)
-    odds = np.exp((scores - scores.max(axis=1, keepdims=True)) / nat)
+    # `shares` adds these in another order, which with 8 classes or more would change the last bits.
+    odds = np.exp((scores - scores.max(axis=1, keepdims=True)) / released.nat)
     return odds / odds.sum(axis=1, keepdims=True)
 
 
@@ -86,7 +91,7 @@ def _reads(forest: Forest) -> NDArray[np.bool_]:
 
 
 def _rows(schema: Schema, forest: Forest, reads: NDArray[np.bool_]) -> int:
-    """Return how many rows the steps that are allowed suffice for."""
+    """Return the number of background rows for which about _STEPS steps are taken, within the bounds above."""
     cells = np.array([feature.cells for feature in schema.features])
     steps = int((reads.sum(axis=0) * cells).sum()) * max(1, forest.depth)
     return int(np.clip(_STEPS // max(1, steps), LEAST_ROWS, MOST_ROWS))
@@ -100,15 +105,15 @@ def _sweep_feature(
     mass = mass[cells]
     rest = all_scores - _scores(released, base, trees)
     step = max(1, _CHUNK // (len(base) * max(1, len(trees))))
-    said = np.concatenate(
+    predictions = np.concatenate(
         [
             _predictions(schema, released, position, cells[first : first + step], base, rest, trees)
             for first in range(0, len(cells), step)
         ]
     )
-    middle = np.einsum("k,kro->ro", mass, said)
-    moved = float(np.einsum("k,kro->", mass, (said - middle) ** 2)) / len(base) if len(trees) else 0.0
-    return Swept(cells, mass, said.mean(axis=1), moved, read=len(trees) > 0)
+    middle = np.einsum("k,kro->ro", mass, predictions)
+    moved = float(np.einsum("k,kro->", mass, (predictions - middle) ** 2)) / len(base) if len(trees) else 0.0
+    return Swept(cells, mass, predictions.mean(axis=1), moved, read=len(trees) > 0)
 
 
 def _predictions(

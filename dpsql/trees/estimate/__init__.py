@@ -1,1 +1,1 @@
-"""What is read off noisy counts: means, shares, confidences, profiles. Post-processing, without private rows."""
+"""Estimates from noisy counts: means, shares, confidences, profiles. All are post-processing; no row is read."""

@@ -1,8 +1,8 @@
-"""From noisy leaf counts to votes: Fletcher & Islam 2015, sections 4.5 to 4.7. Looks at released counts alone.
+"""Turns noisy leaf counts into votes: Fletcher & Islam 2015, sections 4.5 to 4.7. It reads released counts alone.
 
-The counts of a node are the sums over its leaves, and the noise of a sum grows slower than the sum (signal averaging).
-A node is reliable when its rows outweigh that noise. Each leaf then speaks with the class shares of the most confident
-reliable node on its path.
+The counts of a node are the sums over its leaves, and the noise of a sum grows more slowly than the sum (signal
+averaging). A node is reliable when its rows outweigh that noise. Each leaf then votes with the class shares of the most
+confident reliable node on its path.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Shares = NDArray[np.float64]
 def most_confident(forest: Forest, noisy_counts: NDArray[np.int64], scale: float) -> Shares:
     """Return for each leaf the class shares of the most confident reliable node on its path (leaves × classes).
 
-    `scale` is that of the counts' noise. The root speaks where no other node is reliable; of equally
-    confident nodes the one nearest the root, which has the most rows.
+    `scale` is that of the counts' noise. Where no other node is reliable the root is taken; of equally confident nodes
+    it is the one nearest the root, which has the most rows.
     """
     classes = noisy_counts.shape[1]
     totals = sums_by_level(forest, noisy_counts.astype(np.float64))
@@ -36,10 +36,10 @@ def most_confident(forest: Forest, noisy_counts: NDArray[np.int64], scale: float
 
 
 def confidence_votes(shares: Shares, trees: int) -> Weights:
-    """Return weights that grow with the power of a share, so that in a sum the most confident tree wins.
+    """Return weights that grow exponentially with a share, so that in a sum the most confident tree wins.
 
-    A share s weighs M^s, M the largest weight a forest may have. A tree that is ahead of all others by log_M of the
-    number of trees (0.08 for 10 trees) wins whatever they say; below that the trees are heard together.
+    A share s gets the weight M^s, where M is the largest weight that a forest may have. A tree whose share is ahead of
+    all others by log_M of the number of trees (0.08 for 10 trees) decides alone; below that all trees count.
 
     >>> confidence_votes(np.array([[0.0, 1.0]]), trees=1).tolist()
     [[1, 1099511627776]]

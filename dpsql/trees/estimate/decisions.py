@@ -22,7 +22,7 @@ def past_threshold(scores: Weights, shares: Shares, number: int, least: float) -
 
 
 def most_probable(shares: Shares, best: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Return the numbers of the most probable classes of each row, rows × `count`; of equal ones `best` comes first.
+    """Return the numbers of each row's most probable classes (rows × `count`); among equal ones `best` comes first.
 
     >>> most_probable(np.array([[0.2, 0.4, 0.4]]), np.array([2]), 2).tolist()
     [[2, 1]]

@@ -1,4 +1,4 @@
-"""What the noisy marginal of a feature says about the label: groups of bins, and how each group moves each class.
+"""What the noisy marginal of a feature says about the label: groups of bins, and each group's lift for each class.
 
 A *marginal* is the table of a feature's bins by class. Only released (noisy) counts are read here. Neighbouring bins of
 a number are merged until a group has more rows than noise; a group is then split again where the classes on its two

@@ -1,11 +1,13 @@
-"""From noisy sums of a numeric target to votes: each leaf votes for its mean. Looks at released sums alone.
+"""Turns noisy sums of a numeric target into votes: each leaf votes for its mean. It reads released sums alone.
 
-A leaf's two sums are the steps of its targets below the upper and above the lower bound. Its mean lies at the share of
-the second in both. As votes they read the same: a leaf casts votes for both bounds, a row's votes are added up over
-its leaves, and the share of the votes for the upper bound is the prediction. Votes are whole, each leaf casts at least
-one for each bound, and so SQL and Python divide the same two positive numbers.
+The distances of a target from its two bounds are counted in steps. A leaf has two sums over its rows: L, the steps from
+the target up to the upper bound, and U, the steps from the lower bound up to the target. The mean of its targets lies
+at the share U/(L + U) of the range. Votes have the same form: a leaf casts votes for both bounds, a row's votes are
+added up over its leaves, and the share of the votes for the upper bound is the prediction, as a share of the range.
+Votes are whole numbers and each leaf casts at least one for each bound, so SQL and Python divide the same two positive
+numbers.
 
-Noise is dealt with by the weight of a leaf. Let N be the leaf's noisy number of rows, v the variance of the noise in
+The weight of a leaf makes up for noise. Let N be the leaf's noisy number of rows, v the variance of the noise in
 its sum of deviations from the overall mean, and τ² the variance of the leaves' true means. The best linear estimate of
 the leaf's deviation is N²/(N² + v/τ²) times what its sums say; that factor is its weight. An empty leaf has a weight
 near 0, a large one near 1, so a mean over several leaves follows the certain ones. All leaves together cast
@@ -21,11 +23,11 @@ from numpy.typing import NDArray
 from dpsql.schema import Target
 from dpsql.trees.voting import Weights
 
-#: The weight of the overall mean in a prediction, beside that of the leaves (each from 0 to 1).
+#: The weight of the overall mean in a prediction; that of each leaf is from 0 to 1.
 PRIOR_WEIGHT = 0.2
-#: Votes of a leaf of weight 1.
+#: The number of votes that a leaf of weight 1 casts.
 VOTES_PER_LEAF = 2**20
-#: The least and most that the means of leaves are taken to spread, as a share of the range.
+#: The smallest and largest standard deviation τ that the leaves' means are taken to have, as a share of the range.
 SPREAD_BOUNDS = (0.01, 0.5)
 
 Reals = NDArray[np.float64]
@@ -62,10 +64,11 @@ def predicted_numbers(target: Target, votes: Weights) -> Reals:
 def _middle_and_spread(upper: Reals, total: Reals, scale: float) -> tuple[float, float]:
     """Return the overall mean, as a share of the range, and the standard deviation of the leaves' means around it.
 
-    Both by least squares over the leaves, upper = middle · total, with what noise adds to the squares taken off: noise
-    of scale b on both sums adds 4b² to the square of a total and 2b² to its product with the upper sum. A sum over all
-    leaves would gather the noise of the empty ones; squares give them next to no say. Where the squares do not stand
-    out from noise (three standard deviations; that of one is √56·b²), the middle of the range is taken.
+    Both are found by least squares over the leaves, upper = middle · total, after what noise adds to the squares is
+    subtracted: noise of scale b on both sums adds 4b² to the square of a total and 2b² to its product with the upper
+    sum. A plain sum over all leaves would gather the noise of the empty ones; squares give them next to no weight.
+    Where the sum of squares is not three standard deviations above 0 (√56·b² for one square), the middle
+    of the range is taken.
     """
     size = float(np.sum(total**2 - 4 * scale**2))
     if size <= 3 * scale**2 * np.sqrt(56 * len(total)):

@@ -24,7 +24,7 @@ LARGEST_FACTOR = 2**10
 class Mixtures:
     """A forest, the part that each tree belongs to, and for each mixture the factor of each part (mixtures × parts).
 
-    `weights` are public whole numbers: how much each mixture is preferred before any row is asked.
+    `weights` are public whole numbers: how much each mixture is preferred before any row is read.
     """
 
     released: VotingForest

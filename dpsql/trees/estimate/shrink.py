@@ -1,9 +1,9 @@
-"""Noisy class counts of leaves to log-ratios: log P(class | leaf) / P(class), shrunk along the path from the root.
+"""Turns noisy class counts of leaves into log P(class | leaf) / P(class), shrunk along the path from the root.
 
 Only released counts are read. The counts of a node are the sums over its leaves. From the root down, the class shares
-of each node are mixed with those of its parent, as if the node had 1 + σ·√(C·leaves) more rows of its parent's shares
-(σ: standard deviation of the noise on a count, C classes). Where rows outweigh noise a leaf's own counts decide;
-elsewhere the nodes above it do.
+of each node are mixed with those of its parent, as if the node had 1 + σ·√(C·leaves) more rows with its parent's class
+shares (σ is the standard deviation of the noise on a count, C the number of classes). Where rows outweigh noise a
+leaf's own counts decide; elsewhere the nodes above it do.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ def path_lifts(forest: Forest, noisy_counts: NDArray[np.int64], prior: Floats, d
 
 
 def _shrink_to_prior(counts: Floats, prior: Floats, deviation: float, leaves: Floats) -> Floats:
+    """Return the class shares of nodes, mixed with `prior` as the head of this file says."""
     lent = (1 + deviation * np.sqrt(leaves * counts.shape[1]))[:, None]
     positive = np.maximum(counts, 0)
     return np.asarray((positive + lent * prior) / (positive.sum(axis=1, keepdims=True) + lent))

@@ -1,8 +1,8 @@
 """Trees over a few public cells: every feature has a small number of bins, and all combinations of bins are cells.
 
-Random trees are grown on the bins, so that each of their leaves is a set of whole cells, and the tree whose leaves are
-the cells themselves has a level for each feature. NULL and unknown values, where they are no category of their own, go
-with the last value: the same way everywhere.
+Random trees are grown on the bins, so that each of their leaves is a set of whole cells. The tree whose leaves are the
+cells themselves has a level for each feature. NULL and unknown values, where they are no category of their own, go with
+the last value in every tree.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class CommonCells:
         return np.stack(bins)
 
     def cell_numbers(self, cells: Cells) -> Ints:
-        """Return which cell each row (of rows × axes of the schema's grid) is in."""
+        """Return the number of the common cell of each row, given by its cells on the schema's grid (rows × axes)."""
         numbers = np.zeros(len(cells), np.int64)
         for bins, place, size in zip(self.bins, self.places, self.sizes, strict=True):
             numbers = numbers * size + bins[cells[:, place]]
@@ -59,10 +59,12 @@ class CommonCells:
 
         A feature has one branch for each of its bins, and is used once on a path.
         """
-        small = tuple(Axis(number, 0, size, size, ordered=False) for number, size in enumerate(self.sizes))
-        grown = random_forest(small, trees=trees, depth=depth, seed=seed, classes=classes, branches=CELLS, limit=limit)
-        every = np.stack(np.unravel_index(np.arange(self.cells), self.sizes), axis=1)
-        leaf = np.ascontiguousarray(grown.route(every).T)
+        bin_axes = tuple(Axis(number, 0, size, size, ordered=False) for number, size in enumerate(self.sizes))
+        grown = random_forest(
+            bin_axes, trees=trees, depth=depth, seed=seed, classes=classes, branches=CELLS, limit=limit
+        )
+        bins_of_cells = np.stack(np.unravel_index(np.arange(self.cells), self.sizes), axis=1)
+        leaf = np.ascontiguousarray(grown.route(bins_of_cells).T)
         return Forest(self.axes, trees, tuple(self._onto_grid(level) for level in grown.levels)), leaf
 
     def _onto_grid(self, level: Level) -> Level:
@@ -85,7 +87,10 @@ def random_orders(features: int, count: int, seed: int) -> list[list[int]]:
 
 
 def _bins(axis: Axis, size: int) -> NDArray[np.uint8]:
-    """Return the bin of each of 64 cells: of equal width for a number, a category's own; the last for what is left."""
+    """Return the bin of each of 64 cells.
+
+    A number has bins of equal width, a category a bin for each value; cells past the last go to the last bin.
+    """
     cells = np.minimum(np.arange(CELLS), (axis.cells if axis.ordered else axis.values) - 1)
     return (cells * size // axis.cells if axis.ordered else cells).astype(np.uint8)
 

@@ -126,9 +126,9 @@ def _quantile_splits(ladders: Ladders, frontier: _GuidedFrontier, generator: np.
 def _likely_splits(
     ladders: Ladders, frontier: _GuidedFrontier, nodes: Ints, generator: np.random.Generator
 ) -> tuple[Ints, Ints]:
-    """Return for each node the split with the purest sides, if features were independent within each class."""
+    """Return for each node the split whose sides would be purest if features were independent within each class."""
     low, high, classes = frontier.low[nodes], frontier.high[nodes], frontier.classes[nodes]
-    asked = _random_half(high - low > 1, generator)
+    considered = _random_half(high - low > 1, generator)
     places = np.arange(low.shape[1])
     start, end = ladders.shares[places, low], ladders.shares[places, high]
     share_inside = np.maximum(end - start, 1e-12)
@@ -136,7 +136,7 @@ def _likely_splits(
     right = classes[:, None, None] - left
     rows_left, rows_right = left.sum(axis=3), right.sum(axis=3)
     edges = np.arange(ladders.shares.shape[1])
-    inside = (edges > low[:, :, None]) & (edges < high[:, :, None]) & asked[:, :, None]
+    inside = (edges > low[:, :, None]) & (edges < high[:, :, None]) & considered[:, :, None]
     pure = (left**2).sum(axis=3) / np.maximum(rows_left, 1e-12) + (right**2).sum(axis=3) / np.maximum(rows_right, 1e-12)
     smaller = np.minimum(rows_left, rows_right) / classes.sum(axis=1)[:, None, None]
     # Where no split leaves enough on either side, the most even one is taken.

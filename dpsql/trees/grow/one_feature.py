@@ -1,7 +1,7 @@
 """One tree for each feature: its leaves are the bins of that feature alone, so that their counts are its marginal.
 
-A number's cells are gathered into bins of equal width; a category has one bin for each cell. A wide category, which
-is written in base 64, takes two levels or more: its highest digit first. A row reaches one bin of every feature.
+The cells of a number are grouped into bins of equal width; a category has one bin for each cell. A wide category, which
+is written in base 64, needs two levels or more, the highest digit first. A row reaches one bin of every feature.
 """
 
 from __future__ import annotations

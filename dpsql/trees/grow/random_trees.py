@@ -1,9 +1,9 @@
 """Grows random trees without data: Fletcher & Islam 2017, Algorithm 2, all trees of a level at once.
 
 At each node a feature is drawn uniformly from those that can still be split on the path. A continuous feature is split
-at a random edge of the path's remaining cells and may come again; a discrete one is used once per path, one branch
-for each value, or, when it has more values than `branches`, for each of `branches` random groups of values. Cells that
-stand for no declared value (NULL, unknown) go with one of the branches, drawn when the node is grown.
+at a random edge between the path's remaining cells and may be split again below. A discrete one is used once per path;
+it has one branch for each value or, when it has more values than `branches`, for each of `branches` random groups of
+values. Cells that stand for no declared value (NULL, unknown) go with one of the branches, drawn at the node.
 
 The grid of leaves is bounded by a public rule: a level is grown only while trees × leaves × classes stays within
 `limit`. The structure depends on the schema, the parameters and the seed; never on rows.
@@ -20,7 +20,7 @@ from dpsql.schema import CELLS
 from dpsql.trees.forest import PASS, Forest, Level, bits
 from dpsql.trees.grid import Axis
 
-#: The most cells (leaves of all trees × classes) a release may have unless asked otherwise.
+#: The most counts (leaves of all trees × classes) of a release, unless the caller sets another limit.
 MOST_COUNTS = 2**22
 #: The most branches of one split: categories with more values are split by random groups of values.
 MOST_BRANCHES = 8
@@ -113,7 +113,7 @@ def _draw(allowed: NDArray[np.bool_], generator: np.random.Generator) -> NDArray
 def _thresholds(
     frontier: _RandomFrontier, nodes: NDArray[np.int64], axis: int, generator: np.random.Generator
 ) -> NDArray[np.uint64]:
-    """Draw the first cell that goes right, uniformly from the path's remaining cells but the first."""
+    """Draw the first cell that goes right, uniformly from the path's remaining cells without the first of them."""
     low, high = frontier.low[nodes, axis].astype(np.int64), frontier.high[nodes, axis].astype(np.int64)
     first_right = generator.integers(low + 1, high + 1)
     return np.uint64(2**64 - 1) << first_right.astype(np.uint64)

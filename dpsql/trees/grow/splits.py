@@ -21,7 +21,10 @@ Words = NDArray[np.uint64]
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """Splits as arrays of axes × most splits of one axis: arity (0: no such split) and bit planes (planes first)."""
+    """Splits as arrays of axes × splits: the number of branches (0 where an axis has fewer splits), and the bit planes.
+
+    The planes have one more dimension, the number of the plane, in front.
+    """
 
     arity: NDArray[np.uint8]
     planes: Words
@@ -40,7 +43,7 @@ class Splits:
         return slots
 
     def level(self, axis: Ints, number: Ints) -> Level:
-        """Return the level in which each node makes this split of this axis; PASS hands its rows on."""
+        """Return the level in which each node has this split of this axis; with PASS it hands its rows on."""
         arity = np.where(axis == PASS, 1, self.arity[axis, number]).astype(np.uint8)
         planes = np.where(axis == PASS, np.uint64(0), self.planes[:, axis, number])
         used = max(1, int(arity.max(initial=1) - 1).bit_length())
@@ -60,7 +63,8 @@ def two_way(axes: Sequence[Axis]) -> Splits:
 def many_way(axes: Sequence[Axis], branches: int) -> Splits:
     """Return every threshold of each ordered axis; a category has one split, a branch for each value.
 
-    With more values than `branches` neighbours in declared order share one. Cells of no declared value take the last.
+    Where a category has more values than `branches`, neighbours in declared order share a branch. Cells that stand for
+    no declared value take the last branch.
     """
     return _splits_from_slots([_thresholds(axis) if axis.ordered else _every_value(axis, branches) for axis in axes])
 
@@ -96,7 +100,7 @@ class ReachableCells:
         return parts_cells
 
     def open_splits_on(self, splits: Splits, axis: Ints) -> NDArray[np.bool_]:
-        """Return which splits of one axis of its own part the cells of each node, as nodes × splits; none for PASS."""
+        """Return which splits of one given axis part the cells of each node, as nodes × splits; none do for PASS."""
         here = self.cells[np.arange(len(axis)), axis][:, None]
         parts_cells = np.zeros((len(axis), splits.most), bool)
         for masks in splits.planes:

@@ -1,8 +1,8 @@
 """Grows random trees of unequal depth without data: Fletcher & Islam 2015, section 4.3, all trees of a level at once.
 
-A node carries an estimate of its rows: those of its parent, divided evenly among the branches. It is split by an
-axis that its path has not used, drawn uniformly from those whose branches would still reach the `threshold`; where
-there is none it is a leaf. Roots are distinct axes as long as there are enough, and are split whatever the estimate. A
+A node carries an estimate of its rows: those of its parent, divided evenly among the branches. It is split by an axis
+that its path has not used, drawn uniformly from those whose branches would still have `threshold` rows or more; where
+there is none it is a leaf. Roots are split by distinct axes as long as there are enough, whatever the estimate. A
 category has one branch for each value, or for each of `branches` random groups of values; a number has `bins` branches
 of equal width. Cells that stand for no declared value (NULL, unknown) go with one of the branches, drawn at the node.
 
@@ -103,7 +103,7 @@ def _choose(
 
 
 def _level(axes: tuple[Axis, ...], node_axis: NDArray[np.int16], sizes: Sizes, generator: np.random.Generator) -> Level:
-    """Return the level in which each node is split by its chosen axis."""
+    """Return the level in which each node is split by its axis."""
     arity = np.where(node_axis == PASS, 1, sizes[node_axis]).astype(np.uint8)
     planes = np.zeros((max(1, int(arity.max() - 1).bit_length()), len(node_axis)), np.uint64)
     for position in np.unique(node_axis[node_axis != PASS]):

@@ -1,4 +1,7 @@
-"""Finds a minimum of a smooth function with its gradient: limited-memory BFGS (Nocedal & Wright 2006, 7.2)."""
+"""Finds a local minimum of a smooth function from its values and gradients.
+
+The algorithm is limited-memory BFGS (Nocedal & Wright 2006, section 7.2).
+"""
 
 from __future__ import annotations
 
@@ -9,21 +12,24 @@ import numpy as np
 
 from dpsql.trees.strategies.strategy import Floats
 
+#: A function of a point that returns its value and its gradient there.
 Slope = Callable[[Floats], tuple[float, Floats]]
-#: A step, and how much the slope changed over it.
+#: A step from one point to the next, and the change of the gradient over it.
 Step = tuple[Floats, Floats]
-#: How many earlier steps shape the next one.
+#: The number of earlier steps from which the curvature is estimated.
 MEMORY = 12
-#: A step must go down by at least this share of what the slope promises.
+#: A step must lower the value by at least this share of what the gradient promises for its length.
 _LEAST_DESCENT = 1e-4
-#: Where a step gains less than this share of the value, there is no more to gain.
+#: The descent ends when a step lowers the value by less than this share of it.
 _LEAST_GAIN = 1e-8
-#: How often a step is halved before it is given up.
+#: The number of lengths that are tried along one direction, each half of the one before.
 _HALVINGS = 30
 
 
 def descend(slope: Slope, start: Floats, *, steps: int, go_on: Callable[[], bool] = lambda: True) -> Floats:
-    """Return a point from which no step goes further down; the lowest so far after `steps`, or when `go_on` says no.
+    """Return a point from which no step leads further down.
+
+    The descent ends early after `steps` steps, or when `go_on()` is false; the lowest point so far is then returned.
 
     >>> descend(lambda x: (float(((x - 3) ** 2).sum()), 2 * (x - 3)), np.zeros(2), steps=50).round(6).tolist()
     [3.0, 3.0]
@@ -35,22 +41,22 @@ def descend(slope: Slope, start: Floats, *, steps: int, go_on: Callable[[], bool
             break
         lower_point = _lower_point(slope, here, value, gradient, _direction(gradient, past), go_on)
         if lower_point is None and past:
-            past.clear()  # earlier steps mislead: straight down from here
+            past.clear()  # the earlier steps mislead: go straight down the gradient from here
             continue
         if lower_point is None:
             break
-        there, lower, steeper = lower_point
-        if float((there - here) @ (steeper - gradient)) > 0:
-            past.append((there - here, steeper - gradient))
-        gained = value - lower
-        here, value, gradient = there, lower, steeper
+        next_point, next_value, next_gradient = lower_point
+        if float((next_point - here) @ (next_gradient - gradient)) > 0:
+            past.append((next_point - here, next_gradient - gradient))
+        gained = value - next_value
+        here, value, gradient = next_point, next_value, next_gradient
         if gained <= _LEAST_GAIN * abs(value):
             break
     return here
 
 
 def _direction(gradient: Floats, past: deque[Step]) -> Floats:
-    """Return where to go: down, bent by the earlier steps."""
+    """Return the direction of the next step: downhill, corrected by the curvature that the earlier steps showed."""
     direction, shares = -gradient, []
     for step, change in reversed(past):
         share = float(step @ direction) / float(step @ change)
@@ -69,15 +75,18 @@ def _direction(gradient: Floats, past: deque[Step]) -> Floats:
 def _lower_point(
     slope: Slope, here: Floats, value: float, gradient: Floats, direction: Floats, go_on: Callable[[], bool]
 ) -> tuple[Floats, float, Floats] | None:
-    """Return a lower point on the way, with its value and slope, halving the step until there is one."""
+    """Return a lower point along the direction, with its value and gradient; the step is halved until there is one.
+
+    Return None where the direction does not lead down, or no step along it does.
+    """
     promised = float(gradient @ direction)
     if promised >= 0:
         return None
     for halvings in range(_HALVINGS):
         if not go_on():
             return None
-        there = here + direction * 0.5**halvings
-        lower, steeper = slope(there)
-        if np.isfinite(lower) and lower <= value + _LEAST_DESCENT * promised * 0.5**halvings:
-            return there, lower, steeper
+        next_point = here + direction * 0.5**halvings
+        next_value, next_gradient = slope(next_point)
+        if np.isfinite(next_value) and next_value <= value + _LEAST_DESCENT * promised * 0.5**halvings:
+            return next_point, next_value, next_gradient
     return None

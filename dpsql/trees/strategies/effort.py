@@ -1,16 +1,16 @@
-"""How much work a search for a strategy may do: counted in multiplications, never by the clock.
+"""How much work a search for a strategy may do: the work is counted in multiplications, never by the clock.
 
 The count follows from public sizes alone (cells, questions, features), so that the same request searches equally far on
-a fast machine, a slow one and a busy one: what a dry run shows is the plan.
+a fast machine, a slow one and a busy one. A dry run therefore shows the plan that the run will have.
 """
 
 from __future__ import annotations
 
 import math
 
-#: Multiplications of one unit of effort: a usual machine does them in a tenth to half of a second.
+#: Multiplications in one unit of effort: a usual machine does them in a tenth to half of a second.
 PER_UNIT = 10**9
-#: A number that is added or multiplied outside a product of matrices takes about as long as so many within one.
+#: What one addition or multiplication outside a matrix product costs, in multiplications inside one.
 SCATTERED = 8
 
 
@@ -27,9 +27,9 @@ class Effort:
         self._left = units * PER_UNIT
 
     def spend(self, multiplications: int) -> None:
-        """Count work that is done now, whether it was allowed or not."""
+        """Take work from what is left, whether it was allowed or not."""
         self._left -= multiplications
 
     def allows(self, multiplications: int = 1) -> bool:
-        """Whether so much work is left."""
+        """Whether at least this much work is left."""
         return self._left >= multiplications

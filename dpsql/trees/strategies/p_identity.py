@@ -1,11 +1,11 @@
-"""p-identity strategies: every cell, and p more questions that may weigh all cells (HDMM's OPT_0).
+"""p-identity strategies: they ask for every cell, and p more questions that may weigh all cells (OPT_0 of HDMM).
 
-A = [I; Θ] with Θ ≥ 0 of p × n, each column divided by its sum s = 1 + 1ᵀΘ, so that the sensitivity is 1. With
-G = WᵀW the error is
+A strategy is A = [I; Θ], where Θ ≥ 0 has p rows and a column for each of n cells, and each column of A is divided by
+its sum s = 1 + 1ᵀΘ, so that the sensitivity is 1. With G = WᵀW for a workload W the error is
 
     tr(G·(AᵀA)⁻¹) = tr(S·G·S·X),   X = (I + ΘᵀΘ)⁻¹ = I − Θᵀ·(I + ΘΘᵀ)⁻¹·Θ,   S = diag(s)
 
-(Woodbury): nothing larger than p × n is ever held, and G is used by products alone. The gradient is analytic.
+by the Woodbury identity. So no array is larger than p × n, and G is used in products alone. The gradient is analytic.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from dpsql.trees.strategies.effort import Effort
 from dpsql.trees.strategies.strategy import DENSE, LARGEST_ENTRY, Dense, Floats, Partition, Strategy
 from dpsql.trees.strategies.workload import Sums, Workload
 
-#: Entries are rounded to whole numbers of this many parts of 1.
+#: What 1 becomes when entries are rounded to whole numbers.
 PARTS = 1 << 12
-#: Beside the cells there is one question for each so many cells,
+#: The number of cells for each of which there is one more question, between the two bounds that follow.
 CELLS_PER_QUESTION = 16
-#: but at least so many,
+#: The fewest questions besides the cells.
 FEWEST_QUESTIONS = 1
-#: and at most so many.
+#: The most questions besides the cells.
 MOST_QUESTIONS = 64
 #: The most steps of one descent.
 STEPS = 60
-#: How many random starts are tried.
+#: The number of random starts.
 STARTS = 2
-#: How much more than a cell a sum of the workload weighs at the start.
+#: The largest weight of a sum of the workload at the start; a cell weighs 1.
 HEAVY = 8.0
 
 
@@ -46,7 +46,7 @@ def p_identity(workload: Workload, effort: Effort | None = None, *, questions: i
         def slope(root: Floats, shape: tuple[int, ...] = start.shape) -> tuple[float, Floats]:
             effort.spend(slope_work(workload, shape[0]))
             error, gradient = error_and_gradient(workload, root.reshape(shape) ** 2)
-            if not error > 0:  # so far out that digits are lost: no way to go
+            if not error > 0:  # rounding made the error meaningless this far out: refuse the step
                 return np.inf, np.zeros_like(root)
             return float(np.log(error)), (gradient / error).ravel() * 2 * root
 
@@ -64,14 +64,15 @@ def slope_work(workload: Workload, questions: int | None = None) -> int:
 
 
 def usual_questions(cells: int) -> int:
-    """Return how many questions there are beside so many cells."""
+    """Return the number p of questions that are asked besides this many cells."""
     return max(FEWEST_QUESTIONS, min(MOST_QUESTIONS, cells // CELLS_PER_QUESTION))
 
 
 def _starts(workload: Workload, questions: int | None) -> Iterator[Floats]:
-    """Yield where to start: the workload's own sums, heavily weighed, where they are few; sparse random questions.
+    """Yield the matrices Θ from which descents start.
 
-    None where p × cells would be too large.
+    The first is the workload's own sums with large weights, where they are few; the others are sparse and random, from
+    fixed seeds, and are left out where p × cells would be too large.
     """
     cells = workload.cells
     count = questions or usual_questions(cells)
@@ -83,30 +84,31 @@ def _starts(workload: Workload, questions: int | None) -> Iterator[Floats]:
 
 
 def error_and_gradient(workload: Workload, theta: Floats) -> tuple[float, Floats]:
-    """Return the error of p more questions, in units of the noise of one count, and its gradient by theta."""
+    """Return the error of [I; Θ], in units of the variance of the noise on one count, and its gradient by Θ."""
     scale, diagonal = 1 + theta.sum(axis=0), workload.diagonal
     inner = np.linalg.inv(np.eye(len(theta)) + theta @ theta.T)
     mixed = workload.gram((theta * scale).T).T  # Θ·S·G
-    solved, seen = inner @ (mixed * scale), inner @ theta
+    solved, projected = inner @ (mixed * scale), inner @ theta
     error = float((scale**2 * diagonal).sum() - (solved * theta).sum())
-    inside = -2 * (solved - (solved @ theta.T) @ seen)
-    by_scale = 2 * (scale * diagonal - (seen * mixed).sum(axis=0))
+    inside = -2 * (solved - (solved @ theta.T) @ projected)
+    by_scale = 2 * (scale * diagonal - (projected * mixed).sum(axis=0))
     return error, inside + by_scale
 
 
-def starting_matrix(workload: Workload, own: Floats, matrix: Floats) -> float:
-    """Return tr(WᵀW·(AᵀA)⁻¹) for A = [diag(own); matrix], exactly as it was rounded."""
-    theta, scale = matrix / own, 1 / own
+def p_identity_spread(workload: Workload, cell_weights: Floats, matrix: Floats) -> float:
+    """Return tr(WᵀW·(AᵀA)⁻¹) for A = [diag(cell_weights); matrix], the rounded strategy itself."""
+    theta, scale = matrix / cell_weights, 1 / cell_weights
     inner = np.linalg.inv(np.eye(len(theta)) + theta @ theta.T)
-    pushed = workload.gram((theta * scale).T).T * scale
-    return float((scale**2 * workload.diagonal).sum() - ((inner @ pushed) * theta).sum())
+    product = workload.gram((theta * scale).T).T * scale
+    return float((scale**2 * workload.diagonal).sum() - ((inner @ product) * theta).sum())
 
 
 def round_strategy(theta: Floats) -> Strategy:
-    """Return the strategy in whole numbers: each column is a share of PARTS, and every cell is still asked for."""
+    """Return the strategy in whole numbers: each column sums to about PARTS, and no cell has weight 0."""
     scale = 1 + theta.sum(axis=0)
     matrix = np.minimum(np.rint(theta / scale * PARTS), LARGEST_ENTRY).astype(np.int64)
-    own = np.maximum(np.rint(PARTS / scale), 1).astype(np.int64)
-    told = matrix.any(axis=1)
-    more = (Dense(matrix[told]),) if told.any() else ()
-    return Strategy("pidentity", len(own), (Partition(np.arange(len(own)), own), *more))
+    cell_weights = np.maximum(np.rint(PARTS / scale), 1).astype(np.int64)
+    not_zero = matrix.any(axis=1)
+    more = (Dense(matrix[not_zero]),) if not_zero.any() else ()
+    cells = len(cell_weights)
+    return Strategy("pidentity", cells, (Partition(np.arange(cells), cell_weights), *more))

@@ -1,8 +1,8 @@
-"""A strategy: whole-number questions about the counts of public cells, few enough, and sharp enough, to answer many.
+"""A strategy: questions about the counts of public cells, from whose noisy answers all of a workload is estimated.
 
-Each question is a weighted sum of cells. A strategy is a stack of blocks, none of which is ever written out as a
-matrix of questions × cells, except rows that are dense by nature. All entries are whole numbers, so answers are whole
-numbers, and the sensitivity below is exact: no rounding comes after it.
+Each question is a weighted sum of cells. A strategy is a stack of blocks of questions. A block is written out as a
+matrix of questions × cells only where most of its entries are not 0. All entries are whole numbers, so answers are
+whole numbers, and the sensitivity below is exact: no rounding comes after it.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from dpsql.errors import ParameterError
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Numbers = NDArray[Any]
-#: The largest entry, so that answers stay far below 64 bits.
+#: The largest entry of a question, so that answers stay far below 64 bits.
 LARGEST_ENTRY = 2**20
-#: The most entries that any dense matrix may have, here and wherever strategies are looked for: 128 MB.
+#: The most entries of any dense matrix, here and where strategies are searched for: 128 MB.
 DENSE = 2**24
 
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """Every cell is in one group, and a question adds up the cells of one group, each times its own weight."""
+    """A block in which every cell is in one group; a question is the weighted sum of one group's cells."""
 
     group: Ints
     weight: Ints
@@ -52,8 +52,8 @@ class Partition:
         return int(self.weight.max())
 
     @property
-    def whole(self) -> bool:
-        """Whether groups are numbers from 0 on and weights whole numbers from 1 to the largest, one for each cell."""
+    def is_valid(self) -> bool:
+        """Whether each cell has a group, numbered from 0, and a whole-number weight from 1 to LARGEST_ENTRY."""
         numbers = self.group.dtype == self.weight.dtype == np.int64 and self.group.ndim == 1
         if not numbers or self.group.shape != self.weight.shape or not len(self.group):
             return False
@@ -65,24 +65,24 @@ class Partition:
         return int(self.group.max()) + 1
 
     def answer(self, values: Numbers) -> Numbers:
-        """Return the questions' answers for values of cells × columns."""
-        found = np.zeros((self.questions, values.shape[1]), values.dtype)
-        np.add.at(found, self.group, values * self.weight[:, None].astype(values.dtype))
-        return found
+        """Return the answers (questions × columns) for values of the cells (cells × columns)."""
+        answers = np.zeros((self.questions, values.shape[1]), values.dtype)
+        np.add.at(answers, self.group, values * self.weight[:, None].astype(values.dtype))
+        return answers
 
     def back(self, answers: Floats) -> Floats:
-        """Return the transpose times answers."""
+        """Return Aᵀ·answers (cells × columns), where A is the matrix of the questions."""
         return answers[self.group] * self.weight[:, None]
 
     @property
     def column_sums(self) -> Ints:
-        """What one row in each cell adds to all answers together."""
+        """For each cell, the sum of the absolute entries: by how much one row in it changes all answers together."""
         return self.weight
 
 
 @dataclass(frozen=True, eq=False)
 class Dense:
-    """Questions that weigh every cell as they like (questions × cells)."""
+    """A block of questions with any weight for each cell, written out as a matrix (questions × cells)."""
 
     matrix: Ints
 
@@ -96,82 +96,83 @@ class Dense:
 
     @property
     def largest(self) -> int:
-        """The largest entry, either way."""
+        """The largest absolute entry."""
         return int(np.abs(self.matrix).max())
 
     @property
-    def whole(self) -> bool:
-        """Whether all entries are whole numbers within bounds, some are not 0, and there are not too many."""
+    def is_valid(self) -> bool:
+        """Whether entries are whole numbers within ±LARGEST_ENTRY, not all 0, and at most DENSE in number."""
         if self.matrix.dtype != np.int64 or self.matrix.ndim != 2 or not 0 < self.matrix.size <= DENSE:
             return False
-        # Not by absolute values: that of the smallest whole number of 64 bits is itself.
+        # Absolute values would not do: the smallest 64-bit whole number is its own absolute value.
         return bool(self.matrix.min() >= -LARGEST_ENTRY and self.matrix.max() <= LARGEST_ENTRY and self.matrix.any())
 
     @property
     def questions(self) -> int:
-        """The number of rows."""
+        """The number of questions."""
         return len(self.matrix)
 
     def answer(self, values: Numbers) -> Numbers:
-        """Return the questions' answers for values of cells × columns."""
+        """Return the answers (questions × columns) for values of the cells (cells × columns)."""
         return np.asarray(self.matrix.astype(values.dtype) @ values)
 
     def back(self, answers: Floats) -> Floats:
-        """Return the transpose times answers."""
+        """Return Aᵀ·answers (cells × columns), where A is the matrix of the questions."""
         return np.asarray(self.matrix.T.astype(np.float64) @ answers)
 
     @property
     def column_sums(self) -> Ints:
-        """What one row in each cell adds to all answers together."""
+        """For each cell, the sum of the absolute entries: by how much one row in it changes all answers together."""
         return np.asarray(np.abs(self.matrix).sum(axis=0))
 
 
 @dataclass(frozen=True, eq=False)
 class Strategy:
-    """Blocks of questions about the same cells; `name` says what kind it is."""
+    """Blocks of questions about the same cells; `name` is the kind of strategy."""
 
     name: str
     cells: int
     blocks: tuple[Partition | Dense, ...]
 
     def __post_init__(self) -> None:
-        if not self.blocks or not all(one.whole for one in self.blocks):
+        if not self.blocks or not all(block.is_valid for block in self.blocks):
             raise ParameterError("strategy", allowed=f"whole numbers up to {LARGEST_ENTRY}", given=self.name)
-        widths = {one.cells for one in self.blocks}
+        widths = {block.cells for block in self.blocks}
         if widths != {self.cells}:
             raise ParameterError("strategy", allowed=f"questions about {self.cells} cells", given=sorted(widths))
 
     @property
     def questions(self) -> int:
         """The number of questions."""
-        return sum(one.questions for one in self.blocks)
+        return sum(block.questions for block in self.blocks)
 
     @cached_property
     def sensitivity(self) -> int:
-        """How much one row can change all answers together: the largest column sum, exactly."""
-        return int(np.sum([one.column_sums for one in self.blocks], axis=0).max())
+        """The most by which one row can change all answers together: exactly the largest of the column sums."""
+        return int(np.sum([block.column_sums for block in self.blocks], axis=0).max())
 
     def answer(self, values: Numbers) -> Numbers:
-        """Return all answers (questions × columns); whole numbers for whole numbers."""
-        return np.concatenate([one.answer(values) for one in self.blocks])
+        """Return all answers (questions × columns); they are whole numbers where the values are."""
+        return np.concatenate([block.answer(values) for block in self.blocks])
 
     def back(self, answers: Floats) -> Floats:
-        """Return the transpose times answers (cells × columns)."""
-        return np.asarray(sum(one.back(part) for one, part in self._parts(answers)))
+        """Return Aᵀ·answers (cells × columns), where A is the matrix of all questions."""
+        return np.asarray(sum(block.back(part) for block, part in self._parts(answers)))
 
     def normal(self, values: Floats) -> Floats:
-        """Return the transpose times the strategy times values."""
-        return np.asarray(sum(one.back(one.answer(values)) for one in self.blocks))
+        """Return AᵀA·values (cells × columns)."""
+        return np.asarray(sum(block.back(block.answer(values)) for block in self.blocks))
 
     def _parts(self, answers: Floats) -> Iterator[tuple[Partition | Dense, Floats]]:
+        """Yield each block with the answers to its questions."""
         start = 0
-        for one in self.blocks:
-            yield one, answers[start : start + one.questions]
-            start += one.questions
+        for block in self.blocks:
+            yield block, answers[start : start + block.questions]
+            start += block.questions
 
 
 def _freeze(block: object, *names: str) -> None:
-    """Keep copies of the arrays that nobody can write to: a sensitivity, once worked out, must stay true."""
+    """Replace arrays by read-only copies: a sensitivity that was computed from them must stay true."""
     for name in names:
         copied = np.array(getattr(block, name))
         copied.flags.writeable = False

@@ -1,12 +1,12 @@
-"""Workloads: all the sums of cells that a forest needs, and how far noise on the cells would reach them.
+"""Workloads: all the sums of cells that a forest needs, and what the search for a strategy must know about them.
 
-Cells are those of a public product domain, one factor for each feature, numbered with the last feature fastest. Leaves
-of trees over them are boxes: for each feature a set of its values. A workload is never written out: leaves are a
-number for each tree and cell.
+Cells are those of a public product domain, one factor for each feature, numbered so that the last feature varies
+fastest. The leaves of trees over them are boxes: for each feature a set of its values. The matrix W of such a workload
+(sums × cells) is never written out: it is stored as the number of the leaf that each cell is in, for each tree.
 
-Everything that looks for strategies needs three things of a workload W: the length ‖W‖² (the error when every cell is
-asked for), the products WᵀW·x, and `moments`: ‖W·P‖² for the projection P onto tables that depend on a subset of
-features alone.
+The search for a strategy needs three things of a workload W: the squared length ‖W‖² (the error when every cell is
+asked for), the products WᵀW·x, and `moments`: for each subset of the features ‖W·P‖², where P is the projection onto
+tables that depend on these features alone.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from dpsql.errors import ParameterError
 from dpsql.trees.strategies.effort import SCATTERED
 from dpsql.trees.strategies.strategy import DENSE, Floats, Ints
 
-#: The most cells for which eigenvalues are worked out.
+#: The most cells for which eigenvalues are computed.
 MOST_EIGENVALUES = 2048
 
 
 class Workload(Protocol):
-    """Sums over public cells."""
+    """Sums over public cells, as the search for a strategy sees them; W is their matrix (sums × cells)."""
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The number of values of each feature; empty where cells are no product."""
+        """The number of values of each feature; empty where cells are not combinations of features."""
         ...
 
     @property
@@ -43,20 +43,20 @@ class Workload(Protocol):
 
     @property
     def length(self) -> float:
-        """The squared length of the whole matrix: the error of asking for every cell, in units of its noise."""
+        """‖W‖², the sum of all squared entries: the error of asking for every cell, in units of its noise variance."""
         ...
 
     @property
     def diagonal(self) -> Floats:
-        """The diagonal of WᵀW: how much each cell counts."""
+        """The diagonal of WᵀW: the squared length of each cell's column."""
         ...
 
     def gram(self, values: Floats) -> Floats:
-        """Return WᵀW times values (cells × columns)."""
+        """Return WᵀW·values (cells × columns)."""
         ...
 
     def moments(self) -> Floats:
-        """Return ‖W·P‖² for every subset of features; bit i of its number stands for feature i."""
+        """Return ‖W·P‖² for every subset of features; bit i of a subset's number says whether feature i is in it."""
         ...
 
     @property
@@ -76,7 +76,7 @@ class Workload(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Leaves:
-    """The leaves of trees: `leaf` is trees × cells, leaves numbered through all trees, each a box of the domain."""
+    """All leaves of trees: `leaf` is the leaf of each cell in each tree (trees × cells), numbered through all trees."""
 
     sizes: tuple[int, ...]
     leaf: Ints
@@ -97,35 +97,35 @@ class Leaves:
 
     @property
     def length(self) -> float:
-        """Every cell is in one leaf of every tree."""
+        """‖W‖²: every cell is in one leaf of every tree, so that W has trees × cells entries of 1."""
         return float(self.leaf.size)
 
     @property
     def diagonal(self) -> Floats:
-        """Every cell is in one leaf of every tree."""
+        """The diagonal of WᵀW: every cell is in one leaf of every tree."""
         return np.full(self.cells, float(len(self.leaf)))
 
     def answer(self, values: Floats) -> Floats:
-        """Return W times values: the sum of each leaf (leaves × columns)."""
-        found = np.zeros((self.leaves, values.shape[1]))
+        """Return W·values: the sum of each leaf (leaves × columns)."""
+        sums = np.zeros((self.leaves, values.shape[1]))
         for tree, order in zip(self.leaf, self._order, strict=True):
             sorted_leaves = tree[order]
             first = np.flatnonzero(np.diff(sorted_leaves, prepend=-1))
-            found[sorted_leaves[first]] += np.add.reduceat(values[order], first, axis=0)
-        return found
+            sums[sorted_leaves[first]] += np.add.reduceat(values[order], first, axis=0)
+        return sums
 
     def gram(self, values: Floats) -> Floats:
-        """Return WᵀW times values."""
+        """Return WᵀW·values."""
         if self._square is not None:
             return np.asarray(self._square @ values)
-        sums, found = self.answer(values), np.zeros(values.shape)
+        sums, product = self.answer(values), np.zeros(values.shape)
         for tree in self.leaf:
-            found += sums[tree]
-        return found
+            product += sums[tree]
+        return product
 
     @property
     def gram_work(self) -> int:
-        """The multiplications that `gram` does for each column: by WᵀW itself, or tree by tree, there and back."""
+        """The multiplications that `gram` does for each column: with WᵀW itself, or tree by tree with W and then Wᵀ."""
         return self.cells**2 if self.cells**2 <= DENSE else 2 * SCATTERED * self.leaf.size
 
     @property
@@ -140,18 +140,18 @@ class Leaves:
 
     @cached_property
     def _order(self) -> Ints:
-        """For each tree its cells, leaf by leaf."""
+        """For each tree its cells in order of their leaf."""
         return np.argsort(self.leaf, axis=1, kind="stable")
 
     @cached_property
     def _square(self) -> Floats | None:
-        """WᵀW itself, where it is small: in how many trees two cells share a leaf."""
+        """WᵀW, the number of trees in which two cells share a leaf; None where it would be too large."""
         if self.cells**2 > DENSE:
             return None
-        found = np.zeros((self.cells, self.cells), np.int16 if len(self.leaf) < 2**15 else np.int64)
+        shared_leaves = np.zeros((self.cells, self.cells), np.int16 if len(self.leaf) < 2**15 else np.int64)
         for tree in self.leaf:
-            found += tree[:, None] == tree[None, :]
-        return found.astype(np.float64)
+            shared_leaves += tree[:, None] == tree[None, :]
+        return shared_leaves.astype(np.float64)
 
     @cached_property
     def eigenvalues(self) -> Floats | None:
@@ -163,10 +163,10 @@ class Leaves:
     def moments(self) -> Floats:
         """Return ‖W·P‖² for every subset of features, from the sides of the leaves' boxes."""
         sides, sizes = self._sides(), np.array(self.sizes, np.float64)
-        found = np.ones((1, self.leaves))
-        for place in range(len(sizes)):  # the subset's bit is off, then on: the new bit is the highest
-            found = np.concatenate([found * sides[:, place] ** 2 / sizes[place], found * sides[:, place]])
-        return np.asarray(found.sum(axis=1))
+        squares = np.ones((1, self.leaves))  # ‖row of W · P‖² for each subset and leaf
+        for place in range(len(sizes)):  # subsets without the feature, then with it: its bit is the highest
+            squares = np.concatenate([squares * sides[:, place] ** 2 / sizes[place], squares * sides[:, place]])
+        return np.asarray(squares.sum(axis=1))
 
     def key(self) -> str:
         """Return a digest of the domain and the leaves."""
@@ -174,19 +174,19 @@ class Leaves:
 
     def _sides(self) -> Floats:
         """Return how many values of each feature each leaf allows (leaves × features)."""
-        found = np.zeros((self.leaves, len(self.sizes)))
+        sides = np.zeros((self.leaves, len(self.sizes)))
         values = np.unravel_index(np.arange(self.cells), self.sizes)
         for place, size in enumerate(self.sizes):
-            there = np.zeros((self.leaves, size), bool)
+            allowed = np.zeros((self.leaves, size), bool)
             for tree in self.leaf:
-                there[tree, values[place]] = True
-            found[:, place] = there.sum(axis=1)
-        return found
+                allowed[tree, values[place]] = True
+            sides[:, place] = allowed.sum(axis=1)
+        return sides
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Any sums over cells, as a matrix of sums × cells: the votes of a batch, for example. At most `DENSE` entries."""
+    """Any sums over cells, such as the votes for public rows: a matrix (sums × cells) of at most `DENSE` entries."""
 
     sizes: tuple[int, ...]
     matrix: Floats
@@ -204,35 +204,35 @@ class Sums:
 
     @cached_property
     def length(self) -> float:
-        """The squared length of the matrix."""
+        """‖W‖², the squared length of the matrix."""
         return float(self.diagonal.sum())
 
     @cached_property
     def diagonal(self) -> Floats:
-        """The squared length of each column."""
+        """The diagonal of WᵀW: the squared length of each column."""
         return np.asarray((self.matrix**2).sum(axis=0))
 
     def answer(self, values: Floats) -> Floats:
-        """Return W times values."""
+        """Return W·values."""
         return np.asarray(self.matrix @ values)
 
     def gram(self, values: Floats) -> Floats:
-        """Return WᵀW times values."""
+        """Return WᵀW·values."""
         return np.asarray(self.matrix.T @ (self.matrix @ values))
 
     def moments(self) -> Floats:
-        """Return ‖W·P‖² for every subset of features, by averaging the others out."""
-        found = np.empty(2 ** len(self.sizes))
-        for subset in range(len(found)):
+        """Return ‖W·P‖² for every subset of features: P averages over the features outside it."""
+        squares = np.empty(2 ** len(self.sizes))
+        for subset in range(len(squares)):
             table = self.matrix.reshape(-1, *self.sizes)
             out = tuple(place + 1 for place in range(len(self.sizes)) if not subset >> place & 1)
             left_out = math.prod(self.sizes[place - 1] for place in out)
-            found[subset] = left_out * float((table.mean(axis=out) ** 2).sum()) if out else self.length
-        return found
+            squares[subset] = left_out * float((table.mean(axis=out) ** 2).sum()) if out else self.length
+        return squares
 
     @property
     def gram_work(self) -> int:
-        """The multiplications that `gram` does for each column: W, then Wᵀ."""
+        """The multiplications that `gram` does for each column: with W, then with Wᵀ."""
         return 2 * self.matrix.size
 
     @property
@@ -245,41 +245,43 @@ class Sums:
         return _digest("sums", np.array(self.sizes), self.matrix)
 
 
-def vote_workload(trees: Leaves, batch: Ints) -> Sums:
-    """Return the workload of a batch: for each of its cells the summed leaves of all trees, equal cells taken once.
+def vote_workload(trees: Leaves, row_cells: Ints) -> Sums:
+    """Return the workload of public rows that are to be labelled, given the cell of each: a sum for each distinct cell.
 
-    A cell that the batch has k times weighs √k, so that the error is that of all its rows. Of more cells than can be
-    held the most frequent ones shape the noise.
+    The sum of a cell adds up the leaves that it reaches in all trees. A cell that k rows have weighs √k, so that the
+    error is that of all rows. Where the matrix would have more than DENSE entries, the most frequent cells are taken.
     """
-    asked, times = _frequent(batch, DENSE // trees.cells)
-    found = np.zeros((len(asked), trees.cells))
+    distinct, times = _frequent_cells(row_cells, DENSE // trees.cells)
+    sums = np.zeros((len(distinct), trees.cells))
     for tree in trees.leaf:
-        found += tree[asked][:, None] == tree[None, :]
-    return Sums(trees.sizes, found * np.sqrt(times)[:, None])
+        sums += tree[distinct][:, None] == tree[None, :]
+    return Sums(trees.sizes, sums * np.sqrt(times)[:, None])
 
 
-def reached_leaves(leaf: Ints, leaves: int, batch: Ints) -> Sums:
-    """Return the workload of a batch over the leaves themselves: the leaves that each of its cells reaches.
+def reached_leaves(leaf: Ints, leaves: int, row_cells: Ints) -> Sums:
+    """Return the workload of public rows over the leaves: a sum of the leaves that each distinct cell reaches.
 
-    For trees that see disjoint rows: their leaves are the cells, and no product of features.
+    It is for trees that see disjoint rows: what is counted there are the leaves, which are no product of features.
+    `leaf` is the leaf of each cell in each tree. Cells are weighed, and the most frequent taken, as in `vote_workload`.
     """
-    asked, times = _frequent(batch, DENSE // leaves)
-    found = np.zeros((len(asked), leaves))
+    distinct, times = _frequent_cells(row_cells, DENSE // leaves)
+    sums = np.zeros((len(distinct), leaves))
     for tree in leaf:
-        found[np.arange(len(asked)), tree[asked]] += 1
-    return Sums((), found * np.sqrt(times)[:, None])
+        sums[np.arange(len(distinct)), tree[distinct]] += 1
+    return Sums((), sums * np.sqrt(times)[:, None])
 
 
-def _frequent(batch: Ints, most: int) -> tuple[Ints, Ints]:
-    """Return the different cells of a batch and how often it has each: the most frequent ones where there are many."""
-    asked, times = np.unique(batch, return_counts=True)
-    kept = np.sort(np.argsort(-times, kind="stable")[: max(1, most)])
-    return asked[kept], times[kept]
+def _frequent_cells(row_cells: Ints, most: int) -> tuple[Ints, Ints]:
+    """Return the distinct cells of rows, at most the `most` most frequent ones, and the number of rows of each."""
+    distinct, times = np.unique(row_cells, return_counts=True)
+    frequent = np.sort(np.argsort(-times, kind="stable")[: max(1, most)])
+    return distinct[frequent], times[frequent]
 
 
 def _digest(kind: str, *arrays: NDArray[np.generic]) -> str:
+    """Return the SHA-256 of the kind of workload and the shapes, types and entries of its arrays."""
     state = hashlib.sha256(kind.encode())
-    for one in arrays:
-        state.update(f"{one.shape} {one.dtype}".encode())
-        state.update(np.ascontiguousarray(one).tobytes())
+    for array in arrays:
+        state.update(f"{array.shape} {array.dtype}".encode())
+        state.update(np.ascontiguousarray(array).tobytes())
     return state.hexdigest()

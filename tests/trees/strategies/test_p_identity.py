@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsql.trees.strategies.effort import Effort
-from dpsql.trees.strategies.p_identity import PARTS, error_and_gradient, p_identity, round_strategy, starting_matrix
+from dpsql.trees.strategies.p_identity import PARTS, error_and_gradient, p_identity, p_identity_spread, round_strategy
 from dpsql.trees.strategies.strategy import DENSE, LARGEST_ENTRY, Dense, Floats, Partition
 from dpsql.trees.strategies.workload import Sums, Workload
 from tests.trees.strategies.test_marginals import true_error
@@ -70,7 +70,7 @@ def test_the_spread_is_that_of_the_rounded_matrices(workload: Workload, seed: in
     own, more = strategy.blocks
     assert isinstance(own, Partition)
     assert isinstance(more, Dense)
-    found = starting_matrix(workload, own.weight.astype(np.float64), more.matrix.astype(np.float64))
+    found = p_identity_spread(workload, own.weight.astype(np.float64), more.matrix.astype(np.float64))
     assert strategy.sensitivity**2 * found == pytest.approx(true_error(workload, strategy), rel=1e-7)
 
 
