@@ -35,8 +35,6 @@ BARE_ALLOWED = {
 #: Functions of such names in each room that are still to be renamed.
 BARE_LEFT = {
     "api": 8,
-    "bench": 16,
-    "cli": 6,
     "compile": 5,
     "engines": 49,
     "kernel": 24,
@@ -54,8 +52,6 @@ PLACEHOLDERS = frozenset(("found", "one", "told"))
 #: Places in each room (each file at the root) where one of them is bound.
 PLACEHOLDERS_LEFT = {
     "api": 17,
-    "bench": 107,
-    "cli": 32,
     "compile": 2,
     "engines": 91,
     "json_text.py": 1,
