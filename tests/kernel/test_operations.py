@@ -138,8 +138,8 @@ def test_the_steps_of_a_plan_are_worked_out_once() -> None:
 
 @pytest.mark.parametrize("table", [noise_table(), exact_table()], ids=["with noise", "without noise"])
 def test_the_page_on_privacy_holds_the_table_of_operations(table: str) -> None:
-    """docs/privacy.md says of each operation what the code says. Paste the table when this fails."""
-    assert table in (ROOT / "docs/privacy.md").read_text(encoding="utf-8")
+    """docs/understanding/privacy.md says of each operation what the code says. Paste the table when this fails."""
+    assert table in (ROOT / "docs/understanding/privacy.md").read_text(encoding="utf-8")
 
 
 #: Comparisons of an operation with a text, in any of the ways in which Python compares.
