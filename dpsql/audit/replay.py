@@ -195,7 +195,7 @@ def _run(opened: Callable[[], Database], act: Act, script: Tape | None, groups: 
 
 
 def _losses(first: Tape, second: Tape) -> tuple[tuple[StepLoss, ...], dict[int, Loss]]:
-    """Return the loss of each step and of each session; what only one run released is told by `_find_differences`."""
+    """Return the loss of each step and of each session; what only one run released is found by `_find_differences`."""
     sessions, steps = dict[int, Loss](), dict[tuple[int, str, str], StepLoss]()
     for release, replayed in zip(first.releases, second.releases, strict=False):
         if release.operation >= len(first.operations) or release.exact.shape != replayed.exact.shape:
