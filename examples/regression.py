@@ -64,16 +64,16 @@ class Problem:
 
 def main() -> None:
     """Run what is asked for and print one line per set, method and epsilon."""
-    asked = parser().parse_args()
+    options = parser().parse_args()
     print(f"{'set':24}{'method':8}{'epsilon':>8}{'RMSE':>9}{'sd':>8}{'mean':>9}{'forest':>9}{'way':>7}", flush=True)
-    for name in asked.sets.split(","):
-        problem = load(asked.data, name)
+    for name in options.sets.split(","):
+        problem = load(options.data, name)
         if problem is None:
-            print(f"{name:24}skipped: it is not in {asked.data}")
+            print(f"{name:24}skipped: it is not in {options.data}")
             continue
-        for method in asked.methods.split(","):
-            for epsilon in asked.epsilons.split(","):
-                print(line(problem, method, epsilon, asked), flush=True)
+        for method in options.methods.split(","):
+            for epsilon in options.epsilons.split(","):
+                print(line(problem, method, epsilon, options), flush=True)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -114,47 +114,51 @@ def problem(name: str, frame: pd.DataFrame, schema: dict[str, Any], target: str)
     return Problem(name, frame[[target, *features]].dropna(subset=[target]).reset_index(drop=True), declared)
 
 
-def line(one: Problem, method: str, epsilon: str, asked: argparse.Namespace) -> str:
+def line(problem: Problem, method: str, epsilon: str, options: argparse.Namespace) -> str:
     """Return one line of the table: the mean over the splits."""
-    ours, plain = zip(*private_errors(one, method, epsilon, asked), strict=True)
+    ours, plain = zip(*private_errors(problem, method, epsilon, options), strict=True)
     spread = stdev(ours) if len(ours) > 1 else 0.0
-    shown = f"{one.name:24}{method:8}{epsilon:>8}{mean(ours):9.4g}{spread:8.2g}{mean(plain):9.4g}"
-    forests = [] if asked.no_forest else [forest_error(one, split) for split in range(asked.splits)]
-    known = [error for error in forests if error is not None]
-    if not known:
+    shown = f"{problem.name:24}{method:8}{epsilon:>8}{mean(ours):9.4g}{spread:8.2g}{mean(plain):9.4g}"
+    forests = [] if options.no_forest else [forest_error(problem, split) for split in range(options.splits)]
+    errors = [error for error in forests if error is not None]
+    if not errors:
         return f"{shown}{'-':>9}{'-':>7}"
-    way = (mean(plain) - mean(ours)) / (mean(plain) - mean(known))
-    return f"{shown}{mean(known):9.4g}{way:7.0%}"
+    way = (mean(plain) - mean(ours)) / (mean(plain) - mean(errors))
+    return f"{shown}{mean(errors):9.4g}{way:7.0%}"
 
 
-def private_errors(one: Problem, method: str, epsilon: str, asked: argparse.Namespace) -> Iterator[tuple[float, float]]:
+def private_errors(
+    problem: Problem, method: str, epsilon: str, options: argparse.Namespace
+) -> Iterator[tuple[float, float]]:
     """Yield the RMSE of a private forest, and of the mean, on each split."""
-    given = {key: json.loads(value) for key, value in (text.split("=", 1) for text in asked.param)}
-    for split in range(asked.splits):
+    given = {key: json.loads(value) for key, value in (text.split("=", 1) for text in options.param)}
+    for split in range(options.splits):
         started = time.perf_counter()
         seed = {"seed": split} if "seed" in methods.get(method).parameters else {}
         with duckdb.connect() as connection:
             db = dpsql.connect(connection)
-            for name, frame in zip(("train", "test"), one.split(split), strict=True):
+            for name, frame in zip(("train", "test"), problem.split(split), strict=True):
                 connection.register("frame", frame)
                 connection.execute(f"CREATE TABLE {name} AS FROM frame")
-            db.register("train", one.schema, cap=epsilon)
-            found = db.evaluate(db.train("train", epsilon=epsilon, method=method, **seed, **given), "test")
+            db.register("train", problem.schema, cap=epsilon)
+            evaluation = db.evaluate(db.train("train", epsilon=epsilon, method=method, **seed, **given), "test")
         took = time.perf_counter() - started
-        print(f"  {one.name} {method} {epsilon} split {split}: {found.rmse:.4g} in {took:.1f} s", file=sys.stderr)
-        yield found.rmse, found.mean_rmse
+        print(
+            f"  {problem.name} {method} {epsilon} split {split}: {evaluation.rmse:.4g} in {took:.1f} s", file=sys.stderr
+        )
+        yield evaluation.rmse, evaluation.mean_rmse
 
 
 @lru_cache(maxsize=64)
-def forest_error(one: Problem, split: int) -> float | None:
+def forest_error(problem: Problem, split: int) -> float | None:
     """Return the RMSE of a non-private forest on a split, or None where scikit-learn is not installed."""
     try:
         from sklearn.ensemble import RandomForestRegressor
     except ImportError:
         print("  scikit-learn is not installed: the non-private forest is skipped", file=sys.stderr)
         return None
-    target = one.schema["label"]
-    train, test = (numbers(frame, one.schema) for frame in one.split(split))
+    target = problem.schema["label"]
+    train, test = (numbers(frame, problem.schema) for frame in problem.split(split))
     forest = RandomForestRegressor(100, random_state=split, n_jobs=-1).fit(train.drop(columns=target), train[target])
     return float(np.sqrt(np.mean((forest.predict(test.drop(columns=target)) - test[target]) ** 2)))
 
@@ -167,7 +171,7 @@ def numbers(frame: pd.DataFrame, schema: dict[str, Any]) -> pd.DataFrame:
             columns[name] = frame[name].astype(float).fillna(-1)
         else:
             places = {str(value): place for place, value in enumerate(feature.get("values", ("false", "true")))}
-            columns[name] = frame[name].map(lambda value, known=places: known.get(str(value), -1)).astype(float)
+            columns[name] = frame[name].map(lambda value, places=places: places.get(str(value), -1)).astype(float)
     return pd.DataFrame(columns)
 
 

@@ -22,9 +22,11 @@ from dpsql.ledger import Entry, Ledger
 from dpsql.mechanisms.concentrated import largest_rho
 from dpsql.models.usable_model import Model
 
+#: Nano-units in one epsilon, or in one rho.
 NANO = 10**9
-#: The records that speak of everything an act released; each certificate speaks of one model.
-CHARGES, BUDGET = "the charges", "the budget"
+#: The two records that speak of everything an act released; each certificate speaks of one model.
+CHARGES = "the charges"
+BUDGET = "the budget"
 #: What a certificate says of the moment and of the place, not of the run.
 _OF_THE_MOMENT = ("created_at", "ledger_hash", "ledger_entry", "dataset", "unlabelled_dataset", "versions")
 
@@ -47,7 +49,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Claim:
-    """One record's word: the releases it speaks of lost at most `promise`. In truth they lost `loss`."""
+    """What one record says: the releases that it covers lose at most `promise`. In truth they lose `loss`."""
 
     record: str
     loss: Fraction

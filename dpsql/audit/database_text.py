@@ -1,9 +1,9 @@
-"""What a run left in its database, table by table, as text: the same for two runs unless rows had a say in it.
+"""What a run left in its database, table by table, as text: the same for two runs unless it depends on private rows.
 
-Compared are all tables and views of the schema `dpsql`, every table or view that the run made elsewhere, and the
-columns of all tables with their types and defaults. Left out, or called by a name, is what differs between any two
-databases: times are left out; the random ids of the ledger and of its datasets, and the hashes of its chain (which
-holds times), get names by their order. The rows of the private tables differ by design and are not compared.
+The text covers all tables and views of the schema `dpsql`, every table or view that the run made elsewhere, and the
+columns of all tables with their types and defaults. What differs between any two databases is left out or replaced:
+times are left out; the random ids of the ledger and of its datasets, and the hashes of its chain (which depend on
+times), are replaced by names in their order. The rows of the private tables differ on purpose and are not compared.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
 """The exact privacy loss of one release between two tables: how the chances of what came out differ.
 
-Two figures each. `seen` is the log-ratio of the chances of the very outcome. `worst` is the largest that any outcome of
-this release could have had, given the releases before it; a promise of pure epsilon bounds the sum of these, so it is
-compared, and chance has no say in it. Losses of counts are exact fractions. Those of choices hold logarithms; they are
-worked out to `DIGITS` digits, and are good to `SLACK`.
+Let p(x) and q(x) be the chances of an outcome x on the two tables, given the releases before it. Every release has two
+figures. `seen` is log p(x)/q(x) for the outcome x that came out. `worst` is the largest |log p(x)/q(x)| over all
+outcomes x of the release. A promise of pure epsilon bounds the sum of the worst losses, so these are compared with it,
+and chance has no influence on the verdict. Losses of counts are exact fractions. Losses of choices contain logarithms:
+they are computed to `DIGITS` digits, and their error is at most `SLACK`.
 
-For (epsilon, delta) no log-ratio is bounded. There `worst` is what rho bounds: of counts the Rényi divergence of two
-discrete Gaussians of one variance v over its order, at most d²/2v for counts d apart (Canonne et al. 2020, Proposition
-5); of a choice r²/8, r the range of the log-ratios over all outcomes (Cesar & Rogers 2021).
+For (epsilon, delta) no log-ratio is bounded. There `worst` is the quantity that rho bounds. For counts it is the Rényi
+divergence of two discrete Gaussians of the same variance v, divided by its order: at most d²/2v for counts that differ
+by d (Canonne et al. 2020, Proposition 5). For a choice it is r²/8, where r is the range of the log-ratios over all
+outcomes (Cesar & Rogers 2021).
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ def release_loss(first: RecordedRelease, second: RecordedRelease, *, approximate
 
 
 def _count_loss(first: RecordedRelease, second: RecordedRelease) -> Loss:
-    """Return the loss of counts with noise: those that do not differ lose nothing."""
+    """Return the loss of counts with noise; a count that is the same on both tables loses nothing."""
     moved = first.exact != second.exact
     released, first_exact, second_exact = (
         numbers[moved].tolist() for numbers in (first.released, first.exact, second.exact)
@@ -102,8 +104,9 @@ def _flip_ratios(first: list[int], second: list[int], weights: list[int], rate: 
 def flip_chances(utilities: Sequence[int], rate: Fraction) -> list[Decimal]:
     """Return the chance of each candidate under permute-and-flip, to `DIGITS` digits.
 
-    Each candidate is a head with chance h = exp(−rate · gap), and one of the heads is taken, all alike. So candidate i
-    has the chance h_i · E[1 / (1 + other heads)] = h_i · ∫ Π (1 − h_j + h_j·t) dt over t from 0 to 1, j other than i.
+    Each candidate comes up heads with chance h = exp(−rate · gap), where its gap is the best utility minus its own; one
+    of the heads is taken, each with the same chance. So candidate i has the chance
+    h_i · E[1 / (1 + other heads)] = h_i · ∫ Π (1 − h_j + h_j·t) dt over t from 0 to 1, the product over all j ≠ i.
 
     >>> [round(float(chance), 4) for chance in flip_chances([0, 0], Fraction(1))]
     [0.5, 0.5]
@@ -133,7 +136,7 @@ def _precise() -> Context:
 
 
 def same_noise(first: RecordedRelease, second: RecordedRelease) -> bool:
-    """Whether two releases drew from one family of distributions: its parameters are public, rows have no say."""
+    """Whether two releases have the same parameters of noise. They must: parameters do not depend on private rows."""
     return first.parameter == second.parameter and _same_numbers(first.weights, second.weights)
 
 

@@ -1,17 +1,17 @@
 """Random schemas and random pairs of neighbouring tables, full of what breaks careless code.
 
-All from one seeded generator: these rows are made up, and a failing case is told by its number. Numbers are NULL, NaN,
-infinite, beyond their bounds or beyond all bounds; categories and labels are NULL, unknown, empty or written in
-another case; a unit has from 0 to 200 rows, whatever `max_rows` says.
+All rows are made up by one generator with a seed, so that the seed's number is enough to repeat a failing case. Numbers
+are NULL, NaN, infinite, outside of their bounds or as large as numbers can be; categories and labels are NULL, unknown,
+empty or written in another case; a unit has from 0 to 200 rows, whatever `max_rows` says.
 
-Neighbours have the rows of one unit more, scattered over the table. The table without them is the same one after they
-were deleted, so that all other rows keep their addresses and stand in another order all the same; the other direction
-is the same pair with its roles swapped. Half of the units are plain: rows all alike with a declared label, over both
-batches in turn, so that one cell takes them all and the loss is as large as it can be. A few times the rows that differ
-are nobody's (their unit is NULL), and may count nowhere.
+Of two neighbours, one has the rows of one more unit, scattered over the table. The other one is the same table after
+these rows were deleted, so that all other rows keep their addresses, although their places in the order change. The
+opposite direction is the same pair with its roles swapped. Half of the added units are plain: their rows are all alike,
+have a declared label and belong to both batches in turn, so that they all fall into one cell and the loss is as large
+as it can be. In a few pairs the rows that differ belong to nobody (their unit is NULL); they must count nowhere.
 
-Where labels alone are private, the rows of one unit have other labels in the other table, declared or not; a NULL stays
-NULL, for it is public which rows have a label.
+Where labels alone are private, the rows of one unit have other labels in the other table, declared or not. A NULL stays
+NULL, because it is public which rows have a label.
 """
 
 from __future__ import annotations
@@ -42,12 +42,19 @@ _CROWD = 150
 _NOBODY = 0.05
 #: The most rows of the table that both have.
 _COMMON = 40
+#: Bounds of numeric features: usual ones, and those at which arithmetic in floating point goes wrong.
 _BOUNDS = ((0.0, 64.0), (-1.0, 1.0), (-1e300, 1e300), (1e-300, 3e-300), (-1000.3, -1000.1), (2.0**52, 2.0**53))
+#: Values of numeric features that break careless code.
 _NUMBERS = (None, math.nan, math.inf, -math.inf, -0.0, 0.0, 5e-324, -5e-324, 1.7e308, -1.7e308, 2.0**63, -1.0, 1e18)
+#: Texts that no category declares; some look like a declared one.
 _TEXTS = (None, "", "??", "NULL", " a", "A", "a ", "ä", "x" * 300)
+#: Values from which a category declares the first few.
 _VALUES = ("a", "b", "c", "d", "e", "f", "g")
+#: Classes from which a schema declares the first two or all.
 _CLASSES = ("no", "yes", "maybe")
+#: Labels that no schema declares.
 _ODD_LABELS = (None, "", "??", "NO", "no ", "nan")
+#: Numeric labels outside of the bounds of every target, or missing, or tiny.
 _ODD_TARGETS = (None, math.nan, math.inf, -math.inf, 1e300, -1e300, 5e-324)
 
 Row = tuple[Any, ...]
@@ -75,7 +82,7 @@ class MadeUpTable:
     def create(self, engine: Engine) -> None:
         """Create the table in DuckDB, fill it in the order of the rows, and delete the rows that are gone.
 
-        In a second transaction: rows that are deleted before they were committed never had an address.
+        They are deleted in a second transaction: rows that are deleted before they were committed never had an address.
         """
         columns = [
             exp.ColumnDef(this=exp.to_identifier(name, quoted=True), kind=exp.DataType.build(kind, dialect="duckdb"))
@@ -142,15 +149,17 @@ def random_pair(
     With the chance `crowded` both have a crowd of people with the same row.
     """
     types = _types(chance, schema)
-    known = [_row(chance, schema, types, person) for person in _persons(chance)]
-    known += _crowd(chance, schema, types) if chance.random() < crowded else []
+    common = [_row(chance, schema, types, person) for person in _persons(chance)]
+    common += _crowd(chance, schema, types) if chance.random() < crowded else []
     added = _unit_rows(chance, schema, types, _unit_size(chance, schema, labels=labels))
-    places = np.sort(chance.permutation(len(known) + len(added))[: len(added)]).tolist()
+    places = np.sort(chance.permutation(len(common) + len(added))[: len(added)]).tolist()
     if labels:
         changed = [_relabel(chance, schema, row) for row in added]
-        first, second = (MadeUpTable(name, types, _insert_at(known, rows, places), schema) for rows in (added, changed))
+        first, second = (
+            MadeUpTable(name, types, _insert_at(common, rows, places), schema) for rows in (added, changed)
+        )
         return Pair(first, second, tuple(changed))
-    second = MadeUpTable(name, types, _insert_at(known, added, places), schema)
+    second = MadeUpTable(name, types, _insert_at(common, added, places), schema)
     return Pair(replace(second, gone=frozenset(places)), second, tuple(added))
 
 
@@ -220,9 +229,9 @@ def _unit_rows(chance: Chance, schema: Schema, types: Mapping[str, str], size: i
     return [(newcomer, *plain[1:-2], era, plain[-1]) for newcomer, era in zip(newcomers, eras, strict=True)]
 
 
-def _insert_at(known: list[Row], added: list[Row], places: list[int]) -> tuple[Row, ...]:
+def _insert_at(common: list[Row], added: list[Row], places: list[int]) -> tuple[Row, ...]:
     """Return all rows in one order, the added ones at these places."""
-    rows = list(known)
+    rows = list(common)
     for place, row in zip(places, added, strict=True):
         rows.insert(place, row)
     return tuple(rows)

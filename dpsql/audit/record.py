@@ -1,9 +1,9 @@
-"""A tape of one run: every exact value that met noise, and what came out. Private, for it holds exact counts.
+"""A tape of one run: every exact value that met noise, and what came out. It is private, for it holds exact counts.
 
-A *recording* run draws its noise and its secret keys as ever, and writes them down. A *replaying* run is given the tape
-of another one: it takes the same keys and releases the same values, whatever its own rows are, and writes a tape of its
-own. The two tapes then hold, for each release, one outcome and the exact values of two tables from which it could have
-come: all that the ratio of its chances needs.
+A *recording* run draws its noise and its secret keys as usual, and writes them down. A *replaying* run is given the
+tape of another one: it takes the same keys and releases the same values, whatever its own rows are, and writes a tape
+of its own. The two tapes then hold, for each release, one outcome and the exact values of two tables from which it
+could have come: all that the ratio of its chances needs.
 """
 
 from __future__ import annotations
@@ -176,9 +176,9 @@ class Recorder:
 
     def _number(self, session: object) -> int:
         """Return the number of a session, in the order in which they were first asked."""
-        if not any(known is session for known in self._sessions):
+        if not any(earlier is session for earlier in self._sessions):
             self._sessions.append(session)
-        return next(number for number, known in enumerate(self._sessions) if known is session)
+        return next(number for number, earlier in enumerate(self._sessions) if earlier is session)
 
     def _check_within(self, what: str) -> None:
         if not self._depth:
@@ -204,10 +204,10 @@ class Recorder:
 
 def answer_digest(value: Any) -> str:
     """Return a digest of an answer: arrays by type, shape and bytes, other values by their text."""
-    made = hashlib.sha256()
+    digest = hashlib.sha256()
     for part in value if isinstance(value, list) else [value]:
         if isinstance(part, np.ndarray):
-            made.update(f"{part.dtype}{part.shape}".encode() + np.ascontiguousarray(part).tobytes())
+            digest.update(f"{part.dtype}{part.shape}".encode() + np.ascontiguousarray(part).tobytes())
         else:
-            made.update(repr(part).encode())
-    return made.hexdigest()
+            digest.update(repr(part).encode())
+    return digest.hexdigest()

@@ -6,11 +6,11 @@ The run is recorded on the first table. On the second it gets the same secret ke
 loss of all releases together is compared with each record of what they cost: the ledger's charges, the growth of the
 budget, and the certificate of every model (`audit/claims.py`).
 
-What a run does beyond its releases must follow from them: so the questions, the statements, the shapes, the public
-answers, the models and all that is stored in the database (`audit/database_text.py`) must be the same to the last bit,
-and a difference is data that went another way.
+Everything else that a run does must follow from its releases. So the questions, the statements, the shapes, the public
+answers, the models and all that is stored in the database (`audit/database_text.py`) must be the same to the last bit;
+a difference means that private data came out on another way than through noise.
 
-For made-up tables alone: a tape holds exact counts.
+The audit is for made-up tables alone, because a tape holds exact counts.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class Replay:
     """One run on two neighbouring tables.
 
     `loss` is the sum of the worst losses of all releases, in epsilon or, for the kind "approximate", in rho. `claims`
-    are what ledger, budget and certificates say that the unit lost at most in which the tables differ. `seen` is the
-    log-ratio of the outcome itself. `differences` says in public words what else was not the same.
+    hold what ledger, budget and certificates say that the unit in which the tables differ lost at most. `seen` is the
+    log-ratio of the chances of what came out. `differences` says what else was not the same, without private values.
     """
 
     kind: str
@@ -145,8 +145,9 @@ def replay(
     """Record an act on one database, replay it on another one, and compare.
 
     Both are opened ready: the same tables registered in the same way, with neighbouring rows. `act` does one or more
-    charged runs and returns what they gave out (`model_outcome`). `pays` tells which charges the unit pays in which the
-    tables differ; by default all of them. `groups` limits what one statement counts (`audit/seam.py`).
+    charged runs and returns what they gave out (`model_outcome`). `pays` says for each charge whether the unit in which
+    the tables differ pays it; by default it pays all of them. `groups` is the most groups that one statement may count
+    (`audit/seam.py`).
     """
     first = _run(open_first, act, None, groups)
     second = _run(open_second, act, first.tape, groups)
@@ -194,7 +195,7 @@ def _run(opened: Callable[[], Database], act: Act, script: Tape | None, groups: 
 
 
 def _losses(first: Tape, second: Tape) -> tuple[tuple[StepLoss, ...], dict[int, Loss]]:
-    """Return the loss of each step and of each session; what only one run released is told by `_find_differences`."""
+    """Return the loss of each step and of each session; what only one run released is found by `_find_differences`."""
     sessions, steps = dict[int, Loss](), dict[tuple[int, str, str], StepLoss]()
     for release, replayed in zip(first.releases, second.releases, strict=False):
         if release.operation >= len(first.operations) or release.exact.shape != replayed.exact.shape:

@@ -131,10 +131,10 @@ def _operation(name: str) -> Callable[[Any], Any]:
             except KeyError:
                 allowed = Fraction(0)  # not in the plan: the session refuses it
             approximate, public = promise.approximate is not None, OPERATIONS[name].free
-            asked = recorder.operation(
+            recording = recorder.operation(
                 name, step, session=opened, allowed=allowed, approximate=approximate, public=public
             )
-            with asked as answer:
+            with recording as answer:
                 answer.append(real(opened, step, *given, **named))
             return answer[0]
 
@@ -152,8 +152,8 @@ def _instruction(name: str) -> Callable[[Any], Any]:
             if recorder is None:
                 return real(opened, *given, **named)
             nothing = Fraction(0)
-            said = recorder.operation(name, "", session=opened, allowed=nothing, approximate=False, public=True)
-            with said as answer:
+            recording = recorder.operation(name, "", session=opened, allowed=nothing, approximate=False, public=True)
+            with recording as answer:
                 done = real(opened, *given, **named)
                 answer.append((given, named))
             return done

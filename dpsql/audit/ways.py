@@ -1,10 +1,10 @@
-"""Every way to spend a budget, each as a case to replay: two neighbouring databases, what is done, who pays.
+"""Every way to spend a budget, each as a case to replay: two neighbouring databases, an act, and who pays for it.
 
     for name in WAYS: random_case(name, seed).replay()
 
-The methods are all that there are, with and without a delta, on rows and on units, for classes and for numbers, for
-labels alone, and with unlabelled rows in a table of their own; beside them the other charged acts: a bought size, an
-evaluation on private rows, an update by a new batch, labels for a batch of new rows, a party's contribution.
+The ways are all methods, with and without a delta, on rows and on units, for classes and for numbers, for labels alone,
+and with unlabelled rows in a table of their own; and the other acts that are charged: a bought size, an evaluation on
+private rows, an update by a new batch, a label request for public rows, a party's contribution.
 """
 
 from __future__ import annotations
@@ -37,10 +37,13 @@ from dpsql.methods.base import Choice, Flag
 from dpsql.runs.label_rows import TREES_SEE
 from dpsql.schema import Schema
 
+#: The delta of runs and budgets of kind "approximate".
 DELTA = "1e-6"
+#: The cap of all other budgets, in epsilon: more than any case spends.
 _CAP = 1000
 #: The cap of a budget with a delta, in epsilon.
 _DELTA_CAP = 30
+#: What a run may cost: little, as much as usual, and a lot.
 _EPSILONS = ("0.2", "1", "3.7", "12")
 #: The groups of one statement in every second case: less than almost any forest has.
 _FEW_GROUPS = 8
@@ -54,7 +57,8 @@ _CELLS = 2000
 class AuditCase:
     """One act on two neighbouring databases.
 
-    `pays` tells which charges the unit pays in which they differ; `groups` limits what one statement counts.
+    `pays` says for each charge whether the unit in which the databases differ pays it; `groups` is the most groups that
+    one statement may count.
     """
 
     name: str
@@ -129,7 +133,7 @@ def _case_of_pair(
     kind: str = "pure",
     pays: Callable[[Entry], bool] = lambda entry: True,
 ) -> AuditCase:
-    """Return a case in which one table differs, in either direction; rows that are nobody's pay nothing."""
+    """Return a case in which one table differs, in either direction; rows that belong to nobody pay nothing."""
     if chance.random() < 0.5:
         pair = swap_roles(pair)
     paid = pair.has_unit
@@ -140,7 +144,7 @@ def _case_of_pair(
 
 def _parameters(method: str, chance: Chance) -> dict[str, Any]:
     """Return parameters of a method that keep a run small; never a published form."""
-    known = methods.get(method).parameters
+    declared = methods.get(method).parameters
     small: dict[str, Any] = {
         "trees": int(chance.integers(1, 5)),
         "more_trees": int(chance.integers(1, 3)),
@@ -151,21 +155,21 @@ def _parameters(method: str, chance: Chance) -> dict[str, Any]:
         "cells": _CELLS,
         "seed": int(chance.integers(0, 1000)),
     }
-    for name, parameter in known.items():
+    for name, parameter in declared.items():
         if isinstance(parameter, Choice) and name != "privacy":
             small[name] = parameter.values[chance.integers(len(parameter.values))]
         elif isinstance(parameter, Flag) and name != "as_published":
             small[name] = bool(chance.random() < 0.5)
-    return {name: value for name, value in small.items() if name in known and value is not None}
+    return {name: value for name, value in small.items() if name in declared and value is not None}
 
 
 def _epsilon(chance: Chance) -> str:
     return _EPSILONS[chance.integers(len(_EPSILONS))]
 
 
-def _training_act(method: str, chance: Chance, **asked: Any) -> Act:
+def _training_act(method: str, chance: Chance, **arguments: Any) -> Act:
     """Return the act that trains one model."""
-    given = {"epsilon": _epsilon(chance), **_parameters(method, chance), **asked}
+    given = {"epsilon": _epsilon(chance), **_parameters(method, chance), **arguments}
     return lambda database: [model_outcome(database.train("people", method=method, request_id="r", **given))]
 
 
@@ -176,10 +180,10 @@ def _rows_or_units(chance: Chance, **options: bool) -> Schema:
 def _training_case(method: str, *, target: bool = False, delta: bool = False) -> Callable[[str, Chance], AuditCase]:
     def case(name: str, chance: Chance) -> AuditCase:
         schema = _rows_or_units(chance, target=target, numeric=method == "mrf")
-        asked = {"delta": DELTA} if delta else {}
+        arguments = {"delta": DELTA} if delta else {}
         kind = "approximate" if delta else "pure"
         pair = random_pair(chance, schema)
-        return _case_of_pair(name, pair, _training_act(method, chance, **asked), chance=chance, kind=kind)
+        return _case_of_pair(name, pair, _training_act(method, chance, **arguments), chance=chance, kind=kind)
 
     return case
 
@@ -188,12 +192,12 @@ def _two_sides_case(name: str, chance: Chance) -> AuditCase:
     """`sspe` within one table: its rows without a label on one side; at unit level the unit's own column says which."""
     schema = _rows_or_units(chance)
     pair = random_pair(chance, schema, crowded=_CROWDED)
-    asked = {} if schema.unit.column is None else {"unlabelled": _on_person(pair.first, chance)}
-    return _case_of_pair(name, pair, _training_act("sspe", chance, **asked), chance=chance)
+    arguments = {} if schema.unit.column is None else {"unlabelled": _on_person(pair.first, chance)}
+    return _case_of_pair(name, pair, _training_act("sspe", chance, **arguments), chance=chance)
 
 
 def _on_person(table: MadeUpTable, chance: Chance) -> str:
-    """Return a condition on the unit's column, of its type, that is true of some units; of the newcomer perhaps."""
+    """Return a condition on the unit's column that is true of some units, among them perhaps the unit that differs."""
     some, all_but_some = {
         "BIGINT": (f"{PERSON} < 2", f"{PERSON} >= 2"),
         "DOUBLE": (f"{PERSON} < 2", f"{PERSON} >= 2"),
@@ -203,7 +207,7 @@ def _on_person(table: MadeUpTable, chance: Chance) -> str:
 
 
 def _two_tables_case(*, apart: bool) -> Callable[[str, Chance], AuditCase]:
-    """`sspe` with unlabelled rows in another table: the unit is in one of them, or, not declared apart, in both."""
+    """`sspe` with unlabelled rows in another table: a unit is in one of them, or in both if not declared `apart`."""
 
     def case(name: str, chance: Chance) -> AuditCase:
         schema = _rows_or_units(chance)
@@ -230,14 +234,14 @@ def _labels_case(method: str, *, beside: bool = False) -> Callable[[str, Chance]
     def case(name: str, chance: Chance) -> AuditCase:
         schema = _rows_or_units(chance, labels=True)
         pair = random_pair(chance, schema, labels=True)
-        asked: dict[str, Any] = {"privacy": "labels"} if method == "sspe" else {}
+        arguments: dict[str, Any] = {"privacy": "labels"} if method == "sspe" else {}
         others: tuple[MadeUpTable, ...] = ()
         if beside:
             bare = Schema("", (), schema.features, schema.unit, public_features=True)
             others = (replace(random_pair(chance, schema, name="others").second, schema=bare),)
-            asked["unlabelled"] = "others"
+            arguments["unlabelled"] = "others"
         return _case_of_pair(
-            name, pair, _training_act(method, chance, **asked), chance=chance, beside=others, kind="label"
+            name, pair, _training_act(method, chance, **arguments), chance=chance, beside=others, kind="label"
         )
 
     return case
@@ -282,7 +286,7 @@ def _update_case(name: str, chance: Chance) -> AuditCase:
 
 
 def _label_request_case(trees_see: str) -> Callable[[str, Chance], AuditCase]:
-    """Labels for a batch of public rows, straight from the private ones."""
+    """A label request: public rows are labelled straight from the private ones."""
 
     def case(name: str, chance: Chance) -> AuditCase:
         schema = _rows_or_units(chance, numeric=True)
@@ -302,7 +306,7 @@ def _label_request_case(trees_see: str) -> Callable[[str, Chance], AuditCase]:
 
 
 def _contribution_case(name: str, chance: Chance) -> AuditCase:
-    """A party counts its rows in a structure that all parties share."""
+    """A party counts its rows in trees that all parties share."""
     pair = random_pair(chance, _rows_or_units(chance))
     given, epsilon = {"depth": 2, **_parameters("rdt", chance)}, _epsilon(chance)
 

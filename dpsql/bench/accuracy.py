@@ -25,8 +25,8 @@ from dpsql.api.database import connect
 from dpsql.bench.sample_tables import SampleTable, scikit_learn_is_here
 from dpsql.engines.duckdb.engine import open_file
 
-#: One row in so many is held out.
-HELD_OUT = 5
+#: A test set is one row of this many.
+TEST_SHARE = 5
 #: Trees of the forest without privacy.
 FOREST_TREES = 100
 
@@ -90,10 +90,10 @@ def _mean(
     )
 
 
-def held_out(table: SampleTable, split: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+def train_and_test(table: SampleTable, split: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the rows to train on and the fifth to evaluate on, drawn with the split's number as seed."""
     rows = len(table.frame)
-    out = np.random.default_rng(split).permutation(rows) < rows // HELD_OUT
+    out = np.random.default_rng(split).permutation(rows) < rows // TEST_SHARE
     return table.frame[~out], table.frame[out]
 
 
@@ -104,7 +104,7 @@ def private_accuracy(
 
     The split's number is the method's `seed` too, unless the parameters have one. Noise has no seed.
     """
-    train, test = held_out(table, split)
+    train, test = train_and_test(table, split)
     if "seed" in methods.get(name).parameters:
         parameters = {"seed": split, **parameters}
     with tempfile.TemporaryDirectory() as folder:
@@ -126,7 +126,7 @@ def private_accuracy(
 def forest_accuracy(table: SampleTable, split: int) -> float:
     """Return the accuracy of scikit-learn's random forest on one split: what no privacy at all would give."""
     ensemble: Any = importlib.import_module("sklearn.ensemble")
-    train, test = held_out(table, split)
+    train, test = train_and_test(table, split)
     forest = ensemble.RandomForestClassifier(FOREST_TREES, random_state=split)
     forest.fit(_numbers(table, train), train[table.schema["label"]])
     return float(forest.score(_numbers(table, test), test[table.schema["label"]]))

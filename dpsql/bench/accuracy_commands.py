@@ -44,7 +44,7 @@ def accuracy_command(
     Every run is charged to a ledger that is thrown away. Split number k draws the fifth and shapes the trees; noise has
     no seed, so figures differ a little each time.
     """
-    known = [methods.get(name).name for name in names.split(",")]
+    checked_names = [methods.get(name).name for name in names.split(",")]
     costs = [format_epsilon(parse_epsilon(epsilon)) for epsilon in epsilons.split(",")]
     parameters = parse_parameters(param)
     tables = _tables(sets)
@@ -53,7 +53,7 @@ def accuracy_command(
         if sys.stderr.isatty():
             progress = stack.enter_context(Console(stderr=True).status("")).update
         figures = measuring.measure_accuracy(
-            tables, known, costs, splits=splits, parameters=parameters, progress=progress
+            tables, checked_names, costs, splits=splits, parameters=parameters, progress=progress
         )
     show.either({"parameters": parameters, "figures": figures}, accuracy_table(figures), as_json=as_json)
 
@@ -79,10 +79,10 @@ def parse_parameters(texts: Sequence[str]) -> dict[str, Any]:
 def _tables(sets: str | None) -> list[sample_tables.SampleTable]:
     """Return the named tables, or the usual ones; one of scikit-learn's is refused where that is not installed."""
     names = sets.split(",") if sets else sample_tables.default_names()
-    known = (*sample_tables.BOUNDS, *sample_tables.MADE_UP)
+    offered = (*sample_tables.BOUNDS, *sample_tables.MADE_UP)
     for name in names:
-        if name not in known:
-            raise UnknownName("table", name, known)
+        if name not in offered:
+            raise UnknownName("table", name, offered)
         if name in sample_tables.BOUNDS and not sample_tables.scikit_learn_is_here():
             made_up = ",".join(sample_tables.MADE_UP)
             raise UsageError(

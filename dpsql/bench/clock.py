@@ -25,4 +25,4 @@ def least(acts: Mapping[str, Act], *, repeat: int) -> dict[str, float]:
     The least is what the work costs; whatever is above it, others on the machine caused.
     """
     rounds = [{name: cpu_seconds(act) for name, act in acts.items()} for _ in range(repeat)]
-    return {name: min(one[name] for one in rounds) for name in acts}
+    return {name: min(times[name] for times in rounds) for name in acts}

@@ -27,6 +27,7 @@ from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
 from dpsql.trees.grow.random_trees import MOST_BRANCHES, random_forest
 
+#: Seconds of CPU time that planning a statement should take at most.
 PLANNING_GOAL = 0.2
 #: Any keys will do: what a ticket hides is not at stake here.
 TICKETS = Tickets((0x1234567890ABCDEF, 0x0FEDCBA987654321, 0x5555AAAA5555AAAA))

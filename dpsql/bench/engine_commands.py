@@ -49,6 +49,6 @@ def engines_table(figures: Mapping[str, Any]) -> Table:
     shown = Table(title=f"{what} {figures['trees']} trees of depth {figures['depth']}, seconds")
     for heading in ("rows", *_COLUMNS.values()):
         shown.add_column(heading, justify="right")
-    for one in figures["sizes"]:
-        shown.add_row(f"{one['rows']:,}", *(show.number_text(one[name]) for name in _COLUMNS))
+    for cost in figures["sizes"]:
+        shown.add_row(f"{cost['rows']:,}", *(show.number_text(cost[name]) for name in _COLUMNS))
     return shown

@@ -1,10 +1,11 @@
-"""What counting the leaves of a forest, or all of training, costs on a server, beside DuckDB on as many rows, in turns.
+"""Measures what counting the leaves of a forest, or all of training, costs on a server and in DuckDB, in turns.
 
-10 trees of depth 8. Counting: each row in one tree, through the kernel's own statement, transfer and layout on the
-grid. Training: a method by its name, from the charge to the stored model. CPU time is this process's and, where the
-server is on this machine, its own process's too; Spark's is not known. The first and second round are told apart: Spark
-compiles what it runs. The scratch table is made on the server from random numbers (for Spark and chDB in a folder of
-its own) and dropped at the end.
+Both have tables of as many rows, and forests of 10 trees of depth 8. When counting is measured, each row is in one
+tree, and counts come through the kernel's own statement, transfer and layout on the grid. When training is measured, a
+run of the named method goes from the charge to the stored model. CPU time is that of this process and, where the server
+is on this machine, of its own process too; Spark's is not known. The first and the second round have figures of their
+own, because Spark compiles what it runs. The scratch table is made on the server from random numbers (for Spark and
+chDB in a folder of its own) and dropped at the end.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from dpsql.compile.rows import Source
 from dpsql.compile.rows import table_reference as reference
 from dpsql.engines.base import Engine
 from dpsql.engines.duckdb.engine import open_file
-from dpsql.engines.open_engine import open_engine
+from dpsql.engines.open_engine import SPECS, open_engine, url_forms
 from dpsql.errors import ParameterError
 from dpsql.kernel.operations import LeafCounts
 from dpsql.kernel.plan import Plan, Step
@@ -37,18 +38,25 @@ from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
 from dpsql.trees.grow.random_trees import random_forest
 
-TREES, DEPTH = 10, 8
-_FOLDERS = ("spark://", "chdb://")
+#: Trees of the measured forest.
+TREES = 10
+#: Levels of splits in each of them.
+DEPTH = 8
+#: The scratch table on the server.
 NAME = "dpsql_bench"
+#: The engines that are opened by a URL.
+_URL_ENGINES = tuple(spec for spec in SPECS if spec.prefixes)
+#: Those of them whose tables are in a folder and whose ledger is elsewhere, so that both can be thrown away.
+_FOLDER_ENGINES = tuple(spec for spec in _URL_ENGINES if spec.ledger_elsewhere)
 
 
 @dataclass(frozen=True)
 class Server:
     """How a server is measured.
 
-    `query` makes the rows of `bench/table.py`; `inside`: it is a part of this process; `processes` finds the server's
-    processes that work for dpsql, where they can be found; `before` and `after` are run on the table when it is made,
-    and at the end.
+    `query` makes the rows of `bench/table.py`. `inside` says that the server is a part of this process. `processes` is
+    a query for the ids of the server's processes that work for dpsql, None where they cannot be found. `before` is run
+    once the table is made, `after` at the end.
     """
 
     query: str
@@ -151,23 +159,33 @@ def measure_engine(target: str, sizes: Sequence[int], *, repeat: int, method: st
     What is measured is counting, or with `method` training by it. Training charges a ledger, which is thrown away:
     PostgreSQL keeps its own, so there it is counting alone.
     """
-    if not target.startswith(("postgresql://", "postgres://", *_FOLDERS)):
-        raise ParameterError("db", allowed="a server: postgresql://…, spark://… or chdb://", given=target)
-    if method is not None and not target.startswith(_FOLDERS):
-        allowed = "spark://… or chdb:// with a method: a server's own ledger keeps every charge"
+    if not any(spec.opens_url(target) for spec in _URL_ENGINES):
+        raise ParameterError("db", allowed=f"a server: {_with_dots(url_forms(_URL_ENGINES))}", given=target)
+    if method is not None and not _uses_folder(target):
+        urls = _with_dots(url_forms(_FOLDER_ENGINES))
+        allowed = f"{urls} with a method: a server's own ledger keeps every charge"
         raise ParameterError("db", allowed=allowed, given=target)
     costs = [_measure_size(target, rows, repeat, method) for rows in sizes]
     figures = [{**asdict(cost), "cpu_ratio": cost.cpu_ratio, "wall_ratio": cost.wall_ratio} for cost in costs]
     return {"method": method, "trees": TREES, "depth": DEPTH, "repeat": repeat, "sizes": figures}
 
 
+def _uses_folder(target: str) -> bool:
+    """Whether a URL's engine has its tables in a folder and its ledger elsewhere."""
+    return any(spec.opens_url(target) for spec in _FOLDER_ENGINES)
+
+
+def _with_dots(urls: str) -> str:
+    return urls.replace("://", "://…")
+
+
 def _measure_size(target: str, rows: int, repeat: int, method: str | None) -> EngineCost:
     with _duckdb(rows) as own, _server(target, rows) as other:
         works = [(place.engine, _work(place, method)) for place in (own, other)]
         rounds = [[_time_act(*work) for work in works] for _ in range(repeat)]
-    (cpu, wall), (server_cpu, server_wall) = (_least([one[place] for one in rounds]) for place in range(2))
+    (cpu, wall), (server_cpu, server_wall) = (_least([times[place] for times in rounds]) for place in range(2))
     assert cpu is not None
-    own_walls, walls = ([one[place][1] for one in rounds] for place in range(2))
+    own_walls, walls = ([times[place][1] for times in rounds] for place in range(2))
     second = walls[1] if repeat > 1 else None
     return EngineCost(rows, cpu, wall, server_cpu, server_wall, walls[0], second, second and second / own_walls[1])
 
@@ -183,8 +201,8 @@ def _work(place: MeasuredPlace, method: str | None) -> Callable[[], object]:
 
 
 def _least(times: Sequence[tuple[float | None, float]]) -> tuple[float | None, float]:
-    known = [cpu for cpu, _ in times if cpu is not None]
-    return min(known, default=None), min(wall for _, wall in times)
+    measured = [cpu for cpu, _ in times if cpu is not None]
+    return min(measured, default=None), min(wall for _, wall in times)
 
 
 def _time_act(engine: Engine, act: Callable[[], object]) -> tuple[float | None, float]:
@@ -219,7 +237,7 @@ def _cpu(engine: Engine) -> float | None:
     if not all(place.exists() for place in places):
         return None
     fields = [place.read_text().rsplit(")", 1)[1].split() for place in places]
-    ticks = sum(int(one[11]) + int(one[12]) for one in fields)
+    ticks = sum(int(stat[11]) + int(stat[12]) for stat in fields)
     return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
 
 
@@ -255,10 +273,13 @@ def _run(engine: Engine, statement: str | None) -> None:
 
 @contextmanager
 def _open_server(target: str) -> Iterator[Engine]:
-    """Open a server; Spark or chDB with a folder that goes at the end, inside the one that the target names if any."""
+    """Open a server.
+
+    An engine with folders gets a new one, inside the folder that the target names if any; it is removed at the end.
+    """
     with ExitStack() as stack:
         ledger = None
-        if target.startswith(_FOLDERS):
+        if _uses_folder(target):
             kind, _, rest = target.partition("://")
             master, slash, folder = rest.partition("/")
             place = stack.enter_context(tempfile.TemporaryDirectory(dir=slash + folder or None))

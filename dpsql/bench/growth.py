@@ -1,7 +1,7 @@
-"""What trees that look at the data cost: a whole training run through the kernel, in units of one scan (S).
+"""Measures what trees that look at the data cost: all of a training run through the kernel, in units of one scan (S).
 
 A run is everything between the charge and the release: statements, choices, noise. Each size is measured against its
-own S, so that figures of two sizes that are alike mean a cost that is linear in rows.
+own S: if a method has about the same figure at two sizes, its cost is linear in rows.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ CASES = (
 
 def measure_growth(sizes: Sequence[int], *, repeat: int) -> dict[str, object]:
     """Return the figures of all cases on tables of these sizes, as plain values."""
-    found = []
+    figures: list[dict[str, object]] = []
     for rows in sizes:
         with tempfile.TemporaryDirectory() as folder:
             engine = open_file(Path(folder) / "bench.duckdb", create=True)
             try:
                 source = table.create_bench_table(engine, rows)
-                found += [_measure_growth(engine, source, case, rows, repeat=repeat) for case in CASES]
+                figures += [_measure_growth(engine, source, case, rows, repeat=repeat) for case in CASES]
             finally:
                 engine.close()
-    return {"repeat": repeat, "cases": found}
+    return {"repeat": repeat, "cases": figures}
 
 
 def _measure_growth(engine: Engine, source: Source, case: GrowthCase, rows: int, *, repeat: int) -> dict[str, object]:

@@ -88,7 +88,7 @@ def _bundled_table(name: str) -> SampleTable:
         column: {"type": "numeric", "lower": lower, "upper": upper}
         for column, (lower, upper) in zip(columns, BOUNDS[name], strict=True)
     }
-    classes = [str(one) for one in bundle.target_names]
+    classes = [str(name) for name in bundle.target_names]
     labels = np.array(classes, object)[bundle.target]
     frame = pd.DataFrame(bundle.data, columns=columns).assign(**{LABEL: labels})
     return SampleTable(name, {"label": LABEL, "classes": classes, "features": features}, frame)

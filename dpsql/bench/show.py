@@ -13,7 +13,7 @@ from rich.table import Table
 
 
 def number_text(value: float | None, *, places: int = 2, sign: bool = False) -> str:
-    """Return a number with so many places, or nothing for None.
+    """Return a number with `places` decimal places, or nothing for None.
 
     >>> number_text(1.234), number_text(1, places=1, sign=True), number_text(None)
     ('1.23', '+1.0', '')

@@ -100,11 +100,11 @@ def growth_table(figures: Mapping[str, Any]) -> Table:
     shown = Table(title="Training trees that look at the data, CPU time in S, one scan of the same table")
     for word in ("method", "parameters", "rows", "S ms", "total S", "goal S", "peak MB so far"):
         shown.add_column(word, justify="right")
-    for one in figures["cases"]:
-        peak = f"{one['peak_mb']:,.0f}"
-        words = ", ".join(f"{name} {value}" for name, value in one["parameters"].items())
-        total, goal = show.number_text(one["total_s"], places=1), show.number_text(one["goal"], places=0)
-        shown.add_row(one["method"], words, f"{one['rows']:,}", f"{1000 * one['s_seconds']:.1f}", total, goal, peak)
+    for cost in figures["cases"]:
+        peak = f"{cost['peak_mb']:,.0f}"
+        words = ", ".join(f"{name} {value}" for name, value in cost["parameters"].items())
+        total, goal = show.number_text(cost["total_s"], places=1), show.number_text(cost["goal"], places=0)
+        shown.add_row(cost["method"], words, f"{cost['rows']:,}", f"{1000 * cost['s_seconds']:.1f}", total, goal, peak)
     return shown
 
 
@@ -113,9 +113,11 @@ def noise_lines(figures: Mapping[str, Any]) -> Table:
     shown = Table(title=f"Exact noise: {figures['draws']:,} draws, CPU seconds")
     for word in ("mechanism", "scale", "dpsql s", "OpenDP s", "OpenDP / dpsql", "goal"):
         shown.add_column(word, justify="right")
-    for one in figures["discrete_laplace"]:
-        theirs = "skipped: opendp is not installed" if one["opendp_seconds"] is None else f"{one['opendp_seconds']:.2f}"
-        ratio = show.number_text(one["ratio"], places=1)
-        shown.add_row("discrete Laplace", one["scale"], f"{one['seconds']:.3f}", theirs, ratio, str(noise_speed.GOAL))
+    for cost in figures["discrete_laplace"]:
+        theirs = (
+            "skipped: opendp is not installed" if cost["opendp_seconds"] is None else f"{cost['opendp_seconds']:.2f}"
+        )
+        ratio = show.number_text(cost["ratio"], places=1)
+        shown.add_row("discrete Laplace", cost["scale"], f"{cost['seconds']:.3f}", theirs, ratio, str(noise_speed.GOAL))
     shown.add_row("permute-and-flip of 2", "", f"{figures['permute_and_flip_seconds']:.3f}", "", "", "")
     return shown

@@ -87,8 +87,8 @@ def advise_command(
         return
     if buy is not None and advice.bought is not None:
         note(f"Charged epsilon {advice.bought.epsilon} for the size (entry {advice.bought.entry}).")
-    asked = f"{target.words} --table {table} --epsilon {advice.epsilon}"
-    note(f"Next:  dpsql train {asked} --dry-run")
+    words = f"{target.words} --table {table} --epsilon {advice.epsilon}"
+    note(f"Next:  dpsql train {words} --dry-run")
 
 
 def _print(advice: Recommendation, *, as_json: bool) -> None:

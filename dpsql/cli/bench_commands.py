@@ -7,7 +7,7 @@ from collections.abc import MutableMapping
 import click
 
 
-class _Late(click.Group):
+class _LateGroup(click.Group):
     """A group whose commands are imported when somebody looks at them."""
 
     @property
@@ -22,7 +22,7 @@ class _Late(click.Group):
         """Take no others: click sets an empty group when it is made."""
 
 
-@click.group(cls=_Late)
+@click.group(cls=_LateGroup)
 def bench() -> None:
     """Measure dpsql on this machine: how accurate methods are, what counting and noise cost.
 

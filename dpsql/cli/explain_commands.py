@@ -14,7 +14,7 @@ from dpsql.models.explain import PANELS, TOP
 from dpsql.runs.train import ARGUMENTS
 
 #: Arguments that have a value whether or not they were given.
-_DEFAULTS = [name for name, known in ARGUMENTS.items() if known.default is not None]
+_DEFAULTS = [name for name, argument in ARGUMENTS.items() if argument.default is not None]
 
 
 @click.command("explain")

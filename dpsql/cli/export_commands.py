@@ -52,14 +52,14 @@ def export(
         stored = db.model(model)
     if onnx is not None:
         stored.export_onnx(onnx)
-        _wrote(model, onnx, as_json=as_json)
+        _report_file(model, onnx, as_json=as_json)
     elif dialect is not None:
         own = {"table": table or "new_rows", "form": form or "select"}
         text = stored.export_sql(dialect, **own, name=name, probabilities=probabilities)
-        _script(stored, text, to, dialect=dialect, as_json=as_json)
+        _give_script(stored, text, to, dialect=dialect, as_json=as_json)
     else:
         write_new(str(to), stored.to_json())
-        _wrote(model, str(to), as_json=as_json)
+        _report_file(model, str(to), as_json=as_json)
 
 
 def _check_words(to: str | None, dialect: str | None, onnx: str | None, given: list[str]) -> None:
@@ -78,7 +78,8 @@ def _check_words(to: str | None, dialect: str | None, onnx: str | None, given: l
     check_new(to)
 
 
-def _script(model: Model, text: str, to: str | None, *, dialect: str, as_json: bool) -> None:
+def _give_script(model: Model, text: str, to: str | None, *, dialect: str, as_json: bool) -> None:
+    """Print a SQL script, or write it to a new file where one is named."""
     if to is None:
         if as_json:
             print_json({"model": model.name, "dialect": dialect, "sql": text})
@@ -86,10 +87,10 @@ def _script(model: Model, text: str, to: str | None, *, dialect: str, as_json: b
             say_exact(text.rstrip("\n"))
         return
     write_new(to, text)
-    _wrote(model.name, to, as_json=as_json, dialect=dialect)
+    _report_file(model.name, to, as_json=as_json, dialect=dialect)
 
 
-def _wrote(model: str, to: str, *, as_json: bool, **more: str) -> None:
+def _report_file(model: str, to: str, *, as_json: bool, **more: str) -> None:
     if as_json:
         print_json({"model": model, **more, "to": to})
     note(f"Wrote {to}.")

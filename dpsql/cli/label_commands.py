@@ -1,4 +1,4 @@
-"""Private labels for one batch: the command `structure_command`, and what `predict --private` does before it reads."""
+"""Labels straight from private rows: the command `dpsql structure`, and what `dpsql predict --private` does first."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from dpsql.runs.label_rows import ALL_ROWS, TREES_SEE
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-def batch_options(command: _Command) -> _Command:
-    """Add what labels for a batch take."""
+def label_options(command: _Command) -> _Command:
+    """Add the options of a charged label request."""
     for decorate in (
         click.option("--dry-run", is_flag=True, help="With --private: show steps, cost and budget; touch nothing."),
         click.option("--request-id", metavar="ID", help="Ask twice under one id: the same labels, one charge."),
@@ -38,8 +38,8 @@ def batch_options(command: _Command) -> _Command:
     return command
 
 
-def refuse_batch_options(options: Mapping[str, Any]) -> None:
-    """Refuse options that say how a batch is charged: prediction from a stored model is free."""
+def refuse_label_options(options: Mapping[str, Any]) -> None:
+    """Refuse options that say how a label request is charged: prediction from a stored model is free."""
     for name, value in options.items():
         if value:
             raise UsageError(
@@ -47,7 +47,7 @@ def refuse_batch_options(options: Mapping[str, Any]) -> None:
             )
 
 
-def label_batch(
+def label_new_rows(
     db: Database,
     data: str | Path,
     name: str | None,
@@ -61,10 +61,10 @@ def label_batch(
     into: str | None = None,
     shown: Sequence[str] = (),
 ) -> Model | None:
-    """Charge for a batch of new rows and return the model that labels them; None where only the plan was asked for.
+    """Charge for the labels of new rows and return the model that labels them; None where only the plan is printed.
 
-    `shown` are options that say what to show of the labels. They could turn out wrong once the batch is paid for, so
-    they are refused here, and wait until the labels are read again.
+    `shown` are options that say what to show of the labels. They could turn out wrong once the labels are paid for, so
+    they are refused here; they can be given when the labels are read again.
     """
     if shown:
         raise UsageError(
@@ -74,13 +74,13 @@ def label_batch(
         check_new_table(db, into)
     if structure is None:
         raise UsageError("name what the trees look like.", hint="--structure FILE; dpsql structure writes one")
-    chosen: dict[str, Any] = {"epsilon": "1" if epsilon is None else epsilon, "trees_see": trees_see or ALL_ROWS}
+    settings: dict[str, Any] = {"epsilon": "1" if epsilon is None else epsilon, "trees_see": trees_see or ALL_ROWS}
     if dry_run:
-        plan, table = db.plan_batch(structure, data, **chosen)
+        plan, table = db.plan_batch(structure, data, **settings)
         print_plan(plan, db.budget(table, plan.kind), db.spent_on(table, None, plan.kind), as_json=as_json)
         return None
     with show_progress(f"labelling {data}"):
-        model = db.predict_private(structure, data, name=name, request_id=request_id, **chosen)
+        model = db.predict_private(structure, data, name=name, request_id=request_id, **settings)
     left = db.budget(str(model.table))
     note(f'Epsilon {model.certificate["epsilon"]} of "{left.table}" pays for this batch: {left.left_text} left.')
     note(f"These labels again, for nothing:  dpsql predict --model {model.name} --{_kind(db, data)} {data}")
@@ -93,7 +93,7 @@ def label_batch(
 @click.option("--to", required=True, metavar="FILE", help="A new JSON file.")
 @method_options(Mrf())
 @as_json
-def structure_command(target: DatabaseTarget, table: str, to: str, as_json: bool, **given: Any) -> None:
+def label_request_command(target: DatabaseTarget, table: str, to: str, as_json: bool, **given: Any) -> None:
     """Write down what trees will look like, for predict --private.
 
     \b

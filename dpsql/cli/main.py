@@ -45,7 +45,7 @@ _COMMANDS = (
     party_commands.party,
     model_commands.models,
     model_commands.show,
-    label_commands.structure_command,
+    label_commands.label_request_command,
     model_commands.predict,
     evaluate_commands.evaluate_command,
     model_commands.sql,
@@ -70,7 +70,7 @@ def app(debug: bool) -> None:
       dpsql train --db data.duckdb --table adult
     """
     if not debug:
-        sys.excepthook = _short
+        sys.excepthook = _report_bug
 
 
 for _command in _COMMANDS:
@@ -102,7 +102,7 @@ def run_command_line(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _short(_kind: type[BaseException], _error: BaseException, _trace: TracebackType | None) -> None:
+def _report_bug(_kind: type[BaseException], _error: BaseException, _trace: TracebackType | None) -> None:
     """Say that something unexpected happened, without its class, its text or a traceback: they could tell of rows."""
     note("Error: something unexpected failed. This is a bug in dpsql.")
     note("Try:   run it again as dpsql --debug …, and report what it prints")

@@ -1,4 +1,4 @@
-"""Commands on released models: list, show, predict, SQL, import. All free of charge."""
+"""Commands on released models: list, show, predict, SQL, import. All are free of charge but `predict --private`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import click
 import pandas as pd
 
-from dpsql.cli.label_commands import batch_options, label_batch, refuse_batch_options
+from dpsql.cli.label_commands import label_new_rows, label_options, refuse_label_options
 from dpsql.cli.options import DatabaseTarget, as_json, database
 from dpsql.cli.output import check_new, note, print_json, print_table, say, say_exact, show_progress, write_new
 from dpsql.errors import ParameterError, UsageError
@@ -95,7 +95,7 @@ def show(target: DatabaseTarget, model: str, tree: int, depth: int, as_json: boo
 @click.option("--threshold", metavar="CLASS=P", help="Name this class where its probability is at least P.")
 @click.option("--top", type=int, metavar="K", help="The K most probable classes of each row, in place of the label.")
 @click.option("--to", metavar="PATH", help="Write all predictions to a new CSV file.")
-@batch_options
+@label_options
 @as_json
 def predict(
     target: DatabaseTarget,
@@ -110,7 +110,7 @@ def predict(
     to: str | None,
     as_json: bool,
     private: bool,
-    **batch: Any,
+    **labelling: Any,
 ) -> None:
     """Score new rows, in the database or from a file.
 
@@ -139,13 +139,13 @@ def predict(
     data: str | Path = table if table is not None else Path(str(file))
     with target.open() as db:
         if private:
-            asked = {"--key": key, "--probabilities": proba or None, "--threshold": threshold, "--top": top}
-            shown = [option for option, value in asked.items() if value is not None]
-            scoring = label_batch(db, data, model, as_json=as_json, into=into, shown=shown, **batch)
+            display = {"--key": key, "--probabilities": proba or None, "--threshold": threshold, "--top": top}
+            shown = [option for option, value in display.items() if value is not None]
+            scoring = label_new_rows(db, data, model, as_json=as_json, into=into, shown=shown, **labelling)
             if scoring is None:
                 return
         else:
-            refuse_batch_options(batch)
+            refuse_label_options(labelling)
             if model is None:
                 raise UsageError("name the model to score with.", hint="--model NAME, or dpsql models to see them")
             scoring = db.model(model)

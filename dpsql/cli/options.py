@@ -98,13 +98,13 @@ def request_options(*, names_release: bool, table: str | None = None) -> Callabl
     def decorate(command: _Command) -> _Command:
         for name, kinds in reversed(PARAMETERS.items()):
             command = _parameter_option(name, next(iter(kinds.values())), _parameter_help(kinds))(command)
-        for name, known in reversed(arguments(names_release=names_release).items()):
-            sentence, metavar = known.metadata["help"], known.metadata["metavar"]
+        for name, argument in reversed(arguments(names_release=names_release).items()):
+            sentence, metavar = argument.metadata["help"], argument.metadata["metavar"]
             settings: dict[str, Any] = {"help": sentence, "metavar": metavar}
-            if known.default is MISSING:
+            if argument.default is MISSING:
                 settings |= {"required": table is None, "help": table or sentence}
-            elif known.default is not None:
-                settings |= {"default": str(known.default), "show_default": True}
+            elif argument.default is not None:
+                settings |= {"default": str(argument.default), "show_default": True}
             command = click.option(_option(name), **settings)(command)
         return command
 
@@ -136,8 +136,8 @@ def _parameter_help(kinds: Mapping[str, Parameter]) -> str:
 
     Where they do not say the same, only what they have in common is shown: all that stands before a semicolon.
     """
-    whole_texts = {parameter.help for parameter in kinds.values()}
-    words = whole_texts.pop() if len(whole_texts) == 1 else next(iter(kinds.values())).help.partition(";")[0]
+    helps = {parameter.help for parameter in kinds.values()}
+    words = helps.pop() if len(helps) == 1 else next(iter(kinds.values())).help.partition(";")[0]
     return _sentence(words if len(kinds) == len(METHODS) else f"{words} ({', '.join(kinds)})")
 
 

@@ -101,11 +101,12 @@ def check_new(to: str | None, option: str = "to") -> None:
         exists = False  # writing it will say why not
     if exists:
         raise ParameterError(option, allowed="a new file; this one exists", given=to)
-    if to is not None and not exists and not _folder(to):
+    if to is not None and not exists and not _is_in_folder(to):
         raise ParameterError(option, allowed="a file in a folder that exists", given=to)
 
 
-def _folder(to: str) -> bool:
+def _is_in_folder(to: str) -> bool:
+    """Whether the folder that a file is to be written to exists."""
     try:
         return Path(to).parent.is_dir()
     except (OSError, ValueError):
@@ -114,15 +115,15 @@ def _folder(to: str) -> bool:
 
 def write_new(to: str, text: str) -> None:
     """Write text to a new file, all of it or nothing."""
-    made = False
+    created = False
     try:
         with Path(to).open("x", encoding="utf-8", newline="") as file:
-            made = True
+            created = True
             file.write(text)
     except FileExistsError:
         raise ParameterError("to", allowed="a new file; this one exists", given=to) from None
     except OSError as error:
-        if made:
+        if created:
             Path(to).unlink(missing_ok=True)
         raise ParameterError("to", allowed=f"a file that can be written ({error.strerror})", given=to) from None
 

@@ -71,9 +71,9 @@ def register_command(
                 parse_epsilon(cap, "cap")
             limit_details(lost_runs, least_epsilon)
             info, _, spelled = resolve(db.engine, table, schema)
-            found_file = {"table": info.name, "schema": spelled.to_dict()}
+            described = {"table": info.name, "schema": spelled.to_dict()}
             if as_json:
-                print_json(found_file)
+                print_json(described)
             else:
                 say_exact(schemafile.dump(spelled))
             note("Nothing was changed.")
@@ -196,17 +196,18 @@ def budget_command(
             db.set_limits(table, lost_runs=lost_runs, least_epsilon=least_epsilon)
         if set_cap is not None and table is not None:
             db.set_cap(table, set_cap, analyst=analyst, kind=kind or "pure", delta=delta)
-        found = [db.budget(table, kind or "pure")] if table is not None else db.budgets()
+        budgets = [db.budget(table, kind or "pure")] if table is not None else db.budgets()
     if as_json:
-        print_json([_budget_dict(one) for one in found])
+        print_json([_budget_dict(budget) for budget in budgets])
         return
     rows: list[list[str]] = []
-    for one in found:
-        rows.append([one.table, one.kind_text, "", one.cap_text, one.spent_text, one.left_text])
-        rows += [["", "", share.name, share.cap_text, share.spent_text, share.left_text] for share in one.analysts]
+    for budget in budgets:
+        rows.append([budget.table, budget.kind_text, "", budget.cap_text, budget.spent_text, budget.left_text])
+        rows += [["", "", share.name, share.cap_text, share.spent_text, share.left_text] for share in budget.analysts]
     print_table(None, ("table", "kind", "analyst", "cap", "spent", "left"), rows)
-    for one in {one.dataset: one for one in found if one.cap is not None}.values():
-        note(f"{one.table}: {one.standing.text}; a run costs at least epsilon {one.standing.limits.least_text}.")
+    for budget in {budget.dataset: budget for budget in budgets if budget.cap is not None}.values():
+        least = budget.standing.limits.least_text
+        note(f"{budget.table}: {budget.standing.text}; a run costs at least epsilon {least}.")
 
 
 def _schema(schema_file: str | None, entry: str | None, flags: dict[str, Any]) -> Schema:
@@ -223,14 +224,14 @@ def _schema(schema_file: str | None, entry: str | None, flags: dict[str, Any]) -
     features: dict[str, Any] = {}
     for text in flags["numeric"]:
         name, lower, upper = _parts(text, "numeric", "NAME:LOWER:UPPER", 3)
-        _once(name, features)
+        _refuse_repeated(name, features)
         features[name] = {"type": "numeric", "lower": _number(lower), "upper": _number(upper)}
     for text in flags["categorical"]:
         name, values = _parts(text, "categorical", "NAME:A,B,…", 2)
-        _once(name, features)
+        _refuse_repeated(name, features)
         features[name] = {"type": "categorical", "values": values.split(",")}
     for name in flags["boolean"]:
-        _once(name, features)
+        _refuse_repeated(name, features)
         features[name] = {"type": "boolean"}
     declared = {"label": flags["label"], "features": features, "rows": flags["rows"]}
     if flags["bounds"]:
@@ -244,11 +245,12 @@ def _schema(schema_file: str | None, entry: str | None, flags: dict[str, Any]) -
         declared["disjoint_from"] = list(flags["disjoint_from"])
     if flags["unit"]:
         column, most = _parts(flags["unit"], "unit", "COLUMN:MAX_ROWS", 2)
-        declared["privacy_unit"] = {"column": column, "max_rows": _whole(most)}
+        declared["privacy_unit"] = {"column": column, "max_rows": _whole_number(most)}
     return Schema.from_dict(declared)
 
 
-def _once(name: str, features: dict[str, Any]) -> None:
+def _refuse_repeated(name: str, features: dict[str, Any]) -> None:
+    """Refuse a feature that an earlier flag has declared."""
     if name in features:
         raise UsageError(f'feature "{name}" is given twice.', hint="leave out one of the two flags")
 
@@ -267,32 +269,34 @@ def _number(text: str) -> float:
         raise ParameterError("a bound", allowed="a number", given=text) from None
 
 
-def _whole(text: str) -> int:
+def _whole_number(text: str) -> int:
     try:
         return int(text)
     except ValueError:
         raise ParameterError("--unit", allowed="COLUMN:MAX_ROWS with a whole number", given=text) from None
 
 
-def _budget_dict(one: Budget) -> dict[str, Any]:
+def _budget_dict(budget: Budget) -> dict[str, Any]:
     return {
-        "dataset": one.dataset,
-        "table": one.table,
-        "kind": one.kind,
-        "cap": None if one.cap is None else amount_text(one.cap),
-        "spent": amount_text(one.spent),
-        "left": None if one.left is None else amount_text(one.left),
-        "unfinished": one.standing.unfinished_runs,
-        "lost_runs": one.standing.limits.lost_runs,
-        "least_epsilon": one.standing.limits.least_text,
-        "analysts": [{"analyst": s.name, "cap": s.cap_text, "spent": s.spent_text} for s in one.analysts],
-        **_epsilons(one),
+        "dataset": budget.dataset,
+        "table": budget.table,
+        "kind": budget.kind,
+        "cap": None if budget.cap is None else amount_text(budget.cap),
+        "spent": amount_text(budget.spent),
+        "left": None if budget.left is None else amount_text(budget.left),
+        "unfinished": budget.standing.unfinished_runs,
+        "lost_runs": budget.standing.limits.lost_runs,
+        "least_epsilon": budget.standing.limits.least_text,
+        "analysts": [
+            {"analyst": share.name, "cap": share.cap_text, "spent": share.spent_text} for share in budget.analysts
+        ],
+        **_epsilons(budget),
     }
 
 
-def _epsilons(one: Budget) -> dict[str, Any]:
-    """Return what amounts of rho stand for; nothing where they are epsilon themselves."""
-    if one.delta is None or one.cap is None or one.left is None:
+def _epsilons(budget: Budget) -> dict[str, Any]:
+    """Return the epsilon at the budget's delta that its amounts of rho stand for; nothing for a budget in epsilon."""
+    if budget.delta is None or budget.cap is None or budget.left is None:
         return {}
-    told = {"cap": one.epsilon_text(one.cap), "spent": one.epsilon_text(one.spent, up=True)}
-    return {"delta": format_delta(one.delta), "epsilon": told | {"left": one.epsilon_text(one.left)}}
+    epsilons = {"cap": budget.epsilon_text(budget.cap), "spent": budget.epsilon_text(budget.spent, up=True)}
+    return {"delta": format_delta(budget.delta), "epsilon": epsilons | {"left": budget.epsilon_text(budget.left)}}

@@ -84,7 +84,7 @@ def export_trees_command(target: DatabaseTarget, table: str, to: str, as_json: b
 @party.command("contribute")
 @database
 @click.option("--table", required=True, help="This party's registered table.")
-@click.option("--structure", required=True, metavar="FILE", help="The shared structure.")
+@click.option("--structure", "shared_trees", required=True, metavar="FILE", help="The shared structure.")
 @click.option("--epsilon", default="1", show_default=True, metavar="E", help="What the run may cost this party's rows.")
 @click.option("--name", help="Name of the model in this database.")
 @click.option("--request-id", metavar="ID", help="Ask twice under one id: the same counts, one charge.")
@@ -93,7 +93,7 @@ def export_trees_command(target: DatabaseTarget, table: str, to: str, as_json: b
 def contribute_command(
     target: DatabaseTarget,
     table: str,
-    structure: str,
+    shared_trees: str,
     epsilon: str,
     name: str | None,
     request_id: str | None,
@@ -108,7 +108,7 @@ def contribute_command(
     """
     check_new(to)
     with target.open() as db, show_progress(f"counting {table}"):
-        counted = db.contribute(table, Path(structure), epsilon=epsilon, name=name, request_id=request_id)
+        counted = db.contribute(table, Path(shared_trees), epsilon=epsilon, name=name, request_id=request_id)
     _write(to, counted.to_json())
     if as_json:
         _print_model(counted, as_json=True)

@@ -97,16 +97,16 @@ def shell(target: DatabaseTarget, commands: tuple[str, ...], as_json: bool) -> N
 
 def _read_statements() -> Iterator[str]:
     """Yield statements typed on a terminal, each up to a semicolon at the end of a line."""
-    held: list[str] = []
+    lines: list[str] = []
     note("SQL, ended by a semicolon. Ctrl-D leaves.")
     while True:
-        click.echo("...> " if held else "dpsql> ", err=True, nl=False)
+        click.echo("...> " if lines else "dpsql> ", err=True, nl=False)
         line = sys.stdin.readline()
         if line:
-            held.append(line)
-        if held and (not line or line.rstrip().endswith(";")):
-            yield "".join(held)
-            held = []
+            lines.append(line)
+        if lines and (not line or line.rstrip().endswith(";")):
+            yield "".join(lines)
+            lines = []
         if not line:
             return
 

@@ -33,18 +33,18 @@ def train_command(target: DatabaseTarget, dry_run: bool, sql: bool, as_json: boo
     """
     if sql and dry_run:
         raise UsageError("one thing at a time: the SQL or the plan.", hint="leave out --sql or --dry-run")
-    chosen = parameters(given)
-    table, batch = chosen.pop("table"), chosen.get("batch")
+    request = parameters(given)
+    table, batch = request.pop("table"), request.get("batch")
     with target.open() as db:
         if sql:
-            _print_sql(table, db.explain(table, **chosen).statement_sql, as_json=as_json)
+            _print_sql(table, db.explain(table, **request).statement_sql, as_json=as_json)
             return
         if dry_run:
-            plan = db.plan(table, **chosen)
+            plan = db.plan(table, **request)
             print_plan(plan, db.budget(table, plan.kind), db.spent_on(table, batch, plan.kind), as_json=as_json)
             return
         with show_progress(f'training on "{table}"'):
-            model = db.train(table, **chosen)
+            model = db.train(table, **request)
         left = db.budget(table, model.certificate.get("kind", "pure"))
     if as_json:
         print_json({"model": model.name, "budget": budget_values(left), "certificate": dict(model.certificate)})

@@ -43,7 +43,7 @@ class Question:
     widen: float = 1
 
     @property
-    def declared(self) -> str:
+    def declaration(self) -> str:
         """What is known beyond domains: rows, nulls, both or nothing; how many labels there are, how wide ranges."""
         few = [] if self.labelled == 100 else [f"{self.labelled}%labelled"]
         wide = [] if self.widen == 1 else [f"{self.widen:g}xwide"]
@@ -55,7 +55,7 @@ class Question:
             "method": self.method,
             "epsilon": self.epsilon,
             "parameters": " ".join(f"{name}={value}" for name, value in self.parameters),
-            "declared": self.declared,
+            "declared": self.declaration,
             "set": name,
             "split": split,
         }
@@ -73,7 +73,7 @@ class Task:
 
 def measure(
     folder: Path,
-    found: Sequence[Table],
+    all_tables: Sequence[Table],
     questions: Sequence[Question],
     *,
     splits: int | None = None,
@@ -93,25 +93,27 @@ def measure(
     learn from; `peer_folder` is its environment.
     """
     results = Results(None, COLUMNS) if results is None else results
-    cells = [(question, table) for question in questions for table in found if not peers.unfit(question.method, table)]
-    wanted = dict.fromkeys(range(len(cells)), splits or (FEWEST if run else MOST))
+    cells = [
+        (question, table) for question in questions for table in all_tables if not peers.unfit(question.method, table)
+    ]
+    split_counts = dict.fromkeys(range(len(cells)), splits or (FEWEST if run else MOST))
     for stage in range((1 if splits else 2) if run else 0):
         if stage:
-            wanted = {
+            split_counts = {
                 place: enough(accuracies(results, *cell, range(first, first + FEWEST)))
                 for place, cell in enumerate(cells)
             }
         tasks = [
             Task(question, table.name, split, peer_folder)
             for place, (question, table) in enumerate(cells)
-            for split in range(first, first + wanted[place])
+            for split in range(first, first + split_counts[place])
             if results.find(question.key(table.name, split)) is None
         ]
-        _run(folder, found, tasks, results, jobs, progress)
+        _run(folder, all_tables, tasks, results, jobs, progress)
     return [
         summary(rows, *cell, reference=reference)
         for place, cell in enumerate(cells)
-        if (rows := _rows(results, *cell, range(first, first + wanted[place])))
+        if (rows := _rows(results, *cell, range(first, first + split_counts[place])))
     ]
 
 
@@ -131,44 +133,46 @@ def accuracies(results: Results, question: Question, table: Table, splits: Itera
 
 def summary(rows: Sequence[Row], question: Question, table: Table, *, reference: str | None) -> Figure:
     """Return a cell's figure from its splits, beside the reference that is known for it."""
-    known = references().get((reference or question.method, float(question.epsilon), table.name))
-    return figure(question.method, question.epsilon, table.name, rows, size=table.rows, reference=known)
+    reference_figure = references().get((reference or question.method, float(question.epsilon), table.name))
+    return figure(question.method, question.epsilon, table.name, rows, size=table.rows, reference=reference_figure)
 
 
 def _rows(results: Results, question: Question, table: Table, splits: Iterable[int]) -> list[Row]:
-    found = (results.find(question.key(table.name, split)) for split in splits)
-    return [row for row in found if row is not None]
+    rows = (results.find(question.key(table.name, split)) for split in splits)
+    return [row for row in rows if row is not None]
 
 
 def _run(
     folder: Path,
-    found: Sequence[Table],
+    all_tables: Sequence[Table],
     tasks: Sequence[Task],
     results: Results,
     jobs: int,
     progress: Callable[[int, int, str], None],
 ) -> None:
     """Run tasks and write each outcome down as soon as it is there."""
-    outcomes = _parallel(folder, tasks, jobs) if jobs > 1 else _in_turn({one.name: one for one in found}, tasks)
+    outcomes = (
+        _parallel(folder, tasks, jobs) if jobs > 1 else _in_turn({table.name: table for table in all_tables}, tasks)
+    )
     for done, (task, outcome) in enumerate(outcomes, 1):
-        known = {name: value for name, value in asdict(outcome).items() if value is not None}
-        results.add({**task.question.key(task.name, task.split), **known})
+        figures = {name: value for name, value in asdict(outcome).items() if value is not None}
+        results.add({**task.question.key(task.name, task.split), **figures})
         said = f"{task.question.method} {task.question.epsilon} {task.name} split {task.split}: {outcome.accuracy:.1%}"
         progress(done, len(tasks), said)
 
 
-def _in_turn(known: Mapping[str, Table], tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome]]:
+def _in_turn(by_name: Mapping[str, Table], tasks: Iterable[Task]) -> Iterator[tuple[Task, Outcome]]:
     for task in tasks:
-        yield task, _outcome(known[task.name], task)
+        yield task, _outcome(by_name[task.name], task)
 
 
 def _parallel(folder: Path, tasks: Iterable[Task], jobs: int) -> Iterator[tuple[Task, Outcome]]:
     """Run tasks in processes of their own, which read the tables themselves. Started anew: a fork may copy locks."""
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        asked = {pool.submit(partial(_outcome_in, str(folder)), task): task for task in tasks}
+        submitted = {pool.submit(partial(_outcome_in, str(folder)), task): task for task in tasks}
         try:
-            for future in as_completed(asked):
-                yield asked[future], future.result()
+            for future in as_completed(submitted):
+                yield submitted[future], future.result()
         finally:
             pool.shutdown(cancel_futures=True)  # whoever stops or fails does not wait for what is still to come
 
@@ -183,25 +187,25 @@ def _table(folder: str, name: str) -> Table:
 
 
 def _outcome(table: Table, task: Task) -> Outcome:
-    asked = task.question
-    if asked.method in peers.NAMES:
+    question = task.question
+    if question.method in peers.NAMES:
         return peers.run_peer(
             table,
             task.split,
-            peer=asked.method,
-            epsilon=asked.epsilon,
+            peer=question.method,
+            epsilon=question.epsilon,
             folder=task.peer_folder,
-            labelled=asked.labelled,
-            widen=asked.widen,
+            labelled=question.labelled,
+            widen=question.widen,
         )
     return run_split(
         table,
         task.split,
-        method=asked.method,
-        epsilon=asked.epsilon,
-        parameters=dict(asked.parameters),
-        declare_rows=asked.declare_rows,
-        declare_nulls=asked.declare_nulls,
-        labelled=asked.labelled,
-        widen=asked.widen,
+        method=question.method,
+        epsilon=question.epsilon,
+        parameters=dict(question.parameters),
+        declare_rows=question.declare_rows,
+        declare_nulls=question.declare_nulls,
+        labelled=question.labelled,
+        widen=question.widen,
     )

@@ -23,7 +23,7 @@ from dpsql.ledger.amount import format_epsilon
 from examples.benchmarks import accuracy as measuring
 from examples.benchmarks import accuracy_tables
 from examples.benchmarks import peers as peering
-from examples.benchmarks.figures import Figure, means, recorded, write
+from examples.benchmarks.figures import Figure, means, recorded_figures, write
 from examples.benchmarks.folder import DATA_OPTION
 from examples.benchmarks.plot import check, draw
 from examples.benchmarks.results import Results
@@ -118,17 +118,17 @@ def accuracy(
     command peers installs.
     """
     parameters = parse_parameters(param)
-    asked = _questions(names, peer_names, epsilons, parameters, declare_rows, declare_nulls, labelled, widen)
+    questions = _questions(names, peer_names, epsilons, parameters, declare_rows, declare_nulls, labelled, widen)
     if plot is not None:
         check(plot)
-    found, missing = _tables(data, sets)
-    _name_unfit(asked, found)
+    available, missing = _tables(data, sets)
+    _name_unfit(questions, available)
     with Progress(*_progress(), console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         line = bar.add_task("splits", total=None)
         figures = measuring.measure(
             data,
-            found,
-            asked,
+            available,
+            questions,
             splits=_splits(splits),
             first=first_split,
             results=Results(file, measuring.COLUMNS, older=measuring.OLD_COLUMNS),
@@ -142,16 +142,16 @@ def accuracy(
         raise UsageError("there are no results to show.", hint="leave out --no-run")
     # Recorded figures are of all labels and of the schema's own ranges: they stand beside no others.
     comparable = not no_peers and labelled == 100 and widen == 1
-    others = recorded(figures, without=[one.method for one in asked]) if comparable else []
+    others = recorded_figures(figures, without=[question.method for question in questions]) if comparable else []
     if summary is not None:
-        write(summary, figures, remarks=_remarks(asked, peer_folder))
+        write(summary, figures, remarks=_remarks(questions, peer_folder))
     if plot is not None:
         draw(plot, figures, others)
     if as_json:
-        told = {"declared": asked[0].declared.split(), "parameters": parameters, "skipped": missing}
-        click.echo(json.dumps({**told, **_plain(figures, others)}, indent=2))
+        settings = {"declared": questions[0].declaration.split(), "parameters": parameters, "skipped": missing}
+        click.echo(json.dumps({**settings, **_plain(figures, others)}, indent=2))
         return
-    for shown in _shown(figures, others, [_words(asked[0].declared), *param]):
+    for shown in _tables_to_show(figures, others, [_words(questions[0].declaration), *param]):
         show.text_table(shown)
 
 
@@ -173,22 +173,22 @@ def peers(folder: Path | None, there: Path, as_json: bool) -> None:
     environment = peering.Environment(there if folder is None else folder)
     if folder is not None:
         environment.install()
-    told: dict[str, Any] = {
+    status: dict[str, Any] = {
         "peers": list(peering.NAMES),
         "requirements": list(peering.REQUIREMENTS),
         "folder": str(environment.folder),
-        "installed": environment.versions() if environment.installed else None,
+        "installed": environment.versions() if environment.is_installed else None,
     }
     if as_json:
-        click.echo(json.dumps(told, indent=2))
+        click.echo(json.dumps(status, indent=2))
         return
-    click.echo(f"Peers: {', '.join(told['peers'])}.")
-    if told["installed"] is None:
+    click.echo(f"Peers: {', '.join(status['peers'])}.")
+    if status["installed"] is None:
         click.echo(
             f"Not installed in {environment.folder}: python -m examples.benchmarks peers --install {environment.folder}"
         )
     else:
-        versions = ", ".join(f"{name} {version}" for name, version in told["installed"].items())
+        versions = ", ".join(f"{name} {version}" for name, version in status["installed"].items())
         click.echo(f"Installed in {environment.folder}: {versions}.")
 
 
@@ -203,27 +203,27 @@ def _questions(
     widen: float,
 ) -> list[measuring.Question]:
     costs = [format_epsilon(parse_epsilon(epsilon)) for epsilon in epsilons.split(",")]
-    known = [] if names == "none" else [methods.get(name).name for name in names.split(",")]
-    others = [] if peer_names is None else peering.known(peer_names)
-    if not known and not others:
+    own_names = [] if names == "none" else [methods.get(name).name for name in names.split(",")]
+    others = [] if peer_names is None else peering.find_peers(peer_names)
+    if not own_names and not others:
         raise UsageError("there is nothing to measure: no method and no peer.", hint="--method NAME or --peer NAME")
     given = tuple(sorted(parameters.items()))
-    own = [measuring.Question(name, cost, given, rows, nulls, labelled, widen) for name in known for cost in costs]
+    own = [measuring.Question(name, cost, given, rows, nulls, labelled, widen) for name in own_names for cost in costs]
     return own + [measuring.Question(name, cost, labelled=labelled, widen=widen) for name in others for cost in costs]
 
 
 def _tables(data: Path, sets: str) -> tuple[list[Split], dict[str, str]]:
-    found, missing = tables(data, GROUPS.get(sets) or sets.split(","))
+    available, missing = tables(data, GROUPS.get(sets) or sets.split(","))
     for name, why in missing.items():
         click.echo(f"{name} is skipped: {why}", err=True)
-    if not found:
+    if not available:
         raise UsageError("none of the tables can be had.", hint="--data FOLDER, or --sets syn5d")
-    return found, missing
+    return available, missing
 
 
-def _name_unfit(asked: Sequence[measuring.Question], found: Sequence[Split]) -> None:
-    for peer in dict.fromkeys(one.method for one in asked):
-        left_out = {table.name: why for table in found if (why := peering.unfit(peer, table))}
+def _name_unfit(questions: Sequence[measuring.Question], available: Sequence[Split]) -> None:
+    for peer in dict.fromkeys(question.method for question in questions):
+        left_out = {table.name: why for table in available if (why := peering.unfit(peer, table))}
         if left_out:
             click.echo(f"{peer} leaves out {', '.join(left_out)}: {next(iter(left_out.values()))}", err=True)
 
@@ -240,13 +240,15 @@ def _splits(text: str) -> int | None:
     return int(text)
 
 
-def _remarks(asked: Sequence[measuring.Question], folder: Path) -> list[str]:
+def _remarks(questions: Sequence[measuring.Question], folder: Path) -> list[str]:
     """Return what a file of figures should tell: in which units they are, and which libraries the peers are."""
-    told = ["Means over 90/10 splits. mean, standard_error, majority and balanced_accuracy in %, seconds of training."]
-    if any(one.method in peering.NAMES for one in asked) and peering.Environment(folder).installed:
+    remarks = [
+        "Means over 90/10 splits. mean, standard_error, majority and balanced_accuracy in %, seconds of training."
+    ]
+    if any(question.method in peering.NAMES for question in questions) and peering.Environment(folder).is_installed:
         versions = peering.Environment(folder).versions()
-        told.append("Peers: " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".")
-    return told
+        remarks.append("Peers: " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".")
+    return remarks
 
 
 def _words(declared: str) -> str:
@@ -255,27 +257,27 @@ def _words(declared: str) -> str:
     >>> _words("rows nulls 5xwide"), _words("50%labelled")
     ('rows declared, nulls declared, 5xwide', 'rows not declared, 50%labelled')
     """
-    told = [f"{one} declared" if one in ("rows", "nulls") else one for one in declared.split()]
-    return ", ".join(told if "rows declared" in told else ["rows not declared", *told])
+    words = [f"{word} declared" if word in ("rows", "nulls") else word for word in declared.split()]
+    return ", ".join(words if "rows declared" in words else ["rows not declared", *words])
 
 
 def _plain(figures: Sequence[Figure], others: Sequence[Figure]) -> dict[str, Any]:
     return {
-        "figures": [one.to_dict() for one in figures],
-        "means": [one.to_dict() for one in means(figures)],
-        "recorded_peers": [one.to_dict() for one in others],
+        "figures": [figure.to_dict() for figure in figures],
+        "means": [figure.to_dict() for figure in means(figures)],
+        "recorded_peers": [figure.to_dict() for figure in others],
     }
 
 
-def _shown(figures: Sequence[Figure], others: Sequence[Figure], words: Sequence[str]) -> list[Table]:
+def _tables_to_show(figures: Sequence[Figure], others: Sequence[Figure], words: Sequence[str]) -> list[Table]:
     """Return the tables: each method and epsilon, all beside each other where there are several, the means."""
-    found = [
+    shown_tables = [
         accuracy_tables.cells(", ".join([f"{method}, epsilon {epsilon}", *words]), list(cells))
-        for (method, epsilon), cells in groupby(figures, lambda one: (one.method, one.epsilon))
+        for (method, epsilon), cells in groupby(figures, lambda figure: (figure.method, figure.epsilon))
     ]
     everything = [*figures, *others]
-    if len({one.method for one in everything}) > 1:
-        for epsilon in dict.fromkeys(one.epsilon for one in figures):
-            beside = [one for one in everything if float(one.epsilon) == float(epsilon)]
-            found.append(accuracy_tables.side_by_side(epsilon, beside))
-    return [*found, accuracy_tables.overview(means(figures))]
+    if len({figure.method for figure in everything}) > 1:
+        for epsilon in dict.fromkeys(figure.epsilon for figure in figures):
+            beside = [figure for figure in everything if float(figure.epsilon) == float(epsilon)]
+            shown_tables.append(accuracy_tables.side_by_side(epsilon, beside))
+    return [*shown_tables, accuracy_tables.overview(means(figures))]

@@ -17,17 +17,20 @@ def cells(title: str, figures: Sequence[Figure]) -> Table:
     words = ("splits", "mean %", "sd", "error", "reference", "difference", "reached", "in band", "majority")
     for word in (*words, "balanced", "AUC", "log loss", "Brier", "train s"):
         shown.add_column(word, justify="right")
-    for one in figures:
+    for figure in figures:
         shown.add_row(
-            one.set,
-            str(one.splits),
-            *(number_text(value, places=1) for value in (one.mean, one.sd, one.standard_error, one.reference)),
-            number_text(one.difference, places=1, sign=True),
-            *((word or "").removeprefix("within ") for word in (one.reached, one.in_band)),
-            number_text(one.majority, places=1),
-            number_text(one.balanced_accuracy, places=1),
-            *(number_text(value, places=3) for value in (one.auc, one.log_loss, one.brier)),
-            number_text(one.seconds, places=2),
+            figure.set,
+            str(figure.splits),
+            *(
+                number_text(value, places=1)
+                for value in (figure.mean, figure.sd, figure.standard_error, figure.reference)
+            ),
+            number_text(figure.difference, places=1, sign=True),
+            *((word or "").removeprefix("within ") for word in (figure.reached, figure.in_band)),
+            number_text(figure.majority, places=1),
+            number_text(figure.balanced_accuracy, places=1),
+            *(number_text(value, places=3) for value in (figure.auc, figure.log_loss, figure.brier)),
+            number_text(figure.seconds, places=2),
         )
     return shown
 
@@ -37,26 +40,26 @@ def side_by_side(epsilon: str, figures: Sequence[Figure]) -> Table:
 
     The best of a line is bold. Means are over all tables, for those that have all, and over what everybody has.
     """
-    methods = list(dict.fromkeys(one.method for one in figures))
+    methods = list(dict.fromkeys(figure.method for figure in figures))
     shown = Table(title=f"Accuracy %, epsilon {epsilon}", min_width=24)
     shown.add_column("set")
     for name in methods:
         shown.add_column(name, justify="right")
-    found = {(one.set, one.method): one.mean for one in figures}
-    names = list(dict.fromkeys(one.set for one in figures))
+    accuracies = {(figure.set, figure.method): figure.mean for figure in figures}
+    names = list(dict.fromkeys(figure.set for figure in figures))
     for name in names:
-        shown.add_row(name, *best([found.get((name, method)) for method in methods]))
+        shown.add_row(name, *best([accuracies.get((name, method)) for method in methods]))
     shown.add_section()
-    common = [name for name in names if all((name, method) in found for method in methods)]
+    common = [name for name in names if all((name, method) in accuracies for method in methods)]
     for over in (names, common) if 0 < len(common) < len(names) else (names,):
-        shown.add_row(f"mean of {len(over)}", *best([_mean(found, over, method) for method in methods]))
+        shown.add_row(f"mean of {len(over)}", *best([_mean(accuracies, over, method) for method in methods]))
     return shown
 
 
-def _mean(found: Mapping[tuple[str, str], float], names: Sequence[str], method: str) -> float | None:
+def _mean(accuracies: Mapping[tuple[str, str], float], names: Sequence[str], method: str) -> float | None:
     """Return a method's mean over tables; None where it lacks one of them."""
-    known = [found[name, method] for name in names if (name, method) in found]
-    return sum(known) / len(known) if len(known) == len(names) else None
+    own = [accuracies[name, method] for name in names if (name, method) in accuracies]
+    return sum(own) / len(own) if len(own) == len(names) else None
 
 
 def best(values: Sequence[float | None]) -> list[str]:
@@ -67,24 +70,25 @@ def best(values: Sequence[float | None]) -> list[str]:
     """
     largest = max((value for value in values if value is not None), default=None)
     return [
-        f"[bold]{number_text(one, places=1)}[/bold]" if one == largest else number_text(one, places=1) for one in values
+        f"[bold]{number_text(value, places=1)}[/bold]" if value == largest else number_text(value, places=1)
+        for value in values
     ]
 
 
-def overview(found: Sequence[Mean]) -> Table:
+def overview(means: Sequence[Mean]) -> Table:
     """Return the means over tables of every method and epsilon, beside the reference's."""
     shown = Table(title="Mean over the tables, in %")
     shown.add_column("method")
     for word in ("epsilon", "sets", "mean %", "reference", "difference", "cells that reach it"):
         shown.add_column(word, justify="right")
-    for one in found:
+    for mean in means:
         shown.add_row(
-            one.method,
-            one.epsilon,
-            str(one.sets),
-            number_text(one.mean, places=2),
-            number_text(one.reference, places=2),
-            number_text(one.difference, places=2, sign=True),
-            "" if one.reached is None else f"{one.reached} of {one.sets}",
+            mean.method,
+            mean.epsilon,
+            str(mean.sets),
+            number_text(mean.mean, places=2),
+            number_text(mean.reference, places=2),
+            number_text(mean.difference, places=2, sign=True),
+            "" if mean.reached is None else f"{mean.reached} of {mean.sets}",
         )
     return shown

@@ -44,12 +44,12 @@ class Folder:
         if not file.is_file():
             return {}
         try:
-            known: Any = json.loads(file.read_text(encoding="utf-8"))
+            recorded: Any = json.loads(file.read_text(encoding="utf-8"))
         except ValueError:
-            known = None
-        if not isinstance(known, dict):
+            recorded = None
+        if not isinstance(recorded, dict):
             raise UsageError(f'"{file}" is not a JSON mapping of checksums.', hint="delete it to trust the files anew")
-        return known
+        return recorded
 
     def fetch(self, name: str, url: str, *, sha256: str | None = None) -> Path:
         """Return the file called `name`, downloaded from `url` unless it is there; its checksum is always looked at."""
@@ -70,10 +70,12 @@ class Folder:
         return file
 
     def _lock(self, name: str, checksum: str) -> None:
-        write_whole(self.path / LOCK, json.dumps(self.checksums | {name: checksum}, indent=1, sort_keys=True) + "\n")
+        write_all_or_nothing(
+            self.path / LOCK, json.dumps(self.checksums | {name: checksum}, indent=1, sort_keys=True) + "\n"
+        )
 
 
-def write_whole(file: Path, text: str) -> None:
+def write_all_or_nothing(file: Path, text: str) -> None:
     """Write a text file so that a reader finds the old content or the new, never a part."""
     part = file.with_name(file.name + ".part")
     part.write_text(text, encoding="utf-8")

@@ -77,17 +77,17 @@ class Mean:
 
 def figure(method: str, epsilon: str, name: str, rows: Sequence[Row], *, size: int, reference: float | None) -> Figure:
     """Return a cell's figure from its splits; `size` is how many rows the table has."""
-    found = [100 * float(row["accuracy"]) for row in rows]
-    sd = stdev(found) if len(found) > 1 else None
-    error = None if sd is None else sd / math.sqrt(len(found))
-    difference = None if reference is None else mean(found) - reference
+    accuracies = [100 * float(row["accuracy"]) for row in rows]
+    sd = stdev(accuracies) if len(accuracies) > 1 else None
+    error = None if sd is None else sd / math.sqrt(len(accuracies))
+    difference = None if reference is None else mean(accuracies) - reference
     band, short = (SMALL_BAND, SMALL_SHORT) if size < SMALL else (BAND, SHORT)
     return Figure(
         method=method,
         epsilon=epsilon,
         set=name,
-        splits=len(found),
-        mean=mean(found),
+        splits=len(accuracies),
+        mean=mean(accuracies),
         sd=sd,
         standard_error=error,
         majority=100 * mean(float(row["majority"]) for row in rows),
@@ -102,10 +102,10 @@ def figure(method: str, epsilon: str, name: str, rows: Sequence[Row], *, size: i
 
 def _more(rows: Sequence[Row]) -> dict[str, Any]:
     """Return the means of the other figures, over the splits that have them; balanced accuracy in %."""
-    known = {name: [float(row[name]) for row in rows if row.get(name)] for name in _MORE}
-    found = {name: fmean(values) if values else None for name, values in known.items()}
-    balanced = found["balanced_accuracy"]
-    return {**found, "balanced_accuracy": None if balanced is None else 100 * balanced}
+    values_by_name = {name: [float(row[name]) for row in rows if row.get(name)] for name in _MORE}
+    averages = {name: fmean(values) if values else None for name, values in values_by_name.items()}
+    balanced = averages["balanced_accuracy"]
+    return {**averages, "balanced_accuracy": None if balanced is None else 100 * balanced}
 
 
 def verdict(difference: float, standard_error: float | None, band: float) -> str:
@@ -125,16 +125,18 @@ def means(figures: Iterable[Figure]) -> list[Mean]:
     """Return the mean over tables for each method and epsilon: of those with a reference, or of all if none has one."""
     return [
         _mean(method, epsilon, list(cells))
-        for (method, epsilon), cells in groupby(figures, lambda one: (one.method, one.epsilon))
+        for (method, epsilon), cells in groupby(figures, lambda cell: (cell.method, cell.epsilon))
     ]
 
 
 def _mean(method: str, epsilon: str, cells: Sequence[Figure]) -> Mean:
-    known = [(one, one.reference) for one in cells if one.reference is not None]
-    if not known:
-        return Mean(method, epsilon, len(cells), fmean(one.mean for one in cells), None, None, None)
-    ours, theirs = fmean(one.mean for one, _ in known), fmean(reference for _, reference in known)
-    return Mean(method, epsilon, len(known), ours, theirs, ours - theirs, sum(one.reached == "yes" for one, _ in known))
+    pairs = [(cell, cell.reference) for cell in cells if cell.reference is not None]
+    if not pairs:
+        return Mean(method, epsilon, len(cells), fmean(cell.mean for cell in cells), None, None, None)
+    ours, theirs = fmean(cell.mean for cell, _ in pairs), fmean(reference for _, reference in pairs)
+    return Mean(
+        method, epsilon, len(pairs), ours, theirs, ours - theirs, sum(cell.reached == "yes" for cell, _ in pairs)
+    )
 
 
 @cache
@@ -146,10 +148,12 @@ def references() -> Mapping[tuple[str, float, str], float]:
         }
 
 
-def recorded(figures: Sequence[Figure], *, without: Sequence[str] = ()) -> list[Figure]:
+def recorded_figures(figures: Sequence[Figure], *, without: Sequence[str] = ()) -> list[Figure]:
     """Return what the peers reached on the tables and epsilons of these figures, as `peers.csv` has it."""
-    cells = {(float(one.epsilon), one.set) for one in figures}
-    return [one for one in _peers() if (float(one.epsilon), one.set) in cells and one.method not in without]
+    cells = {(float(figure.epsilon), figure.set) for figure in figures}
+    return [
+        figure for figure in _peers() if (float(figure.epsilon), figure.set) in cells and figure.method not in without
+    ]
 
 
 @cache
@@ -187,7 +191,7 @@ def write(file: Path, figures: Iterable[Figure], *, remarks: Sequence[str] = ())
         opened.writelines(f"# {remark}\n" for remark in remarks)
         writer = csv.writer(opened, lineterminator="\n")
         writer.writerow(COLUMNS)
-        writer.writerows([_text(one.to_dict()[name]) for name in COLUMNS] for one in figures)
+        writer.writerows([_text(figure.to_dict()[name]) for name in COLUMNS] for figure in figures)
 
 
 def _text(value: object) -> str:

@@ -12,7 +12,7 @@ import duckdb
 import pandas as pd
 
 from dpsql.errors import DpsqlError, UnknownName
-from examples.benchmarks.download import Folder, write_whole
+from examples.benchmarks.download import Folder, write_all_or_nothing
 from examples.benchmarks.folder import DATA_OPTION, SCHEMAS, read_schemas
 from examples.benchmarks.sources import RECIPES, Original, Recipe
 from examples.benchmarks.splits import SYNTHETIC, synthetic, synthetic_problem
@@ -74,7 +74,7 @@ def make_table(data: Path, name: str, mirror: str | None = None) -> int:
         entry = dict(public_entries()[name])
         rows = original_rows(data, RECIPES[name], entry, mirror)
     write_parquet(data / entry["file"], rows)
-    write_whole(data / SCHEMAS, json.dumps(read_schemas(data) | {name: entry}, indent=1) + "\n")
+    write_all_or_nothing(data / SCHEMAS, json.dumps(read_schemas(data) | {name: entry}, indent=1) + "\n")
     return len(rows)
 
 

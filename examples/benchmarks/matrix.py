@@ -30,7 +30,7 @@ from dpsql.trees.strategies.optimize import KINDS, best_strategy
 from dpsql.trees.strategies.strategy import Strategy
 from dpsql.trees.strategies.workload import Leaves, Sums, vote_workload
 from examples.benchmarks.accuracy import Question
-from examples.benchmarks.splits import Table, create, declared, halves
+from examples.benchmarks.splits import Table, create, declare_schema, halves
 
 #: The paper's settings: trees and depth of each table, and ensembles where one cannot hold all features.
 SETTINGS: Mapping[str, Mapping[str, int]] = {
@@ -66,28 +66,31 @@ class Panel:
 
 def panels(names: Sequence[str]) -> list[Panel]:
     """Return the panels of figures 2, 3a and 4, for the tables that are there."""
-    found = [
+    drawn = [
         Panel(f"2: {name}", name, "epsilon", {
-            line: [(float(one), _question(one, {**SETTINGS[name], **more})) for one in EPSILONS]
+            line: [(float(epsilon), _question(epsilon, {**SETTINGS[name], **more})) for epsilon in EPSILONS]
             for line, more in LINES.items()
         })
         for name in names
     ]  # fmt: skip
     if "car" in names:
-        found.append(
+        drawn.append(
             Panel("3a: car, epsilon 2", "car", "trees", {
                 line: [(trees, _question("2", {"depth": 4, "trees": trees, **more})) for trees in TREES]
                 for line, more in LINES.items() if line != "batch prediction"
             })
         )  # fmt: skip
         ways = {"subsample and aggregate": "subsample", "batch prediction": "batch"}
-        found.append(
+        drawn.append(
             Panel("4: car, 16 trees", "car", "epsilon", {
-                line: [(float(one), _question(one, {"depth": 3, "trees": 16, "way": way})) for one in EPSILONS]
+                line: [
+                    (float(epsilon), _question(epsilon, {"depth": 3, "trees": 16, "way": way}))
+                    for epsilon in EPSILONS
+                ]
                 for line, way in ways.items()
             })
         )  # fmt: skip
-    return found
+    return drawn
 
 
 def _question(epsilon: str, parameters: Mapping[str, Any]) -> Question:
@@ -96,57 +99,57 @@ def _question(epsilon: str, parameters: Mapping[str, Any]) -> Question:
 
 def queries(table: Table, sizes: Sequence[int], *, splits: int) -> list[dict[str, float]]:
     """Return figure 3b: accuracy on batches of growing size, drawn from the rows that are asked, as in the paper."""
-    schema = declared(table.schema)
-    found = []
+    schema = declare_schema(table.schema)
+    points = []
     for size in (size for size in sizes if size <= table.rows):
         right = []
         for number in range(splits):
-            batch = table.frame.sample(size, random_state=number)
+            asked_rows = table.frame.sample(size, random_state=number)
             with tempfile.TemporaryDirectory() as folder:
-                create(path := Path(folder) / "one.duckdb", rows=table.frame, batch=batch)
+                create(path := Path(folder) / "one.duckdb", rows=table.frame, batch=asked_rows)
                 with connect(path) as db:
                     db.register("rows", schema, cap=2)
                     shape = db.structure("rows", trees=16, depth=4, seed=number)
                     model = db.predict_private(shape, "batch", epsilon=2)
                     right.append(100 * db.evaluate(model, "batch").accuracy)
         spread = float(np.std(right, ddof=1) / np.sqrt(splits)) if splits > 1 else 0.0
-        found.append({"queries": size, "mean": float(np.mean(right)), "standard_error": spread})
-    return found
+        points.append({"queries": size, "mean": float(np.mean(right)), "standard_error": spread})
+    return points
 
 
 def errors(table: Table, *, draws: int, effort: int) -> list[dict[str, Any]]:
     """Return for the leaves and for the votes of a tenth what each kind of strategy costs, and a check by drawing."""
     parameters = resolve_parameters(Mrf(), SETTINGS[table.name])
     _, test = halves(table, 0)
-    schema = load_schema(declared(table.schema))
+    schema = load_schema(declare_schema(table.schema))
     rows = grid_cells(schema, {feature.name: test[feature.name] for feature in schema.features})
-    one = ensembles(schema, parameters)[0]
-    asked: dict[str, Leaves | Sums] = {
-        "leaves": one.workload,
-        "votes": vote_workload(one.workload, one.domain.cell_numbers(rows)),
+    ensemble = ensembles(schema, parameters)[0]
+    workloads: dict[str, Leaves | Sums] = {
+        "leaves": ensemble.workload,
+        "votes": vote_workload(ensemble.workload, ensemble.domain.cell_numbers(rows)),
     }
-    return [_error(table.name, what, workload, draws, effort) for what, workload in asked.items()]
+    return [_error(table.name, what, workload, draws, effort) for what, workload in workloads.items()]
 
 
 def _error(name: str, what: str, workload: Leaves | Sums, draws: int, effort: int) -> dict[str, Any]:
     started = time.process_time()
-    found = best_strategy(workload, effort=effort)
+    search = best_strategy(workload, effort=effort)
     spent = time.process_time() - started
-    ratios = {one.kind: one.ratio for one in found.tried}
+    ratios = {attempt.kind: attempt.ratio for attempt in search.tried}
     return {
         "set": name,
         "workload": what,
         "cells": workload.cells,
-        "best": found.strategy.name,
-        "ratio": found.ratio,
+        "best": search.strategy.name,
+        "ratio": search.ratio,
         "cpu_seconds": spent,
         "ratios": {kind: ratios.get(kind) for kind in KINDS},
-        "measured_to_proved": measured(workload, found.strategy, found.spread, draws),
+        "measured_to_proved": error_ratio(workload, search.strategy, search.spread, draws),
     }
 
 
-def measured(workload: Leaves | Sums, strategy: Strategy, spread: float, draws: int) -> float:
-    """Return the squared error over so many draws of noise, over what the closed form says."""
+def error_ratio(workload: Leaves | Sums, strategy: Strategy, spread: float, draws: int) -> float:
+    """Return the squared error, averaged over draws of noise, divided by what the closed form says."""
     wide = Fraction(strategy.sensitivity)
     ratio = float(np.exp(-1 / float(wide)))
     variance = 2 * ratio / (1 - ratio) ** 2
@@ -162,7 +165,7 @@ def measured(workload: Leaves | Sums, strategy: Strategy, spread: float, draws: 
 def cost(table: Table, epsilon: str) -> dict[str, float]:
     """Return the seconds of a training run: for the strategies, for counting cells, for noise, and for the rest."""
     parameters: dict[str, Any] = dict(SETTINGS[table.name])
-    schema = declared(table.schema)
+    schema = declare_schema(table.schema)
     with tempfile.TemporaryDirectory() as folder:
         create(path := Path(folder) / "one.duckdb", rows=table.frame)
         with connect(path) as db:
@@ -188,4 +191,6 @@ def cost(table: Table, epsilon: str) -> dict[str, float]:
 def _within(profile: Profile, file: str, name: str) -> float:
     """Return the seconds spent in a function of the kernel, and in what it called."""
     stats: dict[tuple[str, int, str], tuple[int, int, float, float, Any]] = Stats(profile).stats  # type: ignore[attr-defined]
-    return sum(one[3] for (where, _, what), one in stats.items() if what == name and where.endswith(f"kernel/{file}"))
+    return sum(
+        figures[3] for (where, _, what), figures in stats.items() if what == name and where.endswith(f"kernel/{file}")
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,32 +60,32 @@ def matrix(
         if what != "figures":
             raise UsageError("only figures are drawn.", hint="--what figures, or leave out --plot")
         check(plot)
-    found, missing = tables(data, sets.split(",") if sets else list(measured.SETTINGS))
+    available, missing = tables(data, sets.split(",") if sets else list(measured.SETTINGS))
     for name, why in missing.items():
         click.echo(f"{name} is skipped: {why}", err=True)
-    for one in found:
-        if one.name not in measured.SETTINGS:
-            click.echo(f"{one.name} is skipped: the paper has no settings for it", err=True)
-    known = [one for one in found if one.name in measured.SETTINGS]
-    if not known:
+    for table in available:
+        if table.name not in measured.SETTINGS:
+            click.echo(f"{table.name} is skipped: the paper has no settings for it", err=True)
+    measurable = [table for table in available if table.name in measured.SETTINGS]
+    if not measurable:
         raise UsageError("none of the tables can be had.", hint=f"--sets {','.join(list(measured.SETTINGS)[:3])}")
     if what == "errors":
-        rows = [row for one in known for row in measured.errors(one, draws=draws, effort=effort)]
+        rows = [row for table in measurable for row in measured.errors(table, draws=draws, effort=effort)]
         show.either({"errors": rows}, _errors(rows), as_json=as_json)
     elif what == "cost":
-        costs = [{"set": one.name, **measured.cost(one, "1")} for one in known]
+        costs = [{"set": table.name, **measured.cost(table, "1")} for table in measurable]
         show.either({"cost": costs}, _table("Cost, seconds", costs), as_json=as_json)
     else:
-        lines = _figures(data, known, splits, Results(file, measuring.COLUMNS), jobs)
+        lines = _figures(data, measurable, splits, Results(file, measuring.COLUMNS), jobs)
         if plot is not None:
             draw(plot, lines)
-        click.echo(json.dumps({"figures": lines}, indent=2)) if as_json else show.text_table(_table("Figures", lines))
+        show.either({"figures": lines}, _table("Figures", lines), as_json=as_json)
 
 
-def _figures(data: Path, known: Sequence[Any], splits: int, results: Results, jobs: int) -> list[dict[str, Any]]:
+def _figures(data: Path, measurable: Sequence[Any], splits: int, results: Results, jobs: int) -> list[dict[str, Any]]:
     """Return one line for each point of each panel."""
-    by_name = {one.name: one for one in known}
-    found: list[dict[str, Any]] = []
+    by_name = {table.name: table for table in measurable}
+    lines: list[dict[str, Any]] = []
     for panel in measured.panels(list(by_name)):
         for line, points in panel.points.items():
             for along, question in points:
@@ -94,35 +93,35 @@ def _figures(data: Path, known: Sequence[Any], splits: int, results: Results, jo
                     data, [by_name[panel.table]], [question], splits=splits, results=results, jobs=jobs
                 )
                 error = figure.standard_error or 0.0
-                found.append({"panel": panel.title, "line": line, "along": panel.along, "at": along,
+                lines.append({"panel": panel.title, "line": line, "along": panel.along, "at": along,
                               "mean": figure.mean, "standard_error": error})  # fmt: skip
     if "car" in by_name:
-        for one in measured.queries(by_name["car"], measured.QUERIES, splits=splits):
-            found.append({"panel": "3b: car, epsilon 2", "line": "batch prediction", "along": "queries",
-                          "at": one["queries"], "mean": one["mean"],
-                          "standard_error": one["standard_error"]})  # fmt: skip
-    return found
+        for point in measured.queries(by_name["car"], measured.QUERIES, splits=splits):
+            lines.append({"panel": "3b: car, epsilon 2", "line": "batch prediction", "along": "queries",
+                          "at": point["queries"], "mean": point["mean"],
+                          "standard_error": point["standard_error"]})  # fmt: skip
+    return lines
 
 
 def draw(file: Path, lines: Sequence[Mapping[str, Any]]) -> None:
     """Write a picture: a panel for each part of a figure, a line with error bars for each way."""
     from matplotlib.figure import Figure as Canvas
 
-    titles, names = (list(dict.fromkeys(one[key] for one in lines)) for key in ("panel", "line"))
+    titles, names = (list(dict.fromkeys(point[key] for point in lines)) for key in ("panel", "line"))
     across = min(4, len(titles))
     down = -(-len(titles) // across)
     picture = Canvas(figsize=(3.1 * across, 2.6 * down + 0.6), layout="constrained")
     grid = picture.subplots(down, across, squeeze=False)
     for axes, title in zip(grid.flat, titles, strict=False):
         for place, name in enumerate(names):
-            points = [one for one in lines if (one["panel"], one["line"]) == (title, name)]
+            points = [point for point in lines if (point["panel"], point["line"]) == (title, name)]
             if points:
-                axes.errorbar([one["at"] for one in points], [one["mean"] for one in points],
-                              yerr=[one["standard_error"] for one in points], label=name, capsize=2,
+                axes.errorbar([point["at"] for point in points], [point["mean"] for point in points],
+                              yerr=[point["standard_error"] for point in points], label=name, capsize=2,
                               color=COLOURS[place % len(COLOURS)], marker=MARKS[place % len(MARKS)],
                               markersize=4)  # fmt: skip
-        own = [one for one in lines if one["panel"] == title]
-        ticks = sorted({one["at"] for one in own})
+        own = [point for point in lines if point["panel"] == title]
+        ticks = sorted({point["at"] for point in own})
         axes.set_xscale("log")
         axes.minorticks_off()
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
@@ -163,6 +162,6 @@ def _table(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     shown = Table(title=title)
     for name in rows[0]:
         shown.add_column(name.replace("_", " "))
-    for one in rows:
-        shown.add_row(*(show.number_text(value) if isinstance(value, float) else str(value) for value in one.values()))
+    for row in rows:
+        shown.add_row(*(show.number_text(value) if isinstance(value, float) else str(value) for value in row.values()))
     return shown

@@ -91,10 +91,10 @@ def one_hot(rows: Any, data: Mapping[str, Any]) -> Any:
 
 def texts(rows: Any, data: Mapping[str, Any]) -> Any:
     """Return numbers as they are, clamped, and the codes of categories as text."""
-    found = ordinal(rows, data).astype(object)
+    encoded = ordinal(rows, data).astype(object)
     for place in np.flatnonzero(data["categories"]):
-        found[:, place] = [str(int(code)) for code in rows[:, place]]
-    return found
+        encoded[:, place] = [str(int(code)) for code in rows[:, place]]
+    return encoded
 
 
 def train(peer: str, epsilon: float, data: Mapping[str, Any]) -> tuple[Any, float]:
@@ -104,9 +104,9 @@ def train(peer: str, epsilon: float, data: Mapping[str, Any]) -> tuple[Any, floa
     started = time.perf_counter()
     model.fit(rows, data["labels"])
     seconds = time.perf_counter() - started
-    found = np.zeros((len(data["test"]), int(data["classes"])))
-    found[:, np.asarray(model.classes_, dtype=int)] = model.predict_proba(encode(data["test"], data))
-    return found, seconds
+    probabilities = np.zeros((len(data["test"]), int(data["classes"])))
+    probabilities[:, np.asarray(model.classes_, dtype=int)] = model.predict_proba(encode(data["test"], data))
+    return probabilities, seconds
 
 
 def answer(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,10 +118,10 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
         warnings.simplefilter("ignore")
         warnings.filterwarnings("error", message=".*(?i:priva).*")
         try:
-            found, seconds = train(request["peer"], request["epsilon"], data)
+            probabilities, seconds = train(request["peer"], request["epsilon"], data)
         except (ImportError, ValueError, ArithmeticError, RuntimeError, Warning) as error:
             return {"error": f"{type(error).__name__}: {error}"}
-    np.save(folder / "probabilities.npy", found)
+    np.save(folder / "probabilities.npy", probabilities)
     return {"seconds": seconds}
 
 
@@ -133,5 +133,5 @@ def serve(requests: TextIO, answers: TextIO) -> None:
 
 
 if __name__ == "__main__":
-    kept, sys.stdout = sys.stdout, sys.stderr  # what a library prints must not be taken for an answer
-    serve(sys.stdin, kept)
+    answers, sys.stdout = sys.stdout, sys.stderr  # what a library prints must not be taken for an answer
+    serve(sys.stdin, answers)

@@ -26,7 +26,7 @@ import pandas as pd
 from dpsql.errors import DpsqlError, UnknownName, UsageError
 from dpsql.schema import Feature, Numeric, Schema
 from examples.benchmarks import peer_runner
-from examples.benchmarks.splits import Outcome, Table, declared, halves, numbered, scored, with_labels
+from examples.benchmarks.splits import Outcome, Table, class_numbers, declare_schema, halves, score_shares, with_labels
 
 #: What the environment holds. An older diffprivlib with scikit-learn 1.4 or later adds far more noise to its logistic
 #: regression than epsilon asks for (IBM/differential-privacy-library, pull request 98); scikit-learn 1.9 lacks a name
@@ -49,7 +49,7 @@ class Environment:
         return self.folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
 
     @property
-    def installed(self) -> bool:
+    def is_installed(self) -> bool:
         """Whether there is one."""
         return self.python.is_file()
 
@@ -77,15 +77,15 @@ class Environment:
                 f'"{self.folder}" does not have the peers.',
                 hint=f"python -m examples.benchmarks peers --install {self.folder}",
             )
-        found: dict[str, str] = json.loads(done.stdout)
-        return found
+        installed_versions: dict[str, str] = json.loads(done.stdout)
+        return installed_versions
 
 
 class Worker:
     """A process of the peers' environment that trains what it is asked for, one request after the other."""
 
     def __init__(self, environment: Environment) -> None:
-        if not environment.installed:
+        if not environment.is_installed:
             raise UsageError(
                 f'there is no environment of the peers in "{environment.folder}".',
                 hint=f"python -m examples.benchmarks peers --install {environment.folder}",
@@ -133,17 +133,17 @@ def worker(folder: Path) -> Worker:
     return Worker(Environment(folder))
 
 
-def known(names: str) -> list[str]:
+def find_peers(names: str) -> list[str]:
     """Return the peers of a list separated by commas; `all` is every one of them.
 
-    >>> known("dpebm,diffprivlib-nb")
+    >>> find_peers("dpebm,diffprivlib-nb")
     ['dpebm', 'diffprivlib-nb']
     """
-    found = list(NAMES) if names == "all" else names.split(",")
-    for name in found:
+    peers = list(NAMES) if names == "all" else names.split(",")
+    for name in peers:
         if name not in NAMES:
             raise UnknownName("peer", name, NAMES)
-    return found
+    return peers
 
 
 def unfit(peer: str, table: Table) -> str:
@@ -156,15 +156,15 @@ def run_peer(
 ) -> Outcome:
     """Train a peer on nine tenths of a table and measure it on the tenth: the rows that `run_split` takes."""
     train, test = halves(table, split)
-    schema = Schema.from_dict(declared(table.schema, null_columns=table.null_columns, widen=widen))
+    schema = Schema.from_dict(declare_schema(table.schema, null_columns=table.null_columns, widen=widen))
     train = with_labels(train, schema.label, labelled, split)
     train = train.iloc[np.random.default_rng([split, len(train)]).permutation(len(train))]
-    train = train[numbered(train[schema.label], schema.classes) >= 0]
-    found, seconds = worker(folder).train(peer, epsilon, encoded(schema, train, test))
-    shares = pd.DataFrame(sound(found), index=test.index, columns=list(schema.classes))
-    good = scored(test[schema.label], shares)
+    train = train[class_numbers(train[schema.label], schema.classes) >= 0]
+    probabilities, seconds = worker(folder).train(peer, epsilon, encode_rows(schema, train, test))
+    shares = pd.DataFrame(sound(probabilities), index=test.index, columns=list(schema.classes))
+    good = score_shares(test[schema.label], shares)
     spent = f"{epsilon} (delta {peer_runner.DELTA:g})" if peer in BINARY else str(epsilon)
-    rows = int((numbered(test[schema.label], schema.classes) >= 0).sum())
+    rows = int((class_numbers(test[schema.label], schema.classes) >= 0).sum())
     figures = (good.balanced_accuracy, good.auc, good.log_loss, good.brier, seconds)
     return Outcome(good.accuracy or 0.0, good.majority or 0.0, rows, None, None, spent, *figures)
 
@@ -175,17 +175,17 @@ def sound(shares: Any) -> Any:
     >>> sound(np.array([[np.nan, np.nan], [0.25, 0.75]])).tolist()
     [[0.5, 0.5], [0.25, 0.75]]
     """
-    whole = np.nan_to_num(shares)
-    return np.where(whole.sum(axis=1, keepdims=True) > 0, whole, 1 / shares.shape[1])
+    numbers = np.nan_to_num(shares)
+    return np.where(numbers.sum(axis=1, keepdims=True) > 0, numbers, 1 / shares.shape[1])
 
 
-def encoded(schema: Schema, train: pd.DataFrame, test: pd.DataFrame) -> dict[str, Any]:
+def encode_rows(schema: Schema, train: pd.DataFrame, test: pd.DataFrame) -> dict[str, Any]:
     """Return rows as numbers and codes of categories, and the public facts that a peer is given."""
     numeric = [isinstance(feature, Numeric) for feature in schema.features]
     return {
         "train": np.stack([column(feature, train[feature.name]) for feature in schema.features], axis=1),
         "test": np.stack([column(feature, test[feature.name]) for feature in schema.features], axis=1),
-        "labels": numbered(train[schema.label], schema.classes),
+        "labels": class_numbers(train[schema.label], schema.classes),
         "lower": np.array([_bounds(feature)[0] for feature in schema.features]),
         "upper": np.array([_bounds(feature)[1] for feature in schema.features]),
         "categories": np.array(

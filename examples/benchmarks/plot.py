@@ -43,7 +43,7 @@ def canvas(figures: Sequence[Figure], others: Sequence[Figure] = ()) -> Any:
     """Return the whole figure: one panel for each table, one legend."""
     from matplotlib.figure import Figure as Canvas
 
-    names = list(dict.fromkeys(one.set for one in figures))
+    names = list(dict.fromkeys(figure.set for figure in figures))
     many = len(names) > 4  # then the legend takes the place of a panel, otherwise it stands below them
     across = columns(len(names) + 1) if many else len(names)
     down = math.ceil((len(names) + many) / across)
@@ -55,8 +55,8 @@ def canvas(figures: Sequence[Figure], others: Sequence[Figure] = ()) -> Any:
         if number >= len(names):
             axes.set_axis_off()
             continue
-        own = [one for one in figures if one.set == names[number]]
-        panel(axes, own, [one for one in others if one.set == names[number]], styles)
+        own = [figure for figure in figures if figure.set == names[number]]
+        panel(axes, own, [figure for figure in others if figure.set == names[number]], styles)
         if number % across == 0:
             axes.set_ylabel("accuracy, %", fontsize=9)
         if number + across >= len(names):
@@ -76,8 +76,8 @@ def columns(panels: int) -> int:
 
 def looks(figures: Sequence[Figure], others: Sequence[Figure]) -> dict[str, dict[str, Any]]:
     """Return how the line of each method looks: colour, mark, width."""
-    own = list(dict.fromkeys(one.method for one in figures))
-    theirs = [name for name in dict.fromkeys(one.method for one in others) if name not in own]
+    own = list(dict.fromkeys(figure.method for figure in figures))
+    theirs = [name for name in dict.fromkeys(figure.method for figure in others) if name not in own]
     return {
         name: {
             "color": COLOURS[place % len(COLOURS)],
@@ -96,27 +96,31 @@ def looks(figures: Sequence[Figure], others: Sequence[Figure]) -> dict[str, dict
 def panel(axes: Any, own: Sequence[Figure], others: Sequence[Figure], styles: dict[str, dict[str, Any]]) -> None:
     """Draw one table: the majority class, the reference, each method."""
     axes.axhline(own[0].majority, color=MAJORITY, linestyle="--", linewidth=1, zorder=1)
-    for name in dict.fromkeys(one.method for one in own):
-        _reference(axes, [one for one in own if one.method == name])
+    for name in dict.fromkeys(figure.method for figure in own):
+        _reference(axes, [figure for figure in own if figure.method == name])
     for place, (name, style) in enumerate(styles.items()):
-        points = sorted((one for one in [*own, *others] if one.method == name), key=lambda one: float(one.epsilon))
+        points = sorted(
+            (figure for figure in [*own, *others] if figure.method == name), key=lambda figure: float(figure.epsilon)
+        )
         if points:
             beside = BESIDE ** (place - (len(styles) - 1) / 2)
-            errors = [one.standard_error or 0.0 for one in points]
-            epsilons = [float(one.epsilon) * beside for one in points]
-            axes.errorbar(epsilons, [one.mean for one in points], yerr=errors, **style)
+            errors = [figure.standard_error or 0.0 for figure in points]
+            epsilons = [float(figure.epsilon) * beside for figure in points]
+            axes.errorbar(epsilons, [figure.mean for figure in points], yerr=errors, **style)
     _axes(axes, own)
 
 
 def _reference(axes: Any, points: Sequence[Figure]) -> None:
-    known = sorted((float(one.epsilon), one.reference) for one in points if one.reference is not None)
-    if known:
+    reference_points = sorted(
+        (float(figure.epsilon), figure.reference) for figure in points if figure.reference is not None
+    )
+    if reference_points:
         line = {"color": REFERENCE, "linewidth": 1.2, "zorder": 2, "marker": "_", "markersize": 9}
-        axes.plot([epsilon for epsilon, _ in known], [value for _, value in known], **line)
+        axes.plot([epsilon for epsilon, _ in reference_points], [value for _, value in reference_points], **line)
 
 
 def _axes(axes: Any, own: Sequence[Figure]) -> None:
-    epsilons = sorted({float(one.epsilon) for one in own})
+    epsilons = sorted({float(figure.epsilon) for figure in own})
     axes.set_title(own[0].set, fontsize=10)
     axes.set_xscale("log")
     axes.minorticks_off()
@@ -136,9 +140,9 @@ def _legend(picture: Any, place: Any, figures: Sequence[Figure], styles: dict[st
     """Put the legend where a panel would be, or below a few panels."""
     from matplotlib.lines import Line2D
 
-    kept = ("color", "marker", "linewidth", "linestyle", "markersize")
-    lines = {name: Line2D([], [], **{key: style[key] for key in kept}) for name, style in styles.items()}
-    if any(one.reference is not None for one in figures):
+    keys = ("color", "marker", "linewidth", "linestyle", "markersize")
+    lines = {name: Line2D([], [], **{key: style[key] for key in keys}) for name, style in styles.items()}
+    if any(figure.reference is not None for figure in figures):
         lines["reference"] = Line2D([], [], color=REFERENCE, linewidth=1.2, marker="_", markersize=9)
     lines["largest class"] = Line2D([], [], color=MAJORITY, linestyle="--", linewidth=1)
     words = {"fontsize": 9, "frameon": False, "title": "bars: standard error", "title_fontsize": 8}

@@ -67,20 +67,20 @@ class Results:
     def _open(self, path: Path) -> None:
         """Read what is there; write the header into a new file."""
         data = path.read_bytes() if path.exists() else b""
-        whole = data[: data.rfind(b"\n") + 1]
-        if len(whole) < len(data):
+        complete = data[: data.rfind(b"\n") + 1]
+        if len(complete) < len(data):
             with path.open("r+b") as file:
-                file.truncate(len(whole))
-        if not whole:
+                file.truncate(len(complete))
+        if not complete:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(_line(self.columns), encoding="utf-8", newline="")
             return
-        reader = csv.DictReader(io.StringIO(whole.decode("utf-8"), newline=""))
-        found = tuple(reader.fieldnames or ())
-        if found not in (self.columns, self._older):
+        reader = csv.DictReader(io.StringIO(complete.decode("utf-8"), newline=""))
+        header = tuple(reader.fieldnames or ())
+        if header not in (self.columns, self._older):
             raise UsageError(f'"{path}" has other columns than these results.', hint="name a new file")
         self.rows = [{name: row.get(name, "") for name in self.columns} for row in reader]
-        if found != self.columns:
+        if header != self.columns:
             self._write_anew(path)
 
     def _write_anew(self, path: Path) -> None:

@@ -40,7 +40,7 @@ def scores(truth: Numbers, shares: Numbers) -> Scores:
     return Scores(
         accuracy=float(right.mean()),
         majority=float(sizes.max() / len(truth)),
-        balanced_accuracy=float(np.mean([right[truth == one].mean() for one in np.flatnonzero(sizes)])),
+        balanced_accuracy=float(np.mean([right[truth == number].mean() for number in np.flatnonzero(sizes)])),
         auc=auc(truth, shares),
         log_loss=log_loss(truth, shares),
         brier=brier(truth, shares),
@@ -53,8 +53,8 @@ def auc(truth: Numbers, shares: Numbers) -> float | None:
     Of two classes it is that of the second; of more, the mean over the classes, each against all others.
     """
     places = [1] if shares.shape[1] == 2 else range(shares.shape[1])
-    found = [one for place in places if (one := _against_others(truth == place, shares[:, place])) is not None]
-    return float(np.mean(found)) if found else None
+    areas = [area for place in places if (area := _against_others(truth == place, shares[:, place])) is not None]
+    return float(np.mean(areas)) if areas else None
 
 
 def _against_others(own: Numbers, share: Numbers) -> float | None:
@@ -72,8 +72,8 @@ def log_loss(truth: Numbers, shares: Numbers) -> float:
     >>> round(log_loss(np.array([0, 1]), np.array([[0.5, 0.5], [1.0, 0.0]])), 2)
     18.37
     """
-    held = np.maximum(shares[np.arange(len(truth)), truth], LEAST_SHARE)
-    return float(-np.log(held).mean())
+    true_shares = np.maximum(shares[np.arange(len(truth)), truth], LEAST_SHARE)
+    return float(-np.log(true_shares).mean())
 
 
 def brier(truth: Numbers, shares: Numbers) -> float:

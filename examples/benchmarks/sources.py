@@ -100,9 +100,11 @@ def claves(texts: Sequence[str], columns: Sequence[str]) -> pd.DataFrame:
 def cleveland(texts: Sequence[str], columns: Sequence[str]) -> pd.DataFrame:
     """Return the complete rows of the Cleveland heart data, categories counted from 0, and whether there is disease."""
     rows = comma_separated(texts, (*HEART, "num")).dropna().reset_index(drop=True)
-    whole = rows.drop(columns=["oldpeak", "num"]).astype(float).astype(np.int64)
-    whole = whole.assign(cp=whole.cp - 1, slope=whole.slope - 1, thal=whole.thal.map(THAL), oldpeak=rows.oldpeak)
-    return whole.assign(**{columns[-1]: (rows.num > 0).astype(np.int64)})[list(columns)]
+    numbers = rows.drop(columns=["oldpeak", "num"]).astype(float).astype(np.int64)
+    numbers = numbers.assign(
+        cp=numbers.cp - 1, slope=numbers.slope - 1, thal=numbers.thal.map(THAL), oldpeak=rows.oldpeak
+    )
+    return numbers.assign(**{columns[-1]: (rows.num > 0).astype(np.int64)})[list(columns)]
 
 
 def libsvm(texts: Sequence[str], columns: Sequence[str]) -> pd.DataFrame:

@@ -77,7 +77,7 @@ class Outcome:
 def tables(folder: Path, names: Sequence[str]) -> tuple[list[Table], dict[str, str]]:
     """Return the tables of these names that can be had, and for each other name why it cannot."""
     schemas = read_schemas(folder)
-    missing = {name: why for name in names if (why := _missing(folder, schemas, name))}
+    missing = {name: why for name in names if (why := _why_missing(folder, schemas, name))}
     return [_load(folder, schemas, name) for name in names if name not in missing], missing
 
 
@@ -122,7 +122,7 @@ def run_split(
     `mrf` the tenth is a batch that is labelled privately.
     """
     train, test = halves(table, split)
-    schema = declared(
+    schema = declare_schema(
         table.schema,
         rows=len(train) if declare_rows else None,
         null_columns=table.null_columns if declare_nulls else (),
@@ -146,7 +146,7 @@ def run_split(
             model = _model(db, method, epsilon, parameters)
             seconds = time.perf_counter() - started
             result, spent = db.evaluate(model, test), db.budget("train", model.certificate["kind"]).spent_text
-    forest, found = model.released.forest, scored(test[schema["label"]], model.predict_proba(test))
+    forest, figures = model.released.forest, score_shares(test[schema["label"]], model.predict_proba(test))
     return Outcome(
         result.accuracy,
         result.majority,
@@ -154,10 +154,10 @@ def run_split(
         forest.depth,
         forest.leaves,
         spent,
-        found.balanced_accuracy,
-        found.auc,
-        found.log_loss,
-        found.brier,
+        figures.balanced_accuracy,
+        figures.auc,
+        figures.log_loss,
+        figures.brier,
         seconds,
     )
 
@@ -175,36 +175,36 @@ def _model(db: Database, method: str, epsilon: object, parameters: Mapping[str, 
     return db.predict_private(db.structure("train", **shape), "test", epsilon=epsilon, trees_see=trees_see)
 
 
-def scored(labels: pd.Series, shares: pd.DataFrame) -> Scores:
+def score_shares(labels: pd.Series, shares: pd.DataFrame) -> Scores:
     """Return the figures of predicted shares, a column for each class, on the rows whose label is one of these."""
-    places = numbered(labels, list(shares.columns))
+    places = class_numbers(labels, list(shares.columns))
     return scores(places[places >= 0], shares.to_numpy()[places >= 0])
 
 
-def numbered(labels: pd.Series, classes: Sequence[str]) -> Any:
+def class_numbers(labels: pd.Series, classes: Sequence[str]) -> Any:
     """Return the number of each label's class; -1 for a label that is missing or none of them.
 
-    >>> numbered(pd.Series(["b", None, "a", "c"]), ["a", "b"])
+    >>> class_numbers(pd.Series(["b", None, "a", "c"]), ["a", "b"])
     array([ 1, -1,  0, -1])
     """
     places: dict[str | None, int] = {name: place for place, name in enumerate(classes)}
-    known = labels.astype(object).where(labels.notna(), None)
-    return np.array([places.get(category_text(value), -1) for value in known], dtype=np.int64)
+    plain = labels.astype(object).where(labels.notna(), None)
+    return np.array([places.get(category_text(value), -1) for value in plain], dtype=np.int64)
 
 
-def declared(
+def declare_schema(
     schema: Mapping[str, Any], *, rows: int | None = None, null_columns: Sequence[str] = (), widen: float = 1
 ) -> dict[str, Any]:
     """Return a schema with this many rows or none, NULL as a value of categories in `null_columns`, wider ranges.
 
     >>> color = {"features": {"color": {"type": "categorical", "values": ["red"]}}, "rows": 9}
-    >>> declared(color, null_columns=["color"])["features"]
+    >>> declare_schema(color, null_columns=["color"])["features"]
     {'color': {'type': 'categorical', 'values': ['red', 'NULL'], 'null': 'NULL'}}
     """
     plain = {key: value for key, value in schema.items() if key != "rows"}
     if rows is not None:
         plain["rows"] = rows
-    plain["features"] = {name: widened(feature, widen) for name, feature in schema["features"].items()}
+    plain["features"] = {name: widen_range(feature, widen) for name, feature in schema["features"].items()}
     for name in null_columns:
         feature = schema["features"][name]
         if feature["type"] == "categorical":
@@ -212,10 +212,10 @@ def declared(
     return plain
 
 
-def widened(feature: Mapping[str, Any], times: float) -> dict[str, Any]:
+def widen_range(feature: Mapping[str, Any], times: float) -> dict[str, Any]:
     """Return a feature's declaration with a range this many times as wide, around the same middle.
 
-    >>> widened({"type": "numeric", "lower": 0, "upper": 10}, 5)
+    >>> widen_range({"type": "numeric", "lower": 0, "upper": 10}, 5)
     {'type': 'numeric', 'lower': -20.0, 'upper': 30.0}
     """
     if feature["type"] != "numeric" or times == 1:
@@ -232,7 +232,7 @@ def halves(table: Table, split: int) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def with_labels(frame: pd.DataFrame, label: str, percent: int, split: int) -> pd.DataFrame:
-    """Return rows of which so many in a hundred, drawn by the split's number, keep their label; the others have none.
+    """Return rows of which `percent` % keep their label, drawn by the split's number; the others have none.
 
     >>> with_labels(pd.DataFrame({"y": ["a"] * 10}), "y", 30, 1)["y"].notna().sum()
     np.int64(3)
@@ -245,8 +245,10 @@ def with_labels(frame: pd.DataFrame, label: str, percent: int, split: int) -> pd
 
 def _protects_labels(method: str, parameters: Mapping[str, Any]) -> bool:
     """Whether a method that learns from unlabelled rows protects labels alone, with these parameters."""
-    known = methods.get(method).parameters
-    return "unlabelled" in known and ("privacy" not in known or parameters.get("privacy") == "labels")
+    declared_parameters = methods.get(method).parameters
+    return "unlabelled" in declared_parameters and (
+        "privacy" not in declared_parameters or parameters.get("privacy") == "labels"
+    )
 
 
 def create(path: Path, **frames: pd.DataFrame) -> None:
@@ -269,7 +271,7 @@ def _is_synthetic(name: str) -> bool:
     return kind in SYNTHETIC and (seed.isdecimal() or not colon)
 
 
-def _missing(folder: Path, schemas: Mapping[str, Any], name: str) -> str:
+def _why_missing(folder: Path, schemas: Mapping[str, Any], name: str) -> str:
     if _is_synthetic(name):
         return synthetic_problem()
     there = name in schemas and (folder / str(schemas[name].get("file"))).is_file()

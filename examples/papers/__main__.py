@@ -18,7 +18,7 @@ from pathlib import Path
 from dpsql import DpsqlError, UsageError
 from examples.benchmarks.folder import data_folder
 from examples.papers import catalogue, plots, runner, showing
-from examples.papers.experiment import Asked, Experiment
+from examples.papers.experiment import Experiment, RunSettings
 
 
 def main(words: list[str] | None = None) -> int:
@@ -43,57 +43,57 @@ def parser() -> argparse.ArgumentParser:
     commands.add_parser("list", help="name the experiments").set_defaults(command=list_all)
     asks = {"run": (run, "run what is missing"), "show": (show, "print results"), "plot": (plot, "draw results")}
     for word, (command, text) in asks.items():
-        one = commands.add_parser(word, help=text)
-        one.set_defaults(command=command)
-        one.add_argument("names", nargs="+", metavar="NAME", help="an experiment, a paper, or all")
-        one.add_argument("--results", type=Path, default=Path("results"), help="folder of CSV files and pictures")
-        one.add_argument("--short", action="store_true", help="a run of seconds: few rows, few cells, one split")
+        subparser = commands.add_parser(word, help=text)
+        subparser.set_defaults(command=command)
+        subparser.add_argument("names", nargs="+", metavar="NAME", help="an experiment, a paper, or all")
+        subparser.add_argument("--results", type=Path, default=Path("results"), help="folder of CSV files and pictures")
+        subparser.add_argument("--short", action="store_true", help="a run of seconds: few rows, few cells, one split")
         if word == "run":
-            one.add_argument("--data", type=Path, default=data_folder(), help="folder of Parquet files")
-            one.add_argument("--splits", type=_positive, default=10, help="90/10 splits of each cell [10]")
-            one.add_argument("--jobs", type=_positive, default=1, help="processes [1]")
+            subparser.add_argument("--data", type=Path, default=data_folder(), help="folder of Parquet files")
+            subparser.add_argument("--splits", type=_positive, default=10, help="90/10 splits of each cell [10]")
+            subparser.add_argument("--jobs", type=_positive, default=1, help="processes [1]")
     return options
 
 
 def list_all(given: argparse.Namespace) -> None:
     """Print one line for each experiment."""
-    for one in catalogue.EXPERIMENTS.values():
-        print(f"{one.name:20} {one.paper}, {one.place}: {one.title}")
+    for experiment in catalogue.EXPERIMENTS.values():
+        print(f"{experiment.name:20} {experiment.paper}, {experiment.place}: {experiment.title}")
 
 
 def run(given: argparse.Namespace) -> None:
     """Run what is missing and say where the results are."""
-    asked = Asked(given.data, given.results, given.splits, given.short)
-    for one in catalogue.named(given.names):
-        done = runner.run(one, asked, jobs=given.jobs)
-        print(f"{one.name}: {done} cells run, results in {asked.file(one, 'csv')}")
+    settings = RunSettings(given.data, given.results, given.splits, given.short)
+    for experiment in catalogue.find_experiments(given.names):
+        done = runner.run(experiment, settings, jobs=given.jobs)
+        print(f"{experiment.name}: {done} cells run, results in {settings.file(experiment, 'csv')}")
 
 
 def show(given: argparse.Namespace) -> None:
     """Print results, ours beside the paper's."""
-    for one, rows, _ in _found(given):
-        showing.show(one, rows)
+    for experiment, rows, _ in _experiments_with_results(given):
+        showing.show(experiment, rows)
 
 
 def plot(given: argparse.Namespace) -> None:
     """Draw results into PNG files."""
-    for one, rows, asked in _found(given):
-        file = asked.file(one, "png")
-        plots.draw(one, rows, file)
-        print(f"{one.name}: {file}")
+    for experiment, rows, settings in _experiments_with_results(given):
+        file = settings.file(experiment, "png")
+        plots.draw(experiment, rows, file)
+        print(f"{experiment.name}: {file}")
 
 
-def _found(given: argparse.Namespace) -> list[tuple[Experiment, list[dict[str, str]], Asked]]:
+def _experiments_with_results(given: argparse.Namespace) -> list[tuple[Experiment, list[dict[str, str]], RunSettings]]:
     """Return the named experiments that have results, with their rows; refuse when there is none at all."""
-    asked = Asked(Path(), given.results, short=given.short)
-    named = catalogue.named(given.names)
-    ready = [one for one in named if asked.file(one, "csv").exists()]
-    for one in named:
-        if one not in ready:
-            print(f"{one.name}: not run yet", file=sys.stderr)
+    settings = RunSettings(Path(), given.results, short=given.short)
+    experiments = catalogue.find_experiments(given.names)
+    ready = [experiment for experiment in experiments if settings.file(experiment, "csv").exists()]
+    for experiment in experiments:
+        if experiment not in ready:
+            print(f"{experiment.name}: not run yet", file=sys.stderr)
     if not ready:
         raise UsageError(f'there are no results in "{given.results}".', hint="python -m examples.papers run NAME")
-    return [(one, runner.results_of(one, asked).rows, asked) for one in ready]
+    return [(experiment, runner.results_of(experiment, settings).rows, settings) for experiment in ready]
 
 
 def _positive(text: str) -> int:

@@ -21,7 +21,7 @@ Verdict = tuple[str, bool | None]
 
 
 @dataclass(frozen=True)
-class Asked:
+class RunSettings:
     """What the command line asks for: where the tables are, where results go, how much to run."""
 
     data: Path
@@ -56,8 +56,8 @@ class Summary:
 
     def values(self, **where: object) -> list[float]:
         """Return the figure of every result with these values in these columns."""
-        wanted = {name: str(value) for name, value in where.items()}.items()
-        return [float(row[self.figure]) for row in self.rows if wanted <= row.items()]
+        conditions = {name: str(value) for name, value in where.items()}.items()
+        return [float(row[self.figure]) for row in self.rows if conditions <= row.items()]
 
     def mean(self, **where: object) -> float:
         """Return the mean of those, or NaN where there is none."""
@@ -65,8 +65,8 @@ class Summary:
 
     def spread(self, **where: object) -> float:
         """Return their standard deviation; 0 where there are fewer than two."""
-        found = self.values(**where)
-        return stdev(found) if len(found) > 1 else 0.0
+        values = self.values(**where)
+        return stdev(values) if len(values) > 1 else 0.0
 
     def seen(self, column: str) -> list[str]:
         """Return the values of a column in the order in which they come."""
@@ -74,11 +74,11 @@ class Summary:
 
     def gains(self, over: str, better: Mapping[str, object], worse: Mapping[str, object]) -> dict[str, float]:
         """Return, for each value of a column, the mean of one side less the mean of the other; whole pairs only."""
-        found = {
+        differences = {
             value: self.mean(**{over: value}, **better) - self.mean(**{over: value}, **worse)
             for value in self.seen(over)
         }
-        return {value: gain for value, gain in found.items() if not math.isnan(gain)}
+        return {value: gain for value, gain in differences.items() if not math.isnan(gain)}
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Experiment:
     title: str
     grid: Mapping[str, Sequence[object]]
     short: Mapping[str, Sequence[object]]
-    run: Callable[[Cell, Asked], Mapping[str, object]]
+    run: Callable[[Cell, RunSettings], Mapping[str, object]]
     figures: tuple[str, ...]
     picture: Picture
     given: Sequence[Given] = ()
@@ -141,10 +141,10 @@ class Experiment:
         """All columns of the results."""
         return (*self.keys, *self.figures)
 
-    def cells(self, asked: Asked) -> Iterator[dict[str, Any]]:
+    def cells(self, settings: RunSettings) -> Iterator[dict[str, Any]]:
         """Yield the cells to run, one split after the other, so that a run that is stopped is even."""
-        grid = {**self.grid, **self.short} if asked.short else self.grid
-        splits = 1 if asked.short else min(asked.splits, self.most_splits or asked.splits)
+        grid = {**self.grid, **self.short} if settings.short else self.grid
+        splits = 1 if settings.short else min(settings.splits, self.most_splits or settings.splits)
         for split in range(splits):
             for values in product(*grid.values()):
                 yield {**dict(zip(grid, values, strict=True)), "split": split}

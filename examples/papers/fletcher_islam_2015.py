@@ -8,7 +8,7 @@ into five bins for both methods; here `rdt` splits them at random thresholds.
 from __future__ import annotations
 
 from examples.papers import product, sets
-from examples.papers.experiment import Asked, Cell, Claim, Experiment, Picture, Summary, Verdict, points
+from examples.papers.experiment import Cell, Claim, Experiment, Picture, RunSettings, Summary, Verdict, points
 from examples.papers.product import FIGURES
 
 PAPER = "Fletcher & Islam 2015"
@@ -17,28 +17,28 @@ BUDGETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2)
 ACCURACY = "accuracy, %"
 
 
-def run_method(cell: Cell, asked: Asked) -> dict[str, object]:
+def run_method(cell: Cell, settings: RunSettings) -> dict[str, object]:
     """Train one method at one epsilon."""
-    table = sets.load(cell["set"], asked.data, split=cell["split"], short=asked.short)
+    table = sets.load(cell["set"], settings.data, split=cell["split"], short=settings.short)
     return product.private_run(table, cell["split"], method=cell["method"], epsilon=cell["epsilon"])
 
 
 def all_gains(summary: Summary) -> dict[str, float]:
     """Return how far snr is ahead of rdt, for each table and epsilon."""
-    found = {}
+    gains_by_cell = {}
     for name in summary.seen("set"):
         part = Summary([row for row in summary.rows if row["set"] == name], summary.figure)
         gains = part.gains("epsilon", {"method": "snr"}, {"method": "rdt"})
-        found.update({f"{name}, epsilon {epsilon}": gain for epsilon, gain in gains.items()})
-    return found
+        gains_by_cell.update({f"{name}, epsilon {epsilon}": gain for epsilon, gain in gains.items()})
+    return gains_by_cell
 
 
 def wins(summary: Summary) -> Verdict:
     """Judge that snr wins 55 of the 63 measurements, within a tenth of them."""
     gains = all_gains(summary)
     won = sum(gain > 0 for gain in gains.values())
-    whole = len(gains) == len(SETS) * len(BUDGETS)
-    return f"{won} of {len(gains)}", won >= 49 if whole else None
+    complete = len(gains) == len(SETS) * len(BUDGETS)
+    return f"{won} of {len(gains)}", won >= 49 if complete else None
 
 
 def on_average(summary: Summary) -> Verdict:
@@ -50,8 +50,8 @@ def on_average(summary: Summary) -> Verdict:
 def extremes(summary: Summary) -> Verdict:
     """Judge that snr wins by up to 45 points and loses by at most 7."""
     gains = all_gains(summary)
-    whole = len(gains) == len(SETS) * len(BUDGETS)
-    return points(gains), min(gains.values()) >= -7 and max(gains.values()) >= 35 if whole else None
+    complete = len(gains) == len(SETS) * len(BUDGETS)
+    return points(gains), min(gains.values()) >= -7 and max(gains.values()) >= 35 if complete else None
 
 
 EPSILON = Experiment(
@@ -75,11 +75,11 @@ EPSILON = Experiment(
 # Section 4.4: the number of trees that equation 9 affords, against fixed ones.
 
 
-def run_trees(cell: Cell, asked: Asked) -> dict[str, object]:
+def run_trees(cell: Cell, settings: RunSettings) -> dict[str, object]:
     """Train with a fixed number of trees, or let the method choose; the minimum support is in the model's plan."""
-    table = sets.load(cell["set"], asked.data, split=cell["split"], short=asked.short)
-    chosen = {} if cell["trees"] == "chosen" else {"trees": cell["trees"]}
-    return product.private_run(table, cell["split"], method="snr", epsilon=cell["epsilon"], **chosen)
+    table = sets.load(cell["set"], settings.data, split=cell["split"], short=settings.short)
+    parameters = {} if cell["trees"] == "chosen" else {"trees": cell["trees"]}
+    return product.private_run(table, cell["split"], method="snr", epsilon=cell["epsilon"], **parameters)
 
 
 def choice_is_good(over: str) -> Claim:
@@ -122,11 +122,11 @@ TREES = Experiment(
 # Section 4.3: where the minimum support ends a path, against paths of fixed length.
 
 
-def run_depth(cell: Cell, asked: Asked) -> dict[str, object]:
+def run_depth(cell: Cell, settings: RunSettings) -> dict[str, object]:
     """Train with paths of a fixed length, or let the minimum support end them."""
-    table = sets.load(cell["set"], asked.data, split=cell["split"], short=asked.short)
-    chosen = {} if cell["depth"] == "chosen" else {"depth": cell["depth"]}
-    return product.private_run(table, cell["split"], method="snr", epsilon=cell["epsilon"], **chosen)
+    table = sets.load(cell["set"], settings.data, split=cell["split"], short=settings.short)
+    parameters = {} if cell["depth"] == "chosen" else {"depth": cell["depth"]}
+    return product.private_run(table, cell["split"], method="snr", epsilon=cell["epsilon"], **parameters)
 
 
 DEPTH = Experiment(

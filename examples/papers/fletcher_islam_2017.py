@@ -20,7 +20,7 @@ from dpsql.bench.clock import cpu_seconds, least
 from dpsql.trees.grid import grid_cells
 from examples.benchmarks.splits import Table, halves
 from examples.papers import product, sets
-from examples.papers.experiment import Asked, Cell, Claim, Experiment, Given, Picture, Summary, Verdict, points
+from examples.papers.experiment import Cell, Claim, Experiment, Given, Picture, RunSettings, Summary, Verdict, points
 from examples.papers.product import FIGURES
 
 PAPER = "Fletcher & Islam 2017"
@@ -34,9 +34,9 @@ LIMIT = 2**22
 NOT_PRIVATE = "the published mechanism has no proof, so it runs on a public copy without a cap"
 
 
-def load(cell: Cell, asked: Asked) -> Table:
+def load(cell: Cell, settings: RunSettings) -> Table:
     """Return the cell's table."""
-    return sets.load(cell["set"], asked.data, split=cell["split"], short=asked.short)
+    return sets.load(cell["set"], settings.data, split=cell["split"], short=settings.short)
 
 
 def forest_run(table: Table, cell: Cell, **parameters: Any) -> dict[str, object]:
@@ -52,16 +52,16 @@ def forest_run(table: Table, cell: Cell, **parameters: Any) -> dict[str, object]
 # Figure 10, for all real tables: accuracy against epsilon. In place of Figure 4, both mechanisms.
 
 
-def run_epsilon(cell: Cell, asked: Asked) -> dict[str, object]:
+def run_epsilon(cell: Cell, settings: RunSettings) -> dict[str, object]:
     """Train 100 trees at one epsilon by one mechanism."""
-    return forest_run(load(cell, asked), cell, trees=10 if asked.short else 100)
+    return forest_run(load(cell, settings), cell, trees=10 if settings.short else 100)
 
 
 def mended_gain(summary: Summary) -> Verdict:
     """Judge the addendum's expectation that one-sided noisy arg-max predicts better than smooth sensitivity."""
     gains = summary.gains("epsilon", {"mechanism": PRIVATE}, {"mechanism": PUBLISHED})
-    told = ", ".join(f"{gain:+.1f} points at epsilon {epsilon}" for epsilon, gain in gains.items())
-    return f"on average over the tables {told}", min(gains.values()) > 0 if gains else None
+    words = ", ".join(f"{gain:+.1f} points at epsilon {epsilon}" for epsilon, gain in gains.items())
+    return f"on average over the tables {words}", min(gains.values()) > 0 if gains else None
 
 
 EPSILON = Experiment(
@@ -82,12 +82,12 @@ EPSILON = Experiment(
 # Figure 11: beside Private-RDT at epsilon 1.
 
 
-def run_others(cell: Cell, asked: Asked) -> dict[str, object]:
+def run_others(cell: Cell, settings: RunSettings) -> dict[str, object]:
     """Train one technique at epsilon 1."""
     if cell["technique"] == "rdt":
-        return product.private_run(load(cell, asked), cell["split"], method="rdt", epsilon=1)
-    trees = 10 if asked.short else 100
-    return forest_run(load(cell, asked), {**cell, "mechanism": cell["technique"], "epsilon": 1}, trees=trees)
+        return product.private_run(load(cell, settings), cell["split"], method="rdt", epsilon=1)
+    trees = 10 if settings.short else 100
+    return forest_run(load(cell, settings), {**cell, "mechanism": cell["technique"], "epsilon": 1}, trees=trees)
 
 
 def over_rdt(technique: str) -> Claim:
@@ -95,15 +95,15 @@ def over_rdt(technique: str) -> Claim:
 
     def judge(summary: Summary) -> Verdict:
         gains = summary.gains("set", {"technique": technique}, {"technique": "rdt"})
-        whole = len(gains) == len(SYNTHETIC) + len(REAL)
+        complete = len(gains) == len(SYNTHETIC) + len(REAL)
         lost = [name for name, gain in gains.items() if gain <= 0]
-        return f"{points(gains)}; lost: {', '.join(lost) or 'none'}", set(lost) <= {"claves"} if whole else None
+        return f"{points(gains)}; lost: {', '.join(lost) or 'none'}", set(lost) <= {"claves"} if complete else None
 
     return Claim("Section 5.2", f"the forest ({technique}) beats Private-RDT on every table but Claves", judge)
 
 
 def one_gain(name: str, theirs: float, *, technique: str = PUBLISHED, within: float = 5) -> Claim:
-    """Return the claim that the published forest is so many points ahead of Private-RDT on one table."""
+    """Return the claim that the published forest is `theirs` points ahead of Private-RDT on one table."""
 
     def judge(summary: Summary) -> Verdict:
         gain = summary.gains("set", {"technique": technique}, {"technique": "rdt"}).get(name, math.nan)
@@ -138,9 +138,9 @@ OTHERS = Experiment(
 # Figure 7: the number of trees.
 
 
-def run_trees(cell: Cell, asked: Asked) -> dict[str, object]:
-    """Train so many trees."""
-    return forest_run(load(cell, asked), {**cell, "mechanism": PRIVATE}, trees=cell["trees"])
+def run_trees(cell: Cell, settings: RunSettings) -> dict[str, object]:
+    """Train the cell's number of trees."""
+    return forest_run(load(cell, settings), {**cell, "mechanism": PRIVATE}, trees=cell["trees"])
 
 
 def sweet_spot(epsilon: float, low: int, high: int) -> Claim:
@@ -150,20 +150,20 @@ def sweet_spot(epsilon: float, low: int, high: int) -> Claim:
         best = {}
         for name in summary.seen("set"):
             means = {int(t): summary.mean(set=name, epsilon=epsilon, trees=t) for t in summary.seen("trees")}
-            known = {trees: mean for trees, mean in means.items() if not math.isnan(mean)}
-            best[name] = max(known, key=lambda trees: known[trees]) if known else 0
+            measured = {trees: mean for trees, mean in means.items() if not math.isnan(mean)}
+            best[name] = max(measured, key=lambda trees: measured[trees]) if measured else 0
         inside = sum(low <= trees <= high for trees in best.values())
-        told = ", ".join(f"{name} {trees}" for name, trees in best.items())
-        return f"best at {told}", 2 * inside > len(best) if len(best) == len(SYNTHETIC) else None
+        words = ", ".join(f"{name} {trees}" for name, trees in best.items())
+        return f"best at {words}", 2 * inside > len(best) if len(best) == len(SYNTHETIC) else None
 
     return Claim("Section 4.4", f"at epsilon {epsilon} {low} to {high} trees are best", judge)
 
 
 def many_reach_85(summary: Summary) -> Verdict:
     """Judge that many synthetic tables reach 85 % with 100 trees at epsilon 1."""
-    found = {name: summary.mean(set=name, epsilon=1, trees=100) for name in summary.seen("set")}
-    told = ", ".join(f"{name} {value:.1f}" for name, value in found.items())
-    return told, sum(value >= 85 for value in found.values()) >= 3 if len(found) == len(SYNTHETIC) else None
+    means = {name: summary.mean(set=name, epsilon=1, trees=100) for name in summary.seen("set")}
+    words = ", ".join(f"{name} {value:.1f}" for name, value in means.items())
+    return words, sum(value >= 85 for value in means.values()) >= 3 if len(means) == len(SYNTHETIC) else None
 
 
 TREES = Experiment(
@@ -187,13 +187,13 @@ TREES = Experiment(
 # Figure 6: the depth.
 
 
-def run_depth(cell: Cell, asked: Asked) -> dict[str, object]:
+def run_depth(cell: Cell, settings: RunSettings) -> dict[str, object]:
     """Train 100 trees of depth m/2, of Theorem 2 as written, as Table 4 lists it, or of depth m."""
-    table = load(cell, asked)
+    table = load(cell, settings)
     features = len(table.schema["features"])
     fixed = {"m/2": {"depth": max(1, features // 2)}, "m": {"depth": features}}
     parameters = fixed.get(cell["depth"], {"depth_rule": cell["depth"]})
-    trees = 10 if asked.short else 100
+    trees = 10 if settings.short else 100
     return forest_run(table, {**cell, "mechanism": PRIVATE, "epsilon": 1}, trees=trees, **parameters)
 
 
@@ -202,8 +202,8 @@ def depth_gains(over: str, text: str, least_gain: float) -> Claim:
 
     def judge(summary: Summary) -> Verdict:
         gains = summary.gains("set", {"depth": "table4"}, {"depth": over})
-        whole = len(gains) == len(DEPTH.grid["set"])
-        return points(gains), sum(gain < least_gain for gain in gains.values()) <= (over == "m") if whole else None
+        complete = len(gains) == len(DEPTH.grid["set"])
+        return points(gains), sum(gain < least_gain for gain in gains.values()) <= (over == "m") if complete else None
 
     return Claim("Section 4.3", text, judge)
 
@@ -229,10 +229,10 @@ DEPTH = Experiment(
 # Figure 5: rows dealt out to the trees, or all rows in every tree.
 
 
-def run_disjoint(cell: Cell, asked: Asked) -> dict[str, object]:
+def run_disjoint(cell: Cell, settings: RunSettings) -> dict[str, object]:
     """Give each tree its own rows and all of epsilon, or all rows and its share of epsilon."""
-    trees = 4 if asked.short else 100
-    return forest_run(load(cell, asked), {**cell, "epsilon": 1}, trees=trees, shared=cell["rows"] == "shared")
+    trees = 4 if settings.short else 100
+    return forest_run(load(cell, settings), {**cell, "epsilon": 1}, trees=trees, shared=cell["rows"] == "shared")
 
 
 def disjoint_gain(mechanism: str) -> Claim:
@@ -241,8 +241,8 @@ def disjoint_gain(mechanism: str) -> Claim:
     def judge(summary: Summary) -> Verdict:
         inside = Summary([row for row in summary.rows if row["mechanism"] == mechanism], summary.figure)
         gains = inside.gains("set", {"rows": "disjoint"}, {"rows": "shared"})
-        whole = len(gains) == len(DISJOINT.grid["set"])
-        return points(gains), min(gains.values()) > -2 and max(gains.values()) > 5 if whole else None
+        complete = len(gains) == len(DISJOINT.grid["set"])
+        return points(gains), min(gains.values()) > -2 and max(gains.values()) > 5 if complete else None
 
     return Claim(
         "Section 4.2", f"disjoint rows gain up to 18 points and lose nothing worth naming ({mechanism})", judge
@@ -280,29 +280,29 @@ EMPTY_LEAVES = {
 }  # fmt: skip
 
 
-def run_empty(cell: Cell, asked: Asked) -> dict[str, object]:
+def run_empty(cell: Cell, settings: RunSettings) -> dict[str, object]:
     """Grow the trees of Table 3 and count the leaves that none of their rows reach, by looking at the rows."""
-    table = load(cell, asked)
+    table = load(cell, settings)
     train, _ = halves(table, cell["split"])
-    forest, wanted = paper_trees(table.schema, cell["trees"], cell["split"], asked)
+    forest, paper_depth = paper_trees(table.schema, cell["trees"], cell["split"], settings)
     schema = Schema.from_dict(table.schema)
     leaves = forest.route(grid_cells(schema, {name: train[name].to_numpy(object) for name in table.schema["features"]}))
     part = np.random.default_rng(cell["split"]).integers(cell["trees"], size=len(train))
     reached = len(np.unique(leaves[np.arange(len(train)), part]))
     return {
         "empty_percent": product.percent(1 - reached / forest.leaves),
-        "wanted_depth": wanted,
+        "wanted_depth": paper_depth,
         "grown_depth": forest.depth,
         "leaves": forest.leaves,
     }
 
 
-def paper_trees(declared: Mapping[str, Any], trees: int, seed: int, asked: Asked) -> tuple[Any, int]:
+def paper_trees(declared: Mapping[str, Any], trees: int, seed: int, settings: RunSettings) -> tuple[Any, int]:
     """Return trees that branch once for every value, at Table 4's depth, as far as 2^24 cells go; and that depth."""
     method, schema = methods.get("rosnam"), Schema.from_dict(declared)
-    limit = LIMIT if asked.short else 2**24
-    chosen = {"trees": trees, "depth_rule": "table4", "branches": 64, "limit": limit, "seed": seed}
-    plan = method.plan(schema, 10**9, chosen)
+    limit = LIMIT if settings.short else 2**24
+    parameters = {"trees": trees, "depth_rule": "table4", "branches": 64, "limit": limit, "seed": seed}
+    plan = method.plan(schema, 10**9, parameters)
     return method.public_trees(schema, plan), int(plan.parameters["wanted_depth"])
 
 
@@ -334,9 +334,9 @@ DEPTHS = {
 }  # fmt: skip
 
 
-def run_depths(cell: Cell, asked: Asked) -> dict[str, object]:
+def run_depths(cell: Cell, settings: RunSettings) -> dict[str, object]:
     """Work the depth out from the schema alone."""
-    schema = Schema.from_dict(load(cell, asked).schema)
+    schema = Schema.from_dict(load(cell, settings).schema)
     parameters = {"depth_rule": cell["rule"], "trees": 1, "limit": 1000}
     plan = methods.get("rosnam").plan(schema, 10**9, parameters)
     return {"depth": plan.parameters["wanted_depth"]}
@@ -376,24 +376,24 @@ SIZES = (3_000, 30_000, 300_000, 3_000_000)
 
 @lru_cache(maxsize=1)
 def synthetic_f(rows: int, seed: int) -> Table:
-    """Return SynthF with so many rows, kept for the next cell: all sizes are beginnings of one table."""
+    """Return SynthF with this many rows, cached for the next cell: all sizes are beginnings of one table."""
     return sets.synthetic("SynthF", rows, seed=seed)
 
 
-def run_size(cell: Cell, asked: Asked) -> dict[str, object]:
+def run_size(cell: Cell, settings: RunSettings) -> dict[str, object]:
     """Train on the first rows of one large table; time it against the scan that reads every column of them."""
-    held = TEST_ROWS // 10 if asked.short else TEST_ROWS
-    table = synthetic_f((4000 if asked.short else SIZES[-1]) + held, cell["split"])
-    train, test = table.frame.iloc[held : held + cell["rows"]], table.frame.iloc[:held]
+    test_rows = TEST_ROWS // 10 if settings.short else TEST_ROWS
+    table = synthetic_f((4000 if settings.short else SIZES[-1]) + test_rows, cell["split"])
+    train, test = table.frame.iloc[test_rows : test_rows + cell["rows"]], table.frame.iloc[:test_rows]
     models: list[Any] = []
     with product.database(train=train, test=test) as db:
         db.register("train", table.schema, cap=cell["epsilon"])
-        parameters = {"depth_rule": "table4", "seed": cell["split"], "trees": 10 if asked.short else 100}
+        parameters = {"depth_rule": "table4", "seed": cell["split"], "trees": 10 if settings.short else 100}
         scan = least({"scan": lambda: run_scan(db, list(table.schema["features"]))}, repeat=3)["scan"]
         train_seconds = cpu_seconds(
             lambda: models.append(db.train("train", epsilon=cell["epsilon"], method="rosnam", **parameters))
         )
-        figures = product.measured(db, models[0], epsilon_spent=db.budget("train").spent_text)
+        figures = product.measure_model(db, models[0], epsilon_spent=db.budget("train").spent_text)
     return {**figures, "train_scans": round(train_seconds / scan, 2), "scan_ms": round(1000 * scan, 2)}
 
 
@@ -407,14 +407,14 @@ def run_scan(db: Any, columns: list[str]) -> pd.DataFrame:
 def ten_for_ten(summary: Summary) -> Verdict:
     """Judge that a hundred times the rows make up for a tenth of epsilon."""
     large, small = summary.mean(rows=3_000_000, epsilon=0.1), summary.mean(rows=30_000, epsilon=1)
-    told = f"3,000,000 rows at 0.1 {large:.1f} %, 30,000 rows at 1 {small:.1f} %"
-    return told, None if math.isnan(large - small) else large >= small - 2
+    words = f"3,000,000 rows at 0.1 {large:.1f} %, 30,000 rows at 1 {small:.1f} %"
+    return words, None if math.isnan(large - small) else large >= small - 2
 
 
 def over_85(summary: Summary) -> Verdict:
     """Judge that 30,000 rows at epsilon 1 give over 85 %."""
-    found = summary.mean(rows=30_000, epsilon=1)
-    return f"{found:.1f} %", None if math.isnan(found) else found > 85
+    accuracy = summary.mean(rows=30_000, epsilon=1)
+    return f"{accuracy:.1f} %", None if math.isnan(accuracy) else accuracy > 85
 
 
 SIZE = Experiment(

@@ -12,7 +12,7 @@ import numpy as np
 import dpsql
 from examples.benchmarks.splits import Table, halves
 from examples.papers import product, sets
-from examples.papers.experiment import Asked, Cell, Claim, Experiment, Given, Picture, Summary, Verdict, points
+from examples.papers.experiment import Cell, Claim, Experiment, Given, Picture, RunSettings, Summary, Verdict, points
 from examples.papers.product import FIGURES, INFINITE
 
 PAPER = "Jagannathan et al. 2012"
@@ -21,22 +21,22 @@ EPSILONS = (INFINITE, 5, 4, 3, 2, 1, 0.75, 0.5, 0.25, 0.1, 0.01)
 ACCURACY = "accuracy, %"
 
 
-def load(cell: Cell, asked: Asked) -> Table:
+def load(cell: Cell, settings: RunSettings) -> Table:
     """Return the cell's table."""
-    return sets.load(cell["set"], asked.data, split=cell["split"], short=asked.short)
+    return sets.load(cell["set"], settings.data, split=cell["split"], short=settings.short)
 
 
 # Figures 1 to 3 and Table 1: accuracy against epsilon, Private-RDT beside private ID3.
 
 
-def run_epsilon(cell: Cell, asked: Asked) -> dict[str, object]:
+def run_epsilon(cell: Cell, settings: RunSettings) -> dict[str, object]:
     """Train one method at one epsilon; the paper's "infinite" epsilon needs a public copy."""
     carry_out = product.public_run if cell["epsilon"] == INFINITE else product.private_run
-    return carry_out(load(cell, asked), cell["split"], method=cell["method"], epsilon=cell["epsilon"])
+    return carry_out(load(cell, settings), cell["split"], method=cell["method"], epsilon=cell["epsilon"])
 
 
 def difference_at_1(name: str, theirs: float) -> Claim:
-    """Return the claim that Private-RDT is so many points ahead of private ID3 at epsilon 1."""
+    """Return the claim that Private-RDT is `theirs` points ahead of private ID3 at epsilon 1."""
 
     def judge(summary: Summary) -> Verdict:
         gain = summary.mean(set=name, method="rdt", epsilon=1) - summary.mean(set=name, method="id3", epsilon=1)
@@ -52,10 +52,10 @@ def gradual(summary: Summary) -> Verdict:
         name: [summary.mean(set=name, method="rdt", epsilon=epsilon) for epsilon in (INFINITE, 5, 0.1, 0.01)]
         for name in SETS
     }
-    told = "; ".join(f"{name} {' → '.join(f'{value:.0f}' for value in values)}" for name, values in at.items())
+    words = "; ".join(f"{name} {' → '.join(f'{value:.0f}' for value in values)}" for name, values in at.items())
     if any(math.isnan(value) for values in at.values() for value in values):
-        return told, None
-    return told, all(values[0] - values[1] < 5 and values[3] < values[1] - 15 for values in at.values())
+        return words, None
+    return words, all(values[0] - values[1] < 5 and values[3] < values[1] - 15 for values in at.values())
 
 
 EPSILON = Experiment(
@@ -92,25 +92,25 @@ EPSILON = Experiment(
 # Section 6.1: the number of trees.
 
 
-def run_trees(cell: Cell, asked: Asked) -> dict[str, object]:
-    """Train Private-RDT with so many trees."""
+def run_trees(cell: Cell, settings: RunSettings) -> dict[str, object]:
+    """Train Private-RDT with the cell's number of trees."""
     return product.private_run(
-        load(cell, asked), cell["split"], method="rdt", epsilon=cell["epsilon"], trees=cell["trees"]
+        load(cell, settings), cell["split"], method="rdt", epsilon=cell["epsilon"], trees=cell["trees"]
     )
 
 
 def five_for_votes(summary: Summary) -> Verdict:
     """Judge that more than five trees do worse on the votes."""
-    found = {trees: summary.mean(set=VOTES, trees=trees) for trees in (5, 10, 20)}
-    told = ", ".join(f"{trees} trees {value:.1f} %" for trees, value in found.items())
-    return told, None if any(map(math.isnan, found.values())) else found[10] < found[5] and found[20] < found[5]
+    means = {trees: summary.mean(set=VOTES, trees=trees) for trees in (5, 10, 20)}
+    words = ", ".join(f"{trees} trees {value:.1f} %" for trees, value in means.items())
+    return words, None if any(map(math.isnan, means.values())) else means[10] < means[5] and means[20] < means[5]
 
 
 def less_spread(summary: Summary) -> Verdict:
     """Judge that ten trees and more differ less from run to run than five and fewer."""
     few, many = ([summary.spread(set=name, trees=trees) for name in SETS[:2]] for trees in (1, 10))
-    told = ", ".join(f"{name} {a:.1f} → {b:.1f}" for name, a, b in zip(SETS[:2], few, many, strict=True))
-    return told, all(a > b for a, b in zip(few, many, strict=True)) if all((*few, *many)) else None
+    words = ", ".join(f"{name} {a:.1f} → {b:.1f}" for name, a, b in zip(SETS[:2], few, many, strict=True))
+    return words, all(a > b for a, b in zip(few, many, strict=True)) if all((*few, *many)) else None
 
 
 TREES = Experiment(
@@ -133,18 +133,18 @@ TREES = Experiment(
 # Figure 4: updates, and its twin for parties that hold different people.
 
 
-def run_updates(cell: Cell, asked: Asked) -> dict[str, object]:
+def run_updates(cell: Cell, settings: RunSettings) -> dict[str, object]:
     """Train on the first batch, add the others one by one; what a row has paid is read from the ledger."""
-    table = load(cell, asked)
+    table = load(cell, settings)
     train, test = halves(table, cell["split"])
     dealt = np.random.default_rng(cell["split"]).permutation(len(train)) % cell["batches"]
-    schema = {**product.declared(table.schema, len(train)), "batch": "batch"}
+    schema = {**product.with_rows(table.schema, len(train)), "batch": "batch"}
     with product.database(train=train.assign(batch=dealt), test=test) as db:
         db.register("train", schema, cap=cell["epsilon"])
         model = db.train("train", epsilon=cell["epsilon"], method="rdt", batch="0", seed=cell["split"])
         for batch in range(1, cell["batches"]):
             model = model.update(str(batch))
-        return product.measured(db, model, epsilon_spent=db.budget("train").spent_text)
+        return product.measure_model(db, model, epsilon_spent=db.budget("train").spent_text)
 
 
 def slow_fall(summary: Summary) -> Verdict:
@@ -156,8 +156,8 @@ def slow_fall(summary: Summary) -> Verdict:
     }
     if any(map(math.isnan, falls.values())):
         return "not run", None
-    told = "; ".join(f"{name} {fall:+.1f} points" for name, fall in falls.items())
-    return told, all(fall > -10 for name, fall in falls.items() if "10" not in name)
+    words = "; ".join(f"{name} {fall:+.1f} points" for name, fall in falls.items())
+    return words, all(fall > -10 for name, fall in falls.items() if "10" not in name)
 
 
 UPDATES = Experiment(
@@ -179,21 +179,21 @@ UPDATES = Experiment(
 )
 
 
-def run_horizontal(cell: Cell, asked: Asked) -> dict[str, object]:
+def run_horizontal(cell: Cell, settings: RunSettings) -> dict[str, object]:
     """Let each party count its own rows in shared trees, under a ledger of its own, and add up the noisy counts."""
-    table = load(cell, asked)
+    table = load(cell, settings)
     train, test = halves(table, cell["split"])
     dealt = np.random.default_rng(cell["split"]).permutation(len(train)) % cell["parties"]
-    schema = product.declared(table.schema, len(train))
-    structure, models = "", []
+    schema = product.with_rows(table.schema, len(train))
+    shared_trees, models = "", []
     for party in range(cell["parties"]):
         with product.database(train=train[dealt == party]) as db:
             db.register("train", schema, cap=cell["epsilon"])
-            structure = structure or db.export_structure("train", seed=cell["split"])
-            models.append(db.contribute("train", structure, epsilon=cell["epsilon"]))
+            shared_trees = shared_trees or db.export_structure("train", seed=cell["split"])
+            models.append(db.contribute("train", shared_trees, epsilon=cell["epsilon"]))
     model = dpsql.merge(models) if len(models) > 1 else models[0]
     with product.database(test=test) as db:
-        return product.measured(db, db.add(model), epsilon_spent=model.certificate["epsilon"])
+        return product.measure_model(db, db.add(model), epsilon_spent=model.certificate["epsilon"])
 
 
 def merged_epsilon(summary: Summary) -> Verdict:
@@ -220,9 +220,9 @@ HORIZONTAL = Experiment(
 # Figure 5: two parties hold different columns of the same people.
 
 
-def run_vertical(cell: Cell, asked: Asked) -> dict[str, object]:
+def run_vertical(cell: Cell, settings: RunSettings) -> dict[str, object]:
     """Deal the features out to two parties at random, train each at epsilon, and ask all trees together."""
-    table = load(cell, asked)
+    table = load(cell, settings)
     if cell["columns"] == "one party":
         return product.private_run(table, cell["split"], method="rdt", epsilon=cell["epsilon"])
     train, test = halves(table, cell["split"])
@@ -231,12 +231,12 @@ def run_vertical(cell: Cell, asked: Asked) -> dict[str, object]:
     for number, names in enumerate((features[0::2], features[1::2])):
         own = {name: table.schema["features"][name] for name in names}
         with product.database(train=train[[*names, table.schema["label"]]]) as db:
-            db.register("train", {**product.declared(table.schema, len(train)), "features": own}, cap=cell["epsilon"])
+            db.register("train", {**product.with_rows(table.schema, len(train)), "features": own}, cap=cell["epsilon"])
             seed = 2 * cell["split"] + number
             models.append(db.train("train", epsilon=cell["epsilon"], method="rdt", seed=seed))
     model = dpsql.unite(models)
     with product.database(test=test) as db:
-        return product.measured(db, db.add(model), epsilon_spent=model.certificate["epsilon"])
+        return product.measure_model(db, db.add(model), epsilon_spent=model.certificate["epsilon"])
 
 
 def also_private(summary: Summary) -> Verdict:
@@ -245,8 +245,8 @@ def also_private(summary: Summary) -> Verdict:
     if not united:
         return "not run", None
     last = next((row for row in united if row["epsilon"] == "0.5"), united[0])
-    told = f"two releases of epsilon {last['epsilon']} about the same people are certified at {last['epsilon_spent']}"
-    return told, all(float(row["epsilon_spent"]) == float(row["epsilon"]) for row in united)
+    words = f"two releases of epsilon {last['epsilon']} about the same people are certified at {last['epsilon_spent']}"
+    return words, all(float(row["epsilon_spent"]) == float(row["epsilon"]) for row in united)
 
 
 def sometimes_higher(summary: Summary) -> Verdict:

@@ -80,12 +80,12 @@ def panel(axes: Any, experiment: Experiment, rows: Sequence[Row], xs: list[str],
 def boxes(axes: Any, summary: Summary, x: str, xs: list[str], offset: float, width: float, colour: str) -> None:
     """Draw a box of the five-number summary for each x; the whiskers reach to the least and the most."""
     for place, value in enumerate(xs):
-        found = summary.values(**{x: value})
-        if not found:
+        values = summary.values(**{x: value})
+        if not values:
             continue
         line = {"color": colour}
         axes.boxplot(
-            [found],
+            [values],
             positions=[place + offset],
             widths=width,
             whis=(0, 100),
@@ -100,9 +100,9 @@ def boxes(axes: Any, summary: Summary, x: str, xs: list[str], offset: float, wid
 
 def lines(axes: Any, summary: Summary, x: str, xs: list[str], offset: float, width: float, colour: str) -> None:
     """Draw the means with one standard deviation either way; those of numbers are joined, names stand alone."""
-    known = [(place, value) for place, value in enumerate(xs) if summary.values(**{x: value})]
+    measured = [(place, value) for place, value in enumerate(xs) if summary.values(**{x: value})]
     for number in (True, False):
-        part = [(place, value) for place, value in known if value.replace(".", "").isdigit() is number]
+        part = [(place, value) for place, value in measured if value.replace(".", "").isdigit() is number]
         means = [summary.mean(**{x: value}) for _, value in part]
         spreads = [summary.spread(**{x: value}) for _, value in part]
         at = [place for place, _ in part]
@@ -112,10 +112,10 @@ def lines(axes: Any, summary: Summary, x: str, xs: list[str], offset: float, wid
 
 def bars(axes: Any, summary: Summary, x: str, xs: list[str], offset: float, width: float, colour: str) -> None:
     """Draw a bar for each mean, with one standard deviation either way."""
-    known = [(place, value) for place, value in enumerate(xs) if summary.values(**{x: value})]
-    means = [summary.mean(**{x: value}) for _, value in known]
-    spreads = [summary.spread(**{x: value}) for _, value in known]
-    at = [place + offset for place, _ in known]
+    measured = [(place, value) for place, value in enumerate(xs) if summary.values(**{x: value})]
+    means = [summary.mean(**{x: value}) for _, value in measured]
+    spreads = [summary.spread(**{x: value}) for _, value in measured]
+    at = [place + offset for place, _ in measured]
     axes.bar(at, means, width, yerr=spreads, color=colour, error_kw={"linewidth": 0.8, "capsize": 2}, alpha=0.85)
 
 
@@ -173,5 +173,5 @@ def hues(experiment: Experiment, rows: Sequence[Row]) -> dict[str, str]:
 def seen(experiment: Experiment, rows: Sequence[Row], column: str) -> list[str]:
     """Return a column's values that have results, in the order of the experiment's grid."""
     order = [str(value) for value in experiment.grid[column]]
-    found = {row[column] for row in rows}
-    return [value for value in order if value in found] + sorted(found - set(order))
+    values = {row[column] for row in rows}
+    return [value for value in order if value in values] + sorted(values - set(order))

@@ -26,13 +26,13 @@ FIGURES = ("accuracy_percent", "majority_percent", "grown_depth", "leaves", "eps
 
 def private_run(table: Table, split: int, *, method: str, epsilon: object, **parameters: Any) -> dict[str, object]:
     """Train on nine tenths under a cap of exactly epsilon, evaluate on the rest, and return the figures."""
-    found = run_split(table, split, method=method, epsilon=epsilon, parameters=parameters, declare_rows=True)
+    outcome = run_split(table, split, method=method, epsilon=epsilon, parameters=parameters, declare_rows=True)
     return {
-        "accuracy_percent": percent(found.accuracy),
-        "majority_percent": percent(found.majority),
-        "grown_depth": found.depth,
-        "leaves": found.leaves,
-        "epsilon_spent": found.spent,
+        "accuracy_percent": percent(outcome.accuracy),
+        "majority_percent": percent(outcome.majority),
+        "grown_depth": outcome.depth,
+        "leaves": outcome.leaves,
+        "epsilon_spent": outcome.spent,
         "private": "yes",
     }
 
@@ -43,9 +43,9 @@ def public_run(table: Table, split: int, *, method: str, epsilon: object, **para
     if "seed" in methods.get(method).parameters:
         parameters = {"seed": split, **parameters}
     with database(train=train, test=test) as db:
-        db.register("train", declared(table.schema, len(train)), cap=None)
+        db.register("train", with_rows(table.schema, len(train)), cap=None)
         model = db.train("train", epsilon=epsilon, method=method, **parameters)
-        figures = measured(db, model, epsilon_spent=db.budget("train").spent_text)
+        figures = measure_model(db, model, epsilon_spent=db.budget("train").spent_text)
     return {**figures, "private": "no"}
 
 
@@ -59,7 +59,7 @@ def database(**frames: pd.DataFrame) -> Iterator[Database]:
             yield db
 
 
-def measured(db: Database, model: dpsql.Model, *, epsilon_spent: str) -> dict[str, object]:
+def measure_model(db: Database, model: dpsql.Model, *, epsilon_spent: str) -> dict[str, object]:
     """Return a model's figures on the table `test`."""
     result, forest = db.evaluate(model, "test"), model.released.forest
     return {
@@ -72,7 +72,7 @@ def measured(db: Database, model: dpsql.Model, *, epsilon_spent: str) -> dict[st
     }
 
 
-def declared(schema: Mapping[str, Any], rows: int) -> dict[str, Any]:
+def with_rows(schema: Mapping[str, Any], rows: int) -> dict[str, Any]:
     """Return a schema that declares this number of rows as public, as the papers take it to be."""
     return {**schema, "rows": rows}
 

@@ -39,7 +39,7 @@ def complete(table: Table) -> Table:
     return replace(table, frame=table.frame.dropna(), null_columns=())
 
 
-def filled(table: Table) -> Table:
+def fill_gaps(table: Table) -> Table:
     """Return the table with every gap filled by the most frequent value of its column."""
     return replace(table, frame=table.frame.fillna(table.frame.mode().iloc[0]), null_columns=())
 
@@ -48,7 +48,7 @@ def without(column: str) -> Callable[[Table], Table]:
     """Return the step that drops a feature."""
 
     def drop(table: Table) -> Table:
-        features = {name: one for name, one in table.schema["features"].items() if name != column}
+        features = {name: feature for name, feature in table.schema["features"].items() if name != column}
         null_columns = tuple(name for name in table.null_columns if name != column)
         return Table(table.name, {**table.schema, "features": features}, table.frame.drop(columns=column), null_columns)
 
@@ -60,11 +60,11 @@ CLEANED: dict[str, tuple[str, Callable[[Table], Table]]] = {
     "adult-complete": ("adult", complete),
     "mushroom-complete": ("mushroom", complete),
     "mushroom-21": ("mushroom", without("stalk_root")),
-    "votes-filled": ("votes", filled),
+    "votes-filled": ("votes", fill_gaps),
 }
 
 
-def missing(name: str, data: Path) -> str:
+def why_missing(name: str, data: Path) -> str:
     """Return why a table cannot be had; "" where it can."""
     if name in SYNTHETIC:
         return "" if importlib.util.find_spec("sklearn") else "scikit-learn is not installed"
@@ -87,8 +87,8 @@ def load(name: str, data: Path, *, split: int, short: bool = False) -> Table:
 @lru_cache(maxsize=16)
 def _real(name: str, data: Path) -> Table:
     source, step = CLEANED.get(name, (name, None))
-    found = tables(data, [source])[0][0]
-    return step(found) if step else found
+    table = tables(data, [source])[0][0]
+    return step(table) if step else table
 
 
 def synthetic(name: str, rows: int, *, seed: int) -> Table:

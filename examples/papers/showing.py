@@ -44,7 +44,7 @@ def results_table(experiment: Experiment, rows: Sequence[Row]) -> Table:
         shown.add_column(word.replace("_", " "), justify="right" if word in numbers else "left")
     summary = Summary(rows, figure)
     for group in groups(experiment, rows):
-        mean, paper = summary.mean(**group), beside(experiment.given, group)
+        mean, paper = summary.mean(**group), paper_figure(experiment.given, group)
         theirs = ("", "") if paper is None else (f"{paper.value:g}", f"{mean - paper.value:+.1f}")
         ours = (f"{len(summary.values(**group))}", f"{mean:.1f}", f"{summary.spread(**group):.1f}")
         more = (together([row[name] for row in rows if group.items() <= row.items()]) for name in experiment.also)
@@ -66,18 +66,18 @@ def groups(experiment: Experiment, rows: Sequence[Row]) -> list[dict[str, str]]:
     order = {
         name: {str(value): place for place, value in enumerate(values)} for name, values in experiment.grid.items()
     }
-    found = {tuple(row[name] for name in experiment.grid) for row in rows}
-    cells = [dict(zip(experiment.grid, values, strict=True)) for values in found]
+    combinations = {tuple(row[name] for name in experiment.grid) for row in rows}
+    cells = [dict(zip(experiment.grid, values, strict=True)) for values in combinations]
     return sorted(cells, key=lambda cell: [(order[name].get(value, 99), value) for name, value in cell.items()])
 
 
-def beside(given: Sequence[Given], group: Mapping[str, str]) -> Given | None:
+def paper_figure(given: Sequence[Given], group: Mapping[str, str]) -> Given | None:
     """Return the paper's figure for a group of results, or None where its text gives none."""
-    return next((one for one in given if one.fits(group)), None)
+    return next((figure for figure in given if figure.fits(group)), None)
 
 
 def verdict(claim: Claim, summary: Summary) -> str:
     """Return a claim, our figure, and whether it holds."""
     ours, holds = claim.judge(summary)
-    told = "not run" if holds is None and "nan" in ours else ours
-    return f"{claim.place}: {claim.text}\n    Ours: {told}. The claim {WORDS[holds]}."
+    words = "not run" if holds is None and "nan" in ours else ours
+    return f"{claim.place}: {claim.text}\n    Ours: {words}. The claim {WORDS[holds]}."

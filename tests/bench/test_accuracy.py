@@ -130,11 +130,11 @@ def test_exactly_epsilon_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_fifth_is_held_out_and_every_row_is_in_one_part() -> None:
     """The same number draws the same rows, another number others."""
     table = SampleTable("rows", {}, pd.DataFrame({LABEL: range(103)}))
-    train, test = accuracy.held_out(table, 3)
+    train, test = accuracy.train_and_test(table, 3)
     assert (len(train), len(test)) == (83, 20)
     assert sorted([*train[LABEL], *test[LABEL]]) == list(range(103))
-    assert accuracy.held_out(table, 3)[1].equals(test)
-    assert not accuracy.held_out(table, 4)[1].equals(test)
+    assert accuracy.train_and_test(table, 3)[1].equals(test)
+    assert not accuracy.train_and_test(table, 4)[1].equals(test)
 
 
 def test_the_table_names_what_stands_beside() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from examples.benchmarks import peers
-from examples.benchmarks.figures import Figure, figure, means, read, recorded, references, write
+from examples.benchmarks.figures import Figure, figure, means, read, recorded_figures, references, write
 from examples.benchmarks.splits import REAL
 
 BINARY = ("adult", "mushroom", "magic04", "votes", "heart_mrf")
@@ -80,7 +80,7 @@ def test_peers_are_recorded_on_every_real_table() -> None:
     asked = [
         Figure("auto", epsilon, name, 1, 50, None, None, 50) for epsilon in ("0.1", "0.5", "1", "2") for name in REAL
     ]
-    found = {(one.method, one.epsilon, one.set): one for one in recorded(asked)}
+    found = {(one.method, one.epsilon, one.set): one for one in recorded_figures(asked)}
     for name in peers.NAMES:
         wanted = {(name, one.epsilon, one.set) for one in asked if name not in peers.BINARY or one.set in BINARY}
         assert {key for key in found if key[0] == name} == wanted
@@ -90,7 +90,7 @@ def test_peers_are_recorded_on_every_real_table() -> None:
 def test_recorded_peers_can_be_left_out() -> None:
     """Those that were run now are not shown twice."""
     asked = [Figure("dpebm", "1", "adult", 1, 50, None, None, 50)]
-    assert {one.method for one in recorded(asked, without=["dpebm"])} == set(peers.NAMES) - {"dpebm"}
+    assert {one.method for one in recorded_figures(asked, without=["dpebm"])} == set(peers.NAMES) - {"dpebm"}
 
 
 @pytest.mark.parametrize(

@@ -117,9 +117,9 @@ def test_drawn_errors_are_the_proved_ones(asked: Sums, kind: str, draws: int) ->
     """
     found = best_strategy(asked, kind=kind, effort=20)
     assert found.strategy.name == kind
-    assert matrix.measured(asked, found.strategy, found.spread, draws) == pytest.approx(1, rel=0.1)
+    assert matrix.error_ratio(asked, found.strategy, found.spread, draws) == pytest.approx(1, rel=0.1)
     for wrong in (0.7, 1.3):
-        assert matrix.measured(asked, found.strategy, wrong * found.spread, draws) != pytest.approx(1, rel=0.1)
+        assert matrix.error_ratio(asked, found.strategy, wrong * found.spread, draws) != pytest.approx(1, rel=0.1)
 
 
 def test_drawn_errors_of_tables_are_the_proved_ones() -> None:

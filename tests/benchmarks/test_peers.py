@@ -20,8 +20,8 @@ from dpsql.errors import DpsqlError, UnknownName, UsageError
 from dpsql.schema import Schema
 from examples.benchmarks import peer_runner, peers
 from examples.benchmarks.__main__ import main
-from examples.benchmarks.peers import Environment, Worker, encoded, run_peer
-from examples.benchmarks.splits import Table, declared, halves
+from examples.benchmarks.peers import Environment, Worker, encode_rows, run_peer
+from examples.benchmarks.splits import Table, declare_schema, halves
 
 SCHEMA: dict[str, Any] = {
     "label": "y",
@@ -37,13 +37,13 @@ FRAME = pd.DataFrame(
 )
 FOLDER = Path(os.environ.get("DPSQL_PEERS", "dpsql-peers"))
 installed = pytest.mark.skipif(
-    not Environment(FOLDER).installed, reason=f"the peers are not installed in {FOLDER} (DPSQL_PEERS)"
+    not Environment(FOLDER).is_installed, reason=f"the peers are not installed in {FOLDER} (DPSQL_PEERS)"
 )
 
 
 def given(frame: pd.DataFrame = FRAME) -> dict[str, Any]:
     """Return what a peer is given about a frame."""
-    return encoded(Schema.from_dict(declared(SCHEMA, null_columns=("color",))), frame, frame)
+    return encode_rows(Schema.from_dict(declare_schema(SCHEMA, null_columns=("color",))), frame, frame)
 
 
 def test_a_peer_gets_codes_and_public_facts() -> None:
@@ -81,13 +81,13 @@ def test_a_peer_is_asked_for_the_rows_of_the_split(monkeypatch: pytest.MonkeyPat
     class Perfect:
         def train(self, _peer: str, _epsilon: object, data: dict[str, Any]) -> tuple[Any, float]:
             asked.append(data)
-            return np.eye(2)[peers.numbered(halves(table, 3)[1]["income"], census.SCHEMA["classes"])], 0.1
+            return np.eye(2)[peers.class_numbers(halves(table, 3)[1]["income"], census.SCHEMA["classes"])], 0.1
 
     monkeypatch.setattr(peers, "worker", lambda _folder: Perfect())
     found = run_peer(table, 3, peer="dpebm", epsilon="1", folder=Path("unused"))
     train, test = halves(table, 3)
-    schema = Schema.from_dict(declared(census.SCHEMA))
-    wanted = encoded(schema, train, test)
+    schema = Schema.from_dict(declare_schema(census.SCHEMA))
+    wanted = encode_rows(schema, train, test)
     assert (asked[0]["test"] == wanted["test"]).all()
     assert not (asked[0]["train"] == wanted["train"]).all()
     assert sorted(map(tuple, asked[0]["train"])) == sorted(map(tuple, wanted["train"]))
@@ -119,9 +119,9 @@ def test_boosting_is_not_asked_about_three_classes() -> None:
 
 def test_unknown_peers_are_refused() -> None:
     """The nearest name is offered; `all` is everybody."""
-    assert peers.known("all") == list(peers.NAMES)
+    assert peers.find_peers("all") == list(peers.NAMES)
     with pytest.raises(UnknownName, match="diffprivlib-nb"):
-        peers.known("diffprivlib-bn")
+        peers.find_peers("diffprivlib-bn")
 
 
 def test_a_missing_environment_is_refused(tmp_path: Path) -> None:

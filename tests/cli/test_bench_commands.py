@@ -22,7 +22,7 @@ def test_both_ways_run_the_same_commands() -> None:
 def test_other_commands_do_not_load_the_bench(words: list[str]) -> None:
     """Nor does the program's help, nor scikit-learn or matplotlib."""
     script = (
-        "import sys; from dpsql.cli.main import run; code = run(sys.argv[1:]); "
+        "import sys; from dpsql.cli.main import run_command_line; code = run_command_line(sys.argv[1:]); "
         "late = [name for name in sys.modules if name.split('.')[0] in ('sklearn', 'matplotlib') "
         "or name.startswith('dpsql.bench')]; sys.exit(f'loaded: {late}' if late else code)"
     )

@@ -23,7 +23,7 @@ def rows(file: Path) -> list[dict[str, str]]:
 
 def short(name: str, data: Path) -> list[dict[str, str]]:
     """Return the cells of an experiment's short version, as text."""
-    asked = module("experiment").Asked(data, data, short=True)
+    asked = module("experiment").RunSettings(data, data, short=True)
     return [{key: str(value) for key, value in cell.items()} for cell in EXPERIMENTS[name].cells(asked)]
 
 

@@ -35,7 +35,7 @@ def test_examples_in_docstrings_hold(name: str) -> None:
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_the_short_grid_is_part_of_the_whole_one(name: str) -> None:
     """A short run has the same columns, and fewer cells."""
-    one, asked = EXPERIMENTS[name], module("experiment").Asked
+    one, asked = EXPERIMENTS[name], module("experiment").RunSettings
     assert set(one.short) <= set(one.grid)
     sizes = [len(list(one.cells(asked(Path(), Path(), splits=1, short=short)))) for short in (True, False)]
     assert 0 < sizes[0] < sizes[1]
@@ -45,7 +45,7 @@ def test_the_short_grid_is_part_of_the_whole_one(name: str) -> None:
 def test_the_papers_figures_stand_beside_a_cell(name: str) -> None:
     """Every figure from a paper's text fits a cell that is run."""
     one = EXPERIMENTS[name]
-    asked = module("experiment").Asked(Path(), Path(), splits=1)
+    asked = module("experiment").RunSettings(Path(), Path(), splits=1)
     cells = [{key: str(value) for key, value in cell.items()} for cell in one.cells(asked)]
     assert all(any(given.fits(cell) for cell in cells) for given in one.given)
 
@@ -70,7 +70,7 @@ def test_no_claim_is_judged_without_results(name: str) -> None:
 def test_a_whole_grid_fits_its_picture(name: str, tmp_path: Path) -> None:
     """Several panels, colours and the paper's figures find room; matplotlib warns otherwise, and warnings fail."""
     one = EXPERIMENTS[name]
-    cells = one.cells(module("experiment").Asked(Path(), Path(), splits=2))
+    cells = one.cells(module("experiment").RunSettings(Path(), Path(), splits=2))
     rows = [result(**cell, **{one.figures[0]: 20 + 7 * (place % 11)}) for place, cell in enumerate(cells)]
     module("plots").draw(one, rows, tmp_path / "whole.png")
     assert (tmp_path / "whole.png").stat().st_size > 20_000
@@ -78,7 +78,7 @@ def test_a_whole_grid_fits_its_picture(name: str, tmp_path: Path) -> None:
 
 def test_splits_come_one_after_the_other() -> None:
     """Every cell runs its first split before any runs its second; an experiment may set a limit."""
-    asked = module("experiment").Asked(Path(), Path(), splits=50)
+    asked = module("experiment").RunSettings(Path(), Path(), splits=50)
     splits = [cell["split"] for cell in EXPERIMENTS["rosnam-size"].cells(asked)]
     assert splits == sorted(splits)
     assert max(splits) == 2

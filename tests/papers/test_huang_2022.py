@@ -95,7 +95,7 @@ def test_missing_table_is_named(data: Path, tmp_path: Path, capsys: pytest.Captu
 
 def test_synthetic_tables_are_drawn_anew_for_each_split(data: Path) -> None:
     """Another split has other rows."""
-    asked = module("experiment").Asked(data, data)
+    asked = module("experiment").RunSettings(data, data)
     first, second = (PAPER.load({"table": "syn5d", "split": split}, asked).frame for split in (0, 1))
     assert len(first) == len(second) == 3000
     assert not np.allclose(first["x0"], second["x0"])

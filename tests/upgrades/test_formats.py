@@ -23,6 +23,7 @@ from dpsql.runs.parties import read_structure
 from tests.ledger.helpers import dump, meddle
 from tests.upgrades.old_databases import FOLDER
 
+PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "reference" / "stored-formats.md"
 SCHEMA: dict[str, Any] = {
     "label": "y",
     "classes": ["no", "yes"],
@@ -62,6 +63,17 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         database.advise("people", epsilon=1, buy="0.1")
         database.evaluate("first", "people", epsilon="0.1")
     return place
+
+
+@pytest.mark.parametrize(("heading", "numbers"), [("part", formats.PARTS), ("document", formats.DOCUMENTS)])
+def test_the_page_on_stored_formats_lists_every_number(heading: str, numbers: dict[str, int]) -> None:
+    """docs/reference/stored-formats.md has each part and each kind of document, in their order, and no other."""
+    pattern = rf"^\| {heading} \|.*\n\|[-| ]+\n((?:\|.*\n)+)"
+    (table,) = re.findall(pattern, PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert re.findall(r"^\| `([\w-]+)` \| (\d+) \|", table, re.MULTILINE) == [
+        (name, str(number)) for name, number in numbers.items()
+    ]
+    assert len(table.splitlines()) == len(numbers)
 
 
 @pytest.mark.parametrize("name", FILES)
