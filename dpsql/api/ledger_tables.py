@@ -57,7 +57,7 @@ def _row(entry: Entry) -> dict[str, Any]:
     charged, capped = entry.event == "reserve", entry.event in ("register", "cap")
     declared = (entry.plan if charged else entry.details) if entry.kind == "approximate" else {}
     limits = entry.details if entry.event in ("register", "limit") else {}
-    amount = entry.epsilon if charged else amount_text(entry.cap) if capped else ""
+    amount = entry.amount_text if charged else amount_text(entry.cap) if capped else ""
     return {
         "entry": entry.entry_id,
         "event": entry.event,
@@ -67,7 +67,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         "table": entry.table,
         "method": entry.method,
         "kind": entry.kind,
-        "epsilon": declared.get("epsilon", entry.epsilon) if charged else "",
+        "epsilon": declared.get("epsilon", entry.amount_text) if charged else "",
         "cap": declared.get("epsilon", amount) if capped else "",
         "delta": declared.get("delta", ""),
         "rho": amount if entry.kind == "approximate" else "",

@@ -29,7 +29,7 @@ class Charge:
         scope: "" is the whole table, otherwise "column=value" for the rows with that value.
         kind: what the amount means, one of `KINDS`.
 
-    >>> Charge("r1", "adult", "adult", "rdt", {"trees": 10}, 250_000_000, who="eve").epsilon
+    >>> Charge("r1", "adult", "adult", "rdt", {"trees": 10}, 250_000_000, who="eve").amount_text
     '0.25'
     """
 
@@ -55,8 +55,8 @@ class Charge:
         canonical_json("plan", self.plan)
 
     @property
-    def epsilon(self) -> str:
-        """Return the amount as exact decimal text."""
+    def amount_text(self) -> str:
+        """Return the amount as exact decimal text: of epsilon, or of rho where the kind is "approximate"."""
         return format_epsilon(self.amount)
 
     @property

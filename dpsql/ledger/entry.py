@@ -48,8 +48,8 @@ class Entry:
     fresh: bool = field(default=False, compare=False)
 
     @property
-    def epsilon(self) -> str:
-        """Return what the entry charges, as exact decimal text."""
+    def amount_text(self) -> str:
+        """Return what the entry charges as exact decimal text: epsilon, or rho where the kind is "approximate"."""
         return format_epsilon(self.amount)
 
 

@@ -72,7 +72,7 @@ def _check_limits(charge: Charge, before: Budget) -> None:
         return
     if charge.amount < before.least_charge:
         least = format_epsilon(before.least_charge)
-        raise ChargeTooSmall(charge.table, needed=charge.epsilon, least=least, measure=charge.measure)
+        raise ChargeTooSmall(charge.table, needed=charge.amount_text, least=least, measure=charge.measure)
     standing = before.standing
     if standing.waits:
         hint = f"let runs under way end; then, as owner: dpsql ledger accept --table {shlex.quote(charge.table)}"
@@ -96,7 +96,7 @@ def _dataset_refusal(charge: Charge, before: Budget) -> BudgetExceeded:
     where = f'table "{charge.table}"' + (f' in scope "{charge.scope}"' if charge.scope else "")
     return BudgetExceeded(
         where,
-        needed=charge.epsilon,
+        needed=charge.amount_text,
         left=budgets.amount_text(before.left_in(charge.scope)),
         cap=budgets.amount_text(before.cap),
         measure=charge.measure,
@@ -108,7 +108,7 @@ def _analyst_refusal(charge: Charge, before: Budget) -> BudgetExceeded:
     share = next(share for share in before.analysts if share.name == charge.who)
     return BudgetExceeded(
         f'analyst "{charge.who}" on table "{charge.table}"',
-        needed=charge.epsilon,
+        needed=charge.amount_text,
         left=share.left_text,
         cap=share.cap_text,
         measure=charge.measure,
@@ -119,7 +119,7 @@ def _analyst_refusal(charge: Charge, before: Budget) -> BudgetExceeded:
 def _no_such_kind(charge: Charge) -> BudgetExceeded:
     return BudgetExceeded(
         f'table "{charge.table}", for kind "{charge.kind}",',
-        needed=charge.epsilon,
+        needed=charge.amount_text,
         left=format_epsilon(0),
         cap=format_epsilon(0),
         measure=charge.measure,

@@ -89,7 +89,7 @@ def best_size(engine: Engine, ledger: Ledger, dataset: Dataset) -> BoughtSize | 
 
 def _bought_size(noisy_rows: int, entry: Entry) -> BoughtSize:
     scale = float(entry.plan["steps"][0]["noise_scale"])
-    return BoughtSize(max(1, int(noisy_rows)), entry.epsilon, 2**0.5 * scale, entry.entry_id)
+    return BoughtSize(max(1, int(noisy_rows)), entry.amount_text, 2**0.5 * scale, entry.entry_id)
 
 
 _OF_DATASET = "SELECT entry_id, noisy_rows FROM dpsql.size WHERE dataset = ?"

@@ -59,7 +59,7 @@ def usual() -> Model:
 
 def test_each_ledger_has_one_registration_and_one_charge(parties: Parties) -> None:
     """Contributing writes one entry to the party's own ledger, at its own epsilon."""
-    entries = [[(e.event, e.epsilon) for e in db.book.entries() if e.event != "cap"] for db in parties.databases]
+    entries = [[(e.event, e.amount_text) for e in db.book.entries() if e.event != "cap"] for db in parties.databases]
     assert [[event for event, _ in one] for one in entries] == [["register", "reserve"]] * 3
     assert [one[1][1] for one in entries] == ["0.5", "0.25", "1"]
     assert [db.budget("people").spent_text for db in parties.databases] == ["0.5", "0.25", "1"]
