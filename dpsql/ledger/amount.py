@@ -96,7 +96,7 @@ def _exact(value: object, name: str) -> Fraction:
 
 def _from_decimal(number: Decimal, value: object, name: str) -> Fraction:
     """Return an exact fraction without ever writing out a huge power of ten."""
-    if not number.is_finite() or (number and number.adjusted() > 10):
+    if not number.is_finite() or number < 0 or (number and number.adjusted() > 10):
         raise _refusal(value, name)
     if number > 0 and number.adjusted() < -10:
         return Fraction(1, NANO)
