@@ -27,7 +27,7 @@ def budget_frame(engine: Engine, book: Ledger, table: str, kind: str) -> Budget:
     """Return a table's cap, what is spent and what is left, of one kind; of a kind never opened nothing at all."""
     dataset, name = _dataset_of(engine, book, table)
     if kind != "pure" and kind not in book.kinds(dataset):
-        return Budget(dataset, name, kind, cap=0, whole=0, spent=0)
+        return Budget(dataset, name, kind, cap=0, spent_on_table=0, spent=0)
     return book.budget(dataset, kind)
 
 
@@ -50,7 +50,7 @@ def spent_on(engine: Engine, book: Ledger, table: str, batch: str | None, kind: 
     """Return what the rows of a batch (or of the whole table) have lost so far, in nano-epsilon (or nano-rho)."""
     standing, where = budget_frame(engine, book, table, kind), scope(find_dataset(engine, book, table), batch)
     on_scope = next((share.spent for share in standing.scopes if share.name == where), 0)
-    return standing.whole + on_scope if where else standing.spent
+    return standing.spent_on_table + on_scope if where else standing.spent
 
 
 def _row(entry: Entry) -> dict[str, Any]:
