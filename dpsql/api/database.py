@@ -333,7 +333,7 @@ class Database:
         self, structure: LabelRequest | str | Path, data: str | Path, *, epsilon: object = 1, trees_see: str = ALL_ROWS
     ) -> tuple[Plan, str]:
         """Return what labelling a batch would ask and cost, and the table that pays. Charges nothing."""
-        return label_rows.plan_batch(self, structure, data, epsilon=epsilon, trees_see=trees_see)
+        return label_rows.plan_labels(self, structure, data, epsilon=epsilon, trees_see=trees_see)
 
     def predict_private(
         self,
