@@ -34,17 +34,14 @@ BARE_ALLOWED = {
 }
 #: Functions of such names in each room that are still to be renamed.
 BARE_LEFT = {
-    "api": 8,
     "bench": 16,
     "cli": 6,
     "compile": 5,
     "engines": 49,
     "kernel": 24,
-    "ledger": 8,
     "mechanisms": 3,
     "methods": 20,
     "models": 7,
-    "runs": 15,
     "schema": 1,
     "trees": 5,
 }
@@ -53,18 +50,14 @@ BARE_LEFT = {
 PLACEHOLDERS = frozenset(("found", "one", "told"))
 #: Places in each room (each file at the root) where one of them is bound.
 PLACEHOLDERS_LEFT = {
-    "api": 17,
     "bench": 107,
     "cli": 32,
     "compile": 2,
     "engines": 91,
-    "json_text.py": 1,
     "kernel": 30,
-    "ledger": 19,
     "mechanisms": 4,
     "methods": 45,
     "models": 5,
-    "runs": 21,
     "sql_files.py": 1,
     "trees": 43,
 }
