@@ -270,7 +270,7 @@ class Ledger:
         return self._receipt_without_ledger() if findings is None else findings
 
     def _look(self, read: Callable[[Transaction], _Result]) -> _Result | None:
-        """Return what `read` returns from one state of the ledger, the same for all its statements; None without one."""
+        """Return what `read` returns from one state of the ledger, the same for all statements; None without one."""
         with self.engine.snapshot() as transaction:
             return read(transaction) if _is_installed(transaction) else None
 
