@@ -1,7 +1,7 @@
 """Two limits on every run on a dataset, beside its cap: a least charge, and how many runs may stay unfinished.
 
 A run that fails can tell something of the rows, by failing. Nobody knows all causes of failures, so failing is made
-costly and visible, whatever its cause: every run charges at least a least amount, and once a few runs of a dataset are
+costly and visible, whatever its cause: every run charges at least a set amount, and once a few runs of a dataset are
 unfinished, no further one is charged before the owner has looked. A run is unfinished when its entry is lost, or
 reserved without an end: it was killed, or is still under way. The owner sets both numbers, and they are public.
 """
