@@ -21,7 +21,7 @@
     └── QueryFailed                 1  the engine failed on a query; its own words are withheld
         └── RunFailed               1  a charged run failed; one sentence, whatever the cause
 
-A message names the thing, what is allowed, what came, and the next step. It never holds a
+A message names the thing, what is allowed, what was given instead, and the next step. It never holds a
 private value: an engine's own text is replaced, because it can quote a cell.
 """
 
@@ -65,7 +65,7 @@ class ParameterError(UsageError):
     """A parameter is outside what is allowed.
 
     Attributes:
-        name: the parameter; allowed: what it may be, in words; given: what came, as text.
+        name: the parameter; allowed: what it may be, in words; given: the value that came.
     """
 
     def __init__(self, name: str, *, allowed: str, given: object, hint: str | None = None) -> None:
@@ -106,7 +106,7 @@ class BudgetExceeded(BudgetError):
     """A charge would pass a cap.
 
     Attributes:
-        needed, left, cap: as decimal text, exact to the nano; measure: what they measure, epsilon or rho.
+        needed, left, cap: decimal text, exact to a billionth; measure: what they measure, epsilon or rho.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class ChargeTooSmall(BudgetError):
     """A run would charge less than the least charge of its dataset.
 
     Attributes:
-        needed, least: as decimal text, exact to the nano; measure: what they measure, epsilon or rho.
+        needed, least: decimal text, exact to a billionth; measure: what they measure, epsilon or rho.
     """
 
     def __init__(self, table: str, *, needed: str, least: str, measure: str = "epsilon") -> None:
@@ -137,10 +137,11 @@ class ChargeTooSmall(BudgetError):
 
 
 class RunsUnfinished(BudgetError):
-    """So many runs of a dataset were lost, killed or are under way that further ones wait for the owner.
+    """Too many runs of a dataset were lost, killed or are under way: further ones wait for the owner.
 
     Attributes:
-        table: the dataset's table; lost, reserved: how many runs were lost, and have no end; limit: how many may be.
+        table: the dataset's table; lost: how many runs were lost; reserved: how many have not ended;
+        limit: from how many such runs on nothing more is charged.
     """
 
     def __init__(self, table: str, *, lost: int, reserved: int, limit: int, hint: str | None = None) -> None:
@@ -202,7 +203,7 @@ class DatabaseReadOnly(DatabaseError):
 
 
 class DiskFull(DatabaseError):
-    """There is no room on the disk for what must be written; nothing was half-written."""
+    """There is no room on the disk for what must be written. Nothing was written in part."""
 
 
 class NewerFormat(DatabaseError):
@@ -241,7 +242,7 @@ class QueryFailed(DpsqlError):
 
 
 class RunFailed(QueryFailed):
-    """A run failed after it was charged. One sentence for every cause: which one it was can depend on private rows."""
+    """A run failed after it was charged. The message is the same for every cause, which can depend on private rows."""
 
     def __init__(self) -> None:
         DpsqlError.__init__(

@@ -180,9 +180,10 @@ def stored(database: Database) -> dict[str, Any]:
         row["table_name"]: rows_of(database.engine, f"FROM dpsql.{quote(row['table_name'])} ORDER BY ALL")
         for row in tables
     }
-    kept = {name: rows for name, rows in kept.items() if rows}
     # An empty table is no trace, and neither is the number of its format.
-    kept["format"] = [row for row in kept.get("format", []) if row["part"] in ("ledger", *kept)]
+    filled = ["ledger", *(name for name, rows in kept.items() if rows)]
+    kept["format"] = [row for row in kept.get("format", []) if row["part"] in filled]
+    kept = {name: rows for name, rows in kept.items() if rows}
     for row in kept.get("chain", []):
         del row["turn"]  # whoever looks at a request once more has a turn, and leaves nothing else
     path = database.book.receipt_path

@@ -1,8 +1,8 @@
-"""A synthetic census to try things on: invented people, with a label that hangs on them as income does.
+"""A synthetic census to try things on: invented people, with a label that depends on them as income does.
 
 Every share and every weight below was written down by hand; no real person and no published table is in it.
 `SCHEMA` is the public schema in the shape of a schema file. `rows` draws people: age and sex first, then schooling,
-family, work and hours, each given the ones before, and last the income from a score of all of them plus luck.
+family, work and hours, each given the ones before, and last the income, from a score of all of them plus luck.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-#: The usual sizes of the demo: a private table, and a public one of other people to evaluate on.
+#: The rows of the demo's private table.
 ROWS = 30_000
+#: The rows of the demo's public table of other people, on which models are evaluated.
 HOLD_OUT_ROWS = 10_000
 
 LABEL = "income"
@@ -65,21 +66,27 @@ SCHEMA: dict[str, Any] = {
 
 #: Last year at school of each school but the last: 11 years are "lower secondary".
 _SCHOOL_ENDS = (8, 11, 13, 15, 17, 19)
-_MARRIED, _DIVORCED = MARITAL.index("married"), MARITAL.index("divorced")
-#: How common each occupation is, how many years at school it goes with, and what it adds to the income score.
+_MARRIED = MARITAL.index("married")
+_DIVORCED = MARITAL.index("divorced")
+#: How common each occupation is, in relation to the others.
 _SHARE = np.array([10, 5, 6, 6, 7, 11, 13, 11, 8, 5, 12, 3, 3, 5], float)
+#: How many years at school each occupation goes with.
 _YEARS = np.array([16, 18, 16, 17, 15, 14, 13, 12, 11, 11, 11, 10, 13, 10], float)
+#: What each occupation adds to the income score.
 _PAY = np.array([1.5, 1.4, 0.8, 0.3, 0.9, 0.5, -0.1, 0.0, -0.4, -0.1, -1.4, -1.2, 0.5, -1.2])
 #: The share of men in each occupation.
 _MALE = np.array([70, 70, 35, 40, 80, 62, 35, 93, 78, 92, 45, 85, 85, 86], float) / 100
+#: How common each class of work is, and what it adds to the income score.
 _CLASS_SHARE = np.array([72, 9, 4, 9, 5, 1], float)
 _CLASS_PAY = np.array([0.0, -0.3, 1.0, 0.1, 0.2, -2.0])
+#: How common each region is, and what it adds to the income score.
 _REGION_SHARE = np.array([20, 16, 22, 18, 14, 3, 7], float)
 _REGION_PAY = np.array([0.2, 0.0, -0.2, 0.2, 0.1, -0.3, -0.3])
-#: The score above which income is over 50K, set so that about 24 of 100 are, and the spread of luck.
+#: The score above which income is over 50K, set so that it is for about 24 people of 100.
 _THRESHOLD = 4.15
+#: The scale of luck, which is logistic.
 _LUCK = 0.9
-#: Of 100 rows, how many lack a column.
+#: The percentage of rows that lack a column.
 _MISSING = {"workclass": 5.0, "occupation": 5.0, "region": 2.0, "hours_per_week": 1.0}
 
 Floats = NDArray[np.float64]
@@ -108,10 +115,10 @@ def rows(count: int, seed: int) -> pd.DataFrame:
 
 def _people(count: int, generator: np.random.Generator) -> dict[str, NDArray[Any]]:
     """Draw every feature, categories as places in their lists."""
-    age = _whole(17 + generator.gamma(2.6, 8.6, count), 16, 96)
+    age = _clip_to_integers(17 + generator.gamma(2.6, 8.6, count), 16, 96)
     male = (generator.random(count) < 0.6).astype(np.int64)
-    wanted = 13 + 0.02 * np.minimum(age - 40, 0) * (age > 24) + generator.normal(0, 2.8, count)
-    years = _whole(np.minimum(wanted, age - 5), 4, 22)
+    schooling = 13 + 0.02 * np.minimum(age - 40, 0) * (age > 24) + generator.normal(0, 2.8, count)
+    years = _clip_to_integers(np.minimum(schooling, age - 5), 4, 22)
     marital = _pick(_marital_odds(age, male), generator)
     occupation = _pick(_occupation_odds(years, male), generator)
     workclass = _pick(_workclass_odds(occupation, age), generator)
@@ -127,13 +134,13 @@ def _people(count: int, generator: np.random.Generator) -> dict[str, NDArray[Any
         "capital_gain": _gain(age, years, generator),
         "capital_loss": _zero_except_where(0.04, 400 * generator.gamma(4, 1, count), 4_000, generator),
         "hours_per_week": _hours(age, male, occupation, workclass, generator),
-        "commute_minutes": _whole(generator.gamma(2, 14, count), 0, 120),
+        "commute_minutes": _clip_to_integers(generator.gamma(2, 14, count), 0, 120),
         "region": _pick(np.tile(_REGION_SHARE, (count, 1)), generator),
     }
 
 
 def _score(people: Mapping[str, NDArray[Any]]) -> Floats:
-    """Return what income hangs on: family, schooling, age, hours, occupation, capital."""
+    """Return the score that income depends on: family, schooling, age, hours, occupation, capital."""
     age, married = people["age"], people["marital_status"] == _MARRIED
     experience = 1.1 - ((age - 48) / 17) ** 2 / 1.3
     score: Floats = (
@@ -200,7 +207,7 @@ def _hours(age: Places, male: Places, occupation: Places, workclass: Places, gen
     usual = usual - 14 * (age < 22) - 15 * (age > 66)
     part_time = (generator.random(len(age)) < 0.12 + 0.1 * (1 - male)) * generator.uniform(5, 20, len(age))
     spread = np.where(generator.random(len(age)) < 0.45, 1.0, 9.0)
-    return _whole(usual - part_time + generator.normal(0, spread), 1, 96)
+    return _clip_to_integers(usual - part_time + generator.normal(0, spread), 1, 96)
 
 
 def _gain(age: Places, years: Places, generator: np.random.Generator) -> Places:
@@ -208,17 +215,17 @@ def _gain(age: Places, years: Places, generator: np.random.Generator) -> Places:
     return _zero_except_where(likely, np.exp(generator.normal(8.6, 0.8, len(age))), 40_000, generator)
 
 
-def _whole(numbers: Floats, lower: int, upper: int) -> Places:
+def _clip_to_integers(numbers: Floats, lower: int, upper: int) -> Places:
     return np.asarray(np.clip(numbers, lower, upper), np.int64)
 
 
 def _zero_except_where(chance: float | Floats, amount: Floats, most: int, generator: np.random.Generator) -> Places:
-    """Return the amounts where they happen, 0 elsewhere."""
+    """Return each amount, at most `most`, with its chance, and 0 otherwise."""
     return np.where(generator.random(len(amount)) < chance, np.minimum(amount, most), 0).astype(np.int64)
 
 
 def _column(name: str, values: NDArray[Any]) -> Any:
-    """Return a column as people see it: names for places, whole numbers that may be missing."""
+    """Return a column as it stands in the table: names in place of their numbers, integers that may be missing."""
     feature = SCHEMA["features"][name]
     if feature["type"] == "categorical":
         return np.array(feature["values"], object)[values]

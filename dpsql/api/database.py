@@ -25,7 +25,7 @@ from dpsql.models import store
 from dpsql.models.evaluate import evaluate
 from dpsql.models.release_store import MODELS
 from dpsql.models.usable_model import Model
-from dpsql.owner import register as registering
+from dpsql.owner import register as registration
 from dpsql.owner.doctor import examine
 from dpsql.owner.draft_schema import draft_schema
 from dpsql.owner.postgres_roles import PreparedServer, prepare_server
@@ -138,7 +138,7 @@ class Database:
 
         A run costs at least `least_epsilon`, and from `lost_runs` unfinished runs on further ones wait for you.
         """
-        dataset = registering.register_table(
+        dataset = registration.register_table(
             self.engine,
             self.book,
             table,
@@ -175,19 +175,19 @@ class Database:
         Kind "label" is a budget of its own, for methods that protect labels alone, where features are public. So is
         kind "approximate", for runs with a delta: all of them together are then (cap, delta)-private.
         """
-        return registering.set_table_cap(
+        return registration.set_table_cap(
             self.engine, self.book, table, cap, who=self.who, analyst=analyst, kind=kind, delta=delta
         )
 
     def set_limits(self, table: str, *, lost_runs: int | None = None, least_epsilon: object | None = None) -> Budget:
         """Set how many runs may stay unfinished, the least charge of a run, or both, and return the budget."""
-        return registering.set_table_limits(
+        return registration.set_table_limits(
             self.engine, self.book, table, who=self.who, lost_runs=lost_runs, least_epsilon=least_epsilon
         )
 
     def accept_runs(self, table: str) -> Budget:
         """Accept a table's lost and unfinished runs, after you have looked into them; further runs go on."""
-        return registering.accept_table_runs(self.engine, self.book, table, who=self.who)
+        return registration.accept_table_runs(self.engine, self.book, table, who=self.who)
 
     def accept(self) -> None:
         """Take the ledger as it stands for the truth, after a restored backup or a lost receipt."""
@@ -257,9 +257,9 @@ class Database:
         request_id: str | None = None,
     ) -> Model:
         """Add a new batch's noisy counts to a model of counts, charged on that batch alone; return a new model."""
-        known = self.model(model) if isinstance(model, str) else model
+        earlier = self.model(model) if isinstance(model, str) else model
         return update(
-            self.engine, self.book, known, batch, epsilon=epsilon, name=name, who=self.who, request_id=request_id
+            self.engine, self.book, earlier, batch, epsilon=epsilon, name=name, who=self.who, request_id=request_id
         ).within(self)
 
     def export_structure(self, table: str, **parameters: Any) -> str:
@@ -297,8 +297,8 @@ class Database:
 
     def add(self, model: Model | str | Path, *, name: str | None = None) -> Model:
         """Store a model from elsewhere: a Model, or the JSON file of one."""
-        given = model if isinstance(model, Model) else Model.from_json(model)
-        return store.add(self.engine, replace(given, name=name or given.name)).within(self)
+        loaded = model if isinstance(model, Model) else Model.from_json(model)
+        return store.add(self.engine, replace(loaded, name=name or loaded.name)).within(self)
 
     def evaluate(
         self,
@@ -313,17 +313,17 @@ class Database:
         Returns an `Evaluation`, or a `NumericEvaluation` where the label is a number. On private rows figures come
         from noisy counts and have `intervals`. A repeated `request_id` gives the same figures and charges nothing.
         """
-        known = self.model(model) if isinstance(model, str) else model.within(self)
+        measured = self.model(model) if isinstance(model, str) else model.within(self)
         if epsilon is None:
             if request_id is not None:
                 raise ParameterError("request_id", allowed="given only with epsilon", given=request_id)
-            return evaluate(known, data)
+            return evaluate(measured, data)
         table = charged_table(self.engine, self.book, data)
         return evaluate_private(
-            self.engine, self.book, known, table, epsilon=epsilon, who=self.who, request_id=request_id
+            self.engine, self.book, measured, table, epsilon=epsilon, who=self.who, request_id=request_id
         )
 
-    # Labels for one batch of new rows, straight from a private table.
+    # Labels for new rows, straight from a private table.
 
     def structure(self, table: str, **parameters: Any) -> LabelRequest:
         """Return what the trees of a matrix random forest would look like. Reads no row, charges nothing."""
@@ -333,7 +333,7 @@ class Database:
         self, structure: LabelRequest | str | Path, data: str | Path, *, epsilon: object = 1, trees_see: str = ALL_ROWS
     ) -> tuple[Plan, str]:
         """Return what labelling a batch would ask and cost, and the table that pays. Charges nothing."""
-        return label_rows.plan_batch(self, structure, data, epsilon=epsilon, trees_see=trees_see)
+        return label_rows.plan_labels(self, structure, data, epsilon=epsilon, trees_see=trees_see)
 
     def predict_private(
         self,
@@ -362,19 +362,19 @@ class Database:
 
     def plan_evaluation(self, model: str | Model, table: str, *, epsilon: object) -> Plan:
         """Return what an evaluation on a private registered table would ask and cost. Reads no row, charges nothing."""
-        known = self.model(model) if isinstance(model, str) else model.within(self)
+        measured = self.model(model) if isinstance(model, str) else model.within(self)
         paying = charged_table(self.engine, self.book, table)
-        return plan_evaluation(self.engine, self.book, known, paying, epsilon=epsilon)
+        return plan_evaluation(self.engine, self.book, measured, paying, epsilon=epsilon)
 
     # The ledger.
 
     def ledger(self, table: str | None = None) -> pd.DataFrame:
         """Return the ledger's entries, one row each, oldest first."""
-        return ledger_tables.entries(self.engine, self.book, table)
+        return ledger_tables.entry_table(self.engine, self.book, table)
 
     def budget(self, table: str, kind: str = "pure") -> Budget:
         """Return a table's cap, what is spent and what is left, of one kind."""
-        return ledger_tables.budget_frame(self.engine, self.book, table, kind)
+        return ledger_tables.table_budget(self.engine, self.book, table, kind)
 
     def spent_on(self, table: str, batch: str | None = None, kind: str = "pure") -> int:
         """Return what the rows of a batch (or of the whole table) have lost so far, in nano-epsilon (or nano-rho)."""

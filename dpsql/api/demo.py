@@ -1,4 +1,4 @@
-"""The whole path on synthetic data: make a database, register, train, predict, evaluate."""
+"""Shows every step on synthetic data: make a database, register, train, predict, evaluate."""
 
 from __future__ import annotations
 

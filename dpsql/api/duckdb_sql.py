@@ -55,7 +55,10 @@ _ADVICE = (
     "verdict VARCHAR)[]"
 )
 _TEXT = "VARCHAR"
-_ROW = _VALUES = "MAP(VARCHAR, VARCHAR)"
+#: A row of a table: column -> value as text.
+_ROW = "MAP(VARCHAR, VARCHAR)"
+#: Arguments of a call: name -> value as text.
+_VALUES = "MAP(VARCHAR, VARCHAR)"
 _SHARES = "MAP(VARCHAR, DOUBLE)"
 _FIGURES = "STRUCT(figure VARCHAR, value DOUBLE, low DOUBLE, high DOUBLE)[]"
 _CALLS = (
@@ -110,8 +113,8 @@ def macro_statements() -> list[str]:
 
 
 def _parameter_list(*, names_release: bool) -> str:
-    """Return the parameters of a macro with their defaults: what a run can be asked for, then what methods can."""
-    defaults = {name: known.default for name, known in arguments(names_release=names_release).items()}
+    """Return the parameters of a macro with their defaults: the arguments of a run, then the methods' parameters."""
+    defaults = {name: argument.default for name, argument in arguments(names_release=names_release).items()}
     defaults |= dict.fromkeys(methods.PARAMETERS)
     return ", ".join(
         _macro_name(name).sql(_DUCKDB)
@@ -130,7 +133,7 @@ def _value_map(*, names_release: bool) -> str:
 
 
 def _macro_name(name: str) -> exp.Identifier:
-    """Return what a macro calls an argument: "table" alone has another name, for SQL keeps that one to itself."""
+    """Return what a macro calls an argument: "table" alone has another name, since it is a reserved word of SQL."""
     return exp.to_identifier("table_name" if name == "table" else name, quoted=True)
 
 
@@ -232,8 +235,8 @@ class _Calls:
         majority: str | None,
         request_id: str | None,
     ) -> list[dict[str, Any]]:
-        """Advise on a table: one row for now and for each what if, or for each of several sizes."""
-        size = None if rows is None else _parse_whole("rows", rows)
+        """Advise on a table: one row for the case as it is and for each other case, or for each of several sizes."""
+        size = None if rows is None else _parse_integer("rows", rows)
         share = None if majority is None else _parse_number(majority)
         named = _check_name(table, "table")
         recommendation = self._database().advise(
@@ -261,7 +264,7 @@ class _Calls:
 
 
 def _hide_error_text(call: Callable[..., _Result]) -> Callable[..., _Result]:
-    """Return a call whose unexpected errors lose their text: DuckDB would quote it, and it can hold a value."""
+    """Return a call whose unexpected errors lose their text: DuckDB would quote it, and it can hold a private value."""
 
     @functools.wraps(call)
     def call_hiding_errors(*values: Any) -> _Result:
@@ -295,7 +298,7 @@ def _check_name(name: str | None, what: str) -> str:
     return name
 
 
-def _parse_whole(name: str, text: str) -> int:
+def _parse_integer(name: str, text: str) -> int:
     try:
         return int(text)
     except ValueError:
@@ -308,7 +311,7 @@ def _round_figure(value: Any) -> Any:
 
 
 def _parse_number(text: str | None) -> float:
-    """Return a cell as a number. As in a CSV file, a text that is none goes where NULL goes."""
+    """Return a cell as a number. As in a CSV file, a text that is not a number goes where NULL goes."""
     if text is None:
         return np.nan
     try:

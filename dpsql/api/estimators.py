@@ -26,8 +26,8 @@ class _Forest:
         self.parameters = parameters
 
     def __repr__(self) -> str:
-        given = "".join(f", {name}={value!r}" for name, value in self.parameters.items())
-        return f"{type(self).__name__}(epsilon={self.epsilon!r}, method={self.method!r}{given})"
+        settings = "".join(f", {name}={value!r}" for name, value in self.parameters.items())
+        return f"{type(self).__name__}(epsilon={self.epsilon!r}, method={self.method!r}{settings})"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the settings, as scikit-learn asks for them."""

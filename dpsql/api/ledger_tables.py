@@ -1,4 +1,4 @@
-"""What the ledger says, as tables and sums: entries, budgets, and what a batch's rows have lost."""
+"""What the ledger says, as tables and sums: entries, budgets, and what the rows of a batch have lost."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def entries(engine: Engine, book: Ledger, table: str | None) -> pd.DataFrame:
+def entry_table(engine: Engine, book: Ledger, table: str | None) -> pd.DataFrame:
     """Return the ledger's entries, of one table or all, one row each, oldest first."""
     dataset = find_dataset(engine, book, table).id if table is not None else None
     return pd.DataFrame([_row(entry) for entry in book.entries(dataset)], columns=list(_COLUMNS))
 
 
-def budget_frame(engine: Engine, book: Ledger, table: str, kind: str) -> Budget:
-    """Return a table's cap, what is spent and what is left, of one kind; of a kind never opened nothing at all."""
+def table_budget(engine: Engine, book: Ledger, table: str, kind: str) -> Budget:
+    """Return a table's budget of one kind. A kind that was never opened has a cap of 0, and nothing spent."""
     dataset, name = _dataset_of(engine, book, table)
     if kind != "pure" and kind not in book.kinds(dataset):
-        return Budget(dataset, name, kind, cap=0, whole=0, spent=0)
+        return Budget(dataset, name, kind, cap=0, spent_on_table=0, spent=0)
     return book.budget(dataset, kind)
 
 
 def _dataset_of(engine: Engine, book: Ledger, table: str) -> tuple[str, str]:
-    """Return a dataset's id and its table's name: as it was registered, though the table may be gone by now."""
+    """Return a dataset's id and its table's name as it was registered, though the table may be gone by now."""
     registration = registration_of(book, table)
     if registration is not None:
         return registration.dataset, registration.table
@@ -48,16 +48,21 @@ def budgets(book: Ledger) -> list[Budget]:
 
 def spent_on(engine: Engine, book: Ledger, table: str, batch: str | None, kind: str) -> int:
     """Return what the rows of a batch (or of the whole table) have lost so far, in nano-epsilon (or nano-rho)."""
-    standing, where = budget_frame(engine, book, table, kind), scope(find_dataset(engine, book, table), batch)
-    on_scope = next((share.spent for share in standing.scopes if share.name == where), 0)
-    return standing.whole + on_scope if where else standing.spent
+    budget, where = table_budget(engine, book, table, kind), scope(find_dataset(engine, book, table), batch)
+    on_scope = next((share.spent for share in budget.scopes if share.name == where), 0)
+    return budget.spent_on_table + on_scope if where else budget.spent
 
 
 def _row(entry: Entry) -> dict[str, Any]:
+    """Return an entry as a row: what it charged, or the cap that it set, in epsilon and where it counts in rho."""
     charged, capped = entry.event == "reserve", entry.event in ("register", "cap")
     declared = (entry.plan if charged else entry.details) if entry.kind == "approximate" else {}
     limits = entry.details if entry.event in ("register", "limit") else {}
-    amount = entry.epsilon if charged else amount_text(entry.cap) if capped else ""
+    amount = ""
+    if charged:
+        amount = entry.amount_text
+    elif capped:
+        amount = amount_text(entry.cap)
     return {
         "entry": entry.entry_id,
         "event": entry.event,
@@ -67,7 +72,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         "table": entry.table,
         "method": entry.method,
         "kind": entry.kind,
-        "epsilon": declared.get("epsilon", entry.epsilon) if charged else "",
+        "epsilon": declared.get("epsilon", entry.amount_text) if charged else "",
         "cap": declared.get("epsilon", amount) if capped else "",
         "delta": declared.get("delta", ""),
         "rho": amount if entry.kind == "approximate" else "",

@@ -21,14 +21,18 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-#: Seconds between two looks for a cancel; and how long a worker may take to say goodbye before it is left alone.
-_TICK, _GRACE = 0.1, 0.4
+#: Seconds between two looks for a cancel.
+_TICK = 0.1
+#: Seconds that a worker may take to end before it is left alone.
+_GRACE = 0.4
+#: The program of the worker's process.
 _START = (
     "import json, sys; sys.path[:0] = json.loads(sys.argv[1]); "
     "from dpsql.api.plpython_worker import run_worker; run_worker()"
 )
-#: Nothing of the server's environment reaches the worker: no PG… that leads elsewhere, no PYTHON….
+#: Nothing of the server's environment reaches the worker: no PG… variable that leads elsewhere, and no PYTHON… one.
 _ENVIRONMENT = {"LANG": "C.UTF-8", "PATH": "/usr/bin:/bin", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+#: The SQLSTATE of a call that was cancelled.
 _CANCELLED = "57014"
 _ACCEPT = "a superuser runs dpsql init --plpython on it; its ledger is as old as the copy"
 _WHO = """
@@ -106,9 +110,9 @@ def _send(worker: subprocess.Popen[bytes], message: Mapping[str, Any]) -> None:
 
 
 def _answer(plpy: Any, worker: subprocess.Popen[bytes]) -> list[dict[str, Any]]:
-    """Wait for the worker's rows or error; read for it, under the caller's rights, what it asks to be read."""
+    """Wait for the worker's rows or error; run for it, under the caller's rights, the statements that it asks for."""
     assert worker.stdout is not None
-    heard = b""
+    rest = b""
     while True:
         plpy.execute("SELECT 1")  # raises when the call was cancelled; ends the process when it was terminated
         if not select.select([worker.stdout], [], [], _TICK)[0]:
@@ -116,7 +120,7 @@ def _answer(plpy: Any, worker: subprocess.Popen[bytes]) -> list[dict[str, Any]]:
         piece = os.read(worker.stdout.fileno(), 1 << 16)
         if not piece:
             plpy.error("dpsql could not finish.", hint="ask again; what was charged stays charged")
-        *lines, heard = (heard + piece).split(b"\n")
+        *lines, rest = (rest + piece).split(b"\n")
         for line in lines:
             message = json.loads(line)
             if "rows" in message:
@@ -128,7 +132,7 @@ def _answer(plpy: Any, worker: subprocess.Popen[bytes]) -> list[dict[str, Any]]:
 
 
 def _read(plpy: Any, statement: str, parameters: Sequence[Any]) -> dict[str, Any]:
-    """Run a statement of the worker's under the caller's rights; a failure is told by its SQLSTATE alone."""
+    """Run a statement of the worker's under the caller's rights; of a failure, return the SQLSTATE alone."""
     kinds = {bool: "bool", int: "int8", float: "float8"}
     try:
         plan = plpy.prepare(statement, [kinds.get(type(value), "text") for value in parameters])

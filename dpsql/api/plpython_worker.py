@@ -31,10 +31,11 @@ from typing import IO, Any
 PLANNING = 30
 #: The most effort that a search for one strategy may take there: a few seconds on a usual machine.
 SEARCHING = 15
-#: After so many seconds a process that was told to stop ends, whatever it does.
+#: Seconds after which a process that was told to stop ends, whatever it is doing.
 _LAST = 10
 _CASES = ("now", "twice_rows", "twice_epsilon", "fewer_rows", "smaller_epsilon")
-_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux
+#: PR_SET_PDEATHSIG of Linux.
+_DEATH_SIGNAL = 1
 Rows = list[dict[str, Any]]
 
 
@@ -115,7 +116,7 @@ def answer_evaluate_free(db: Any, model: str, table: str) -> Rows:
 
 
 def answer_advise(db: Any, table: str, epsilon: str, rows: int | None, buy: str | None, request_id: str | None) -> Rows:
-    """Advise on a registered table: one row for now and for each what if."""
+    """Advise on a registered table: one row for the case as it is and for each other case."""
     with _limit_planning() if buy is None else contextlib.nullcontext():
         advice = db.advise(table, epsilon=epsilon, rows=rows, buy=buy, request_id=request_id).to_dict()
     cases = [(name.replace("_", " "), advice[name]) for name in _CASES if advice[name] is not None]
@@ -125,7 +126,7 @@ def answer_advise(db: Any, table: str, epsilon: str, rows: int | None, buy: str 
 
 
 def answer_check(db: Any) -> Rows:
-    """Do nothing: that it was asked for shows that this process starts, and that the owner role can log in."""
+    """Do nothing. An answer shows that this process starts and that the owner role can log in."""
     return [{"database": repr(db)}]
 
 
@@ -150,9 +151,9 @@ def _check_given(act: str, values: dict[str, Any]) -> None:
     """Refuse a NULL where a value is needed."""
     from dpsql.errors import ParameterError
 
-    given = values.get("named", values)
+    arguments = values.get("named", values)
     for name, spelled in _NEEDED.items():
-        if name in given and given[name] is None and name not in _OPTIONAL.get(act, ()):
+        if name in arguments and arguments[name] is None and name not in _OPTIONAL.get(act, ()):
             raise ParameterError(spelled, allowed="given", given="NULL")
 
 
@@ -195,7 +196,7 @@ def _open_as_owner(request: dict[str, Any]) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _open_as_caller(answers: IO[str]) -> Iterator[Any]:
-    """Open the caller's own session: a statement goes out as a line, what it gave comes in as a line."""
+    """Open the caller's own session: a statement goes out as a line, and its result comes in as a line."""
     from dpsql.api.database import Database
     from dpsql.engines.postgres.way_back import through_caller
 
@@ -205,8 +206,8 @@ def _open_as_caller(answers: IO[str]) -> Iterator[Any]:
         line = sys.stdin.readline()
         if not line:
             raise KeyboardInterrupt  # the caller is gone
-        heard: dict[str, Any] = json.loads(line)
-        return heard
+        answer: dict[str, Any] = json.loads(line)
+        return answer
 
     with Database(through_caller(ask), who="") as db:
         yield db
@@ -262,17 +263,17 @@ def _limit_planning() -> Iterator[None]:
 
 
 def _plain_number(value: Any) -> Any:
-    """Return a number of numpy's as Python's own."""
+    """Return a NumPy number as a number of Python's own."""
     return value.item()
 
 
-def _parse_options(given: str | None) -> dict[str, Any]:
+def _parse_options(text: str | None) -> dict[str, Any]:
     """Return a method's own parameters; PL/Python hands JSON over as text."""
     from dpsql.errors import ParameterError
     from dpsql.ledger.json_text import parse
 
     try:
-        options = parse(given) if isinstance(given, str) else given or {}
+        options = parse(text) if isinstance(text, str) else text or {}
     except ValueError:
         options = None
     if not isinstance(options, dict):
@@ -280,11 +281,11 @@ def _parse_options(given: str | None) -> dict[str, Any]:
     return options
 
 
-def _limit_search(method: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Return a method's parameters with less effort to search, where it has one that says so."""
+def _limit_search(method: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return a method's parameters with `effort`, where the method has it, limited to `SEARCHING`."""
     from dpsql import methods
 
-    asked = given.get("effort", SEARCHING)
-    if "effort" not in methods.get(method).parameters or not isinstance(asked, int):
-        return given
-    return given | {"effort": min(asked, SEARCHING)}
+    effort = parameters.get("effort", SEARCHING)
+    if "effort" not in methods.get(method).parameters or not isinstance(effort, int):
+        return parameters
+    return parameters | {"effort": min(effort, SEARCHING)}

@@ -16,12 +16,16 @@ from dpsql.ledger.limits import Limits
 
 @dataclass
 class Account:
-    """What the events say of one dataset and kind."""
+    """What the events say of one dataset and kind, in nano-epsilon, or in nano-rho for kind "approximate".
+
+    `declared` is the nano-epsilon for which the owner declared a cap of kind "approximate". `spent_on_table` is what
+    charges on the whole table add up to; charges on one scope of it are added up in `scopes`.
+    """
 
     table: str
     cap: int | None
     declared: int | None = None
-    whole: int = 0
+    spent_on_table: int = 0
     scopes: dict[str, int] = field(default_factory=dict)
     analysts: dict[str, int] = field(default_factory=dict)
     analyst_caps: dict[str, int | None] = field(default_factory=dict)
@@ -29,10 +33,10 @@ class Account:
     @property
     def largest_loss(self) -> int:
         """Return the largest loss of any one row: the whole table's plus the largest scope's."""
-        return self.whole + max(self.scopes.values(), default=0)
+        return self.spent_on_table + max(self.scopes.values(), default=0)
 
 
-#: Charges in ledgers of older formats were made before there was a least charge and a limit of unfinished runs.
+#: The first format with a least charge and a limit of unfinished runs: older charges were not held to them.
 _LIMITED_SINCE = 2
 
 Accounts = dict[tuple[str, str], Account]
@@ -57,7 +61,7 @@ class ReplayedEvents:
 
     def take(self, event: Event) -> list[str]:
         """Add an event, and return one sentence for each rule that it breaks."""
-        found: list[str] = []
+        findings: list[str] = []
         runs = self.runs.setdefault(event.dataset, Runs())
         if event.event in ("register", "limit"):
             runs.limits = runs.limits.with_changes(parse_json_column(event.details))
@@ -67,12 +71,13 @@ class ReplayedEvents:
                 if dataset == event.dataset:
                     account.table = event.table_name
                     if folds_scopes(event):
-                        account.whole, account.scopes = account.largest_loss, {}
+                        account.spent_on_table, account.scopes = account.largest_loss, {}
         if event.event in ("register", "cap"):
             _set_cap(self.accounts, event)
         elif event.event == "reserve":
-            limited = _passed_limits(self.accounts, runs, event) if self.format >= _LIMITED_SINCE else []
-            found = limited + _spend(self.accounts, event)
+            if self.format >= _LIMITED_SINCE:
+                findings += _limit_findings(self.accounts, runs, event)
+            findings += _spend(self.accounts, event)
             runs.unfinished.add(event.entry_id)
         elif event.event == "release":
             runs.unfinished.discard(event.entry_id)
@@ -80,13 +85,13 @@ class ReplayedEvents:
             runs.unfinished.clear()
         elif event.event == "upgrade":
             self.format = parse_json_column(event.details)["to"]
-        return found
+        return findings
 
 
 def replay_events(events: Iterable[Event], before: ReplayedEvents | None = None) -> tuple[ReplayedEvents, list[str]]:
-    """Return what the events add up to, with those `before` them, and one sentence for each that broke a rule.
+    """Return what the events and those `before` them add up to, and one sentence for each new event that broke a rule.
 
-    A charge breaks a rule when it passes its cap or its limits. `before` itself stays as it is.
+    A charge breaks a rule when it passes its cap or its limits. `before` itself is not changed.
     """
     so_far = ReplayedEvents() if before is None else copy.deepcopy(before)
     findings = [sentence for event in events for sentence in so_far.take(event)]
@@ -110,8 +115,8 @@ def _set_cap(accounts: Accounts, event: Event) -> None:
         account.declared = None if epsilon is None else parse_epsilon(epsilon)
 
 
-def _passed_limits(accounts: Accounts, runs: Runs, event: Event) -> list[str]:
-    """Say whether a charge was too small, or was made while the dataset waited for its owner."""
+def _limit_findings(accounts: Accounts, runs: Runs, event: Event) -> list[str]:
+    """Return a sentence where a charge was too small, or was made while the dataset waited for its owner."""
     account = accounts.get((event.dataset, event.kind))
     if account is None or account.cap is None:
         return []
@@ -121,15 +126,16 @@ def _passed_limits(accounts: Accounts, runs: Runs, event: Event) -> list[str]:
 
 
 def _spend(accounts: Accounts, event: Event) -> list[str]:
+    """Add a charge to its account, and return a sentence where it passes the dataset's cap or the analyst's."""
     account = accounts.get((event.dataset, event.kind))
     if account is None:
         return [f"event {event.sequence} charges a dataset that was not registered."]
     account.analysts[event.who] = account.analysts.get(event.who, 0) + event.amount
     if event.scope:
         account.scopes[event.scope] = account.scopes.get(event.scope, 0) + event.amount
-        loss = account.whole + account.scopes[event.scope]
+        loss = account.spent_on_table + account.scopes[event.scope]
     else:
-        account.whole += event.amount
+        account.spent_on_table += event.amount
         loss = account.largest_loss
     analyst_cap = account.analyst_caps.get(event.who)
     over = account.cap is not None and loss > account.cap
@@ -137,6 +143,7 @@ def _spend(accounts: Accounts, event: Event) -> list[str]:
     return [f"event {event.sequence} passes the cap that held then."] if over or over_own else []
 
 
+#: The rows of each budget table: its name -> the row's key -> its other values.
 Rows = dict[str, dict[tuple[str, ...], tuple[object, ...]]]
 
 
@@ -144,7 +151,8 @@ def expected_rows(accounts: Accounts) -> Rows:
     """Return the rows of the three budget tables, by key, as the events have them."""
     rows: Rows = {"budget": {}, "scope_budget": {}, "analyst_budget": {}}
     for (dataset, kind), account in accounts.items():
-        rows["budget"][(dataset, kind)] = (account.table, account.cap, account.whole, account.largest_loss)
+        sums = (account.spent_on_table, account.largest_loss)
+        rows["budget"][(dataset, kind)] = (account.table, account.cap, *sums)
         for scope, spent in account.scopes.items():
             rows["scope_budget"][(dataset, kind, scope)] = (spent,)
         for analyst, spent in account.analysts.items():
@@ -157,20 +165,20 @@ def stored_rows(transaction: Transaction) -> Rows:
     """Return the rows of the three budget tables, by key, as they stand. One scan each."""
     rows: Rows = {}
     for name, (statement, width) in _READ.items():
-        found = [tuple(row.values()) for row in transaction.rows(statement)]
-        rows[name] = {row[:width]: row[width:] for row in found}
+        values = [tuple(row.values()) for row in transaction.rows(statement)]
+        rows[name] = {row[:width]: row[width:] for row in values}
     return rows
 
 
 def account_findings(transaction: Transaction, accounts: Accounts) -> list[str]:
     """Return one sentence for each budget row that the events do not bear out."""
-    found: list[str] = []
-    wanted, stored = expected_rows(accounts), stored_rows(transaction)
-    for name in wanted:
-        for key in sorted(wanted[name].keys() | stored[name].keys()):
-            if wanted[name].get(key) != stored[name].get(key):
-                found.append(_difference(name, key, wanted[name].get(key), stored[name].get(key)))
-    return found
+    findings: list[str] = []
+    expected, stored = expected_rows(accounts), stored_rows(transaction)
+    for name in expected:
+        for key in sorted(expected[name].keys() | stored[name].keys()):
+            if expected[name].get(key) != stored[name].get(key):
+                findings.append(_difference(name, key, expected[name].get(key), stored[name].get(key)))
+    return findings
 
 
 def rebuild(transaction: Transaction, accounts: Accounts) -> None:
@@ -183,24 +191,27 @@ def rebuild(transaction: Transaction, accounts: Accounts) -> None:
 
 
 def _difference(
-    name: str, key: tuple[str, ...], wanted: tuple[object, ...] | None, stored: tuple[object, ...] | None
+    name: str, key: tuple[str, ...], expected: tuple[object, ...] | None, stored: tuple[object, ...] | None
 ) -> str:
+    """Return how a stored row of a budget table differs from what its events add up to."""
     place = f'the row of dpsql.{name} for "{" / ".join(key)}"'
     if stored is None:
         return f"{place} is missing."
-    if wanted is None:
+    if expected is None:
         return f"{place} has no event behind it."
-    said, spent = stored[-1], wanted[-1]
-    if isinstance(said, int) and isinstance(spent, int) and said != spent:
-        return f"{place} says {format_epsilon(said)} is spent, its events add up to {format_epsilon(spent)}."
+    stored_sum, spent = stored[-1], expected[-1]
+    if isinstance(stored_sum, int) and isinstance(spent, int) and stored_sum != spent:
+        return f"{place} says {format_epsilon(stored_sum)} is spent, its events add up to {format_epsilon(spent)}."
     return f"{place} was changed: its events say otherwise."
 
 
+#: The query that reads each budget table, and how many of its first columns are the key.
 _READ = {
     "budget": ("SELECT dataset, kind, table_name, cap, whole, spent FROM dpsql.budget", 2),
     "scope_budget": ("SELECT dataset, kind, scope, spent FROM dpsql.scope_budget", 3),
     "analyst_budget": ("SELECT dataset, kind, analyst, cap, spent FROM dpsql.analyst_budget", 3),
 }
+#: The statements that empty each budget table and write a row of it.
 _REBUILD = {
     "budget": (
         "DELETE FROM dpsql.budget",

@@ -1,4 +1,4 @@
-"""Amounts of epsilon (or rho) as whole billionths: read once, rounded up, added exactly, shown exactly; and delta."""
+"""Amounts of epsilon (or rho) as whole billionths: read once, rounded up, added exactly, shown exactly; and deltas."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ from numbers import Integral, Real
 
 from dpsql.errors import ParameterError
 
+#: Nano-units in one unit of epsilon, or of rho.
 NANO = 10**9
-#: The largest amount, 10**9 epsilon: a cap plus a charge then always fits a BIGINT.
+#: The largest amount in nano-units, an epsilon of 10**9: a cap plus a charge then always fits a BIGINT.
 MOST = 10**9 * NANO
 _ALLOWED = "a number above 0 and at most 1000000000"
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?", re.ASCII)
+#: The most characters of a number that is given as text.
 _LONGEST = 100
-#: A delta of this or more would let a run publish one row in a hundred.
+#: Deltas must be below this one, which would let a run publish one row in a hundred.
 MOST_DELTA = Decimal("0.01")
+#: The least delta that is taken.
 _LEAST_DELTA = Decimal("1e-100")
+#: The digits that a delta may have: those that are kept when it is shown.
 _SHORT = Context(prec=20)
 
 
@@ -38,7 +42,7 @@ def parse_epsilon(value: object, name: str = "epsilon") -> int:
 
 
 def format_epsilon(nano: int) -> str:
-    """Return nano-epsilon as the shortest exact decimal text.
+    """Return an amount, in nano-epsilon or in nano-rho, as the shortest exact decimal text.
 
     >>> format_epsilon(1_000_000_000), format_epsilon(250_000_000), format_epsilon(1)
     ('1', '0.25', '0.000000001')
@@ -60,9 +64,9 @@ def parse_delta(value: object) -> Decimal:
     text = value.strip() if isinstance(value, str) else str(value)
     number = isinstance(value, str | Decimal | Real) and not isinstance(value, bool | Integral)
     if number and len(text) <= _LONGEST and _NUMBER.fullmatch(text):
-        found = Decimal(text)
-        if _LEAST_DELTA <= found < MOST_DELTA and found.normalize(_SHORT) == found:
-            return found.normalize(_SHORT)
+        delta = Decimal(text)
+        if _LEAST_DELTA <= delta < MOST_DELTA and delta.normalize(_SHORT) == delta:
+            return delta.normalize(_SHORT)
     raise ParameterError(
         "delta",
         allowed="a number from 1e-100 to below 0.01, far below 1 over the number of rows",
@@ -77,7 +81,7 @@ def format_delta(delta: Decimal) -> str:
 
 
 def _exact(value: object, name: str) -> Fraction:
-    """Return the value as a fraction; a number far outside the range becomes one just outside it."""
+    """Return the value as a fraction. Raises ParameterError unless it is a finite number."""
     if isinstance(value, bool):
         raise _refusal(value, name)
     if isinstance(value, Integral):
@@ -95,8 +99,12 @@ def _exact(value: object, name: str) -> Fraction:
 
 
 def _from_decimal(number: Decimal, value: object, name: str) -> Fraction:
-    """Return an exact fraction without ever writing out a huge power of ten."""
-    if not number.is_finite() or (number and number.adjusted() > 10):
+    """Return a decimal number as a fraction, without ever writing out a huge power of ten.
+
+    A number that is far too large is refused. One far below a billionth becomes a billionth, to which it would be
+    rounded up anyway.
+    """
+    if not number.is_finite() or number < 0 or (number and number.adjusted() > 10):
         raise _refusal(value, name)
     if number > 0 and number.adjusted() < -10:
         return Fraction(1, NANO)

@@ -46,12 +46,14 @@ class Share:
 
 @dataclass(frozen=True)
 class Budget:
-    """A dataset's budget of one kind, in nano-epsilon. `spent` is `whole` plus the largest scope's spending.
+    """A dataset's budget of one kind, in nano-epsilon.
 
-    The amounts of kind "approximate" are nano-rho; `declared` nano-epsilon and `delta` are then what the owner declared
-    the cap for. `standing` is the dataset's, whatever the kind: its limits and its unfinished runs.
+    `spent_on_table` is what charges on the whole table add up to; `spent` is that plus the largest scope's spending.
 
-    >>> budget = Budget("adult", "adult", "pure", cap=2_000_000_000, whole=0, spent=500_000_000)
+    The amounts of kind "approximate" are nano-rho. The owner declared such a cap as an epsilon and a delta: `declared`,
+    in nano-epsilon, and `delta`. `standing` is the dataset's, whatever the kind: its limits and its unfinished runs.
+
+    >>> budget = Budget("adult", "adult", "pure", cap=2_000_000_000, spent_on_table=0, spent=500_000_000)
     >>> budget.left_text
     '1.5'
     """
@@ -60,7 +62,7 @@ class Budget:
     table: str
     kind: str
     cap: int | None
-    whole: int
+    spent_on_table: int
     spent: int
     analysts: tuple[Share, ...] = ()
     scopes: tuple[Share, ...] = ()
@@ -81,7 +83,7 @@ class Budget:
     def left_in(self, scope: str) -> int | None:
         """Return what a charge on one scope may still cost, or None without a cap."""
         spent = next((share.spent for share in self.scopes if share.name == scope), 0)
-        return left_of(self.cap, self.whole + spent if scope else self.spent)
+        return left_of(self.cap, self.spent_on_table + spent if scope else self.spent)
 
     @property
     def cap_text(self) -> str:
@@ -101,7 +103,8 @@ class Budget:
     def epsilon_text(self, nano_rho: int, *, up: bool = False) -> str:
         """Return the epsilon that an amount of rho stands for at the owner's delta, to four decimals.
 
-        Rounded up it is what is lost. Otherwise it is what a run may ask for: runs pay whole nano-rho, rounded down.
+        With `up` it is rounded up, and says what is lost. Otherwise it is rounded down, and says what a run may ask
+        for: runs pay whole nano-rho, rounded down.
         """
         if self.delta is None or nano_rho == 0:
             return format_epsilon(nano_rho)
@@ -121,7 +124,7 @@ class Budget:
         return self.kind if self.delta is None else f"{self.kind}, delta {format_delta(self.delta)}"
 
 
-#: Epsilons that are worked out from rho are shown in steps of so many nano-epsilon.
+#: Epsilons that are worked out from rho are shown in steps of this many nano-epsilon: to four decimals.
 _SHOWN = 100_000
 
 
@@ -135,29 +138,29 @@ def left_of(cap: int | None, spent: int) -> int | None:
 
 
 def amount_text(nano: int | None) -> str:
-    """Return an amount as decimal text, "no cap" for None."""
+    """Return an amount of epsilon or rho as decimal text, and "no cap" for None."""
     return "no cap" if nano is None else format_epsilon(nano)
 
 
 def read_budget(transaction: Transaction, dataset: str, kind: str) -> Budget | None:
     """Return a dataset's budget as its rows stand, or None when it has none of that kind."""
-    found = transaction.rows(_BUDGET, (dataset, kind))
-    if not found:
+    rows = transaction.rows(_BUDGET, (dataset, kind))
+    if not rows:
         return None
-    row = found[0]
+    row = rows[0]
     declared = _declared_delta(transaction, dataset) if kind == "approximate" else {}
     return Budget(
         dataset,
         row["table_name"],
         kind,
         cap=row["cap"],
-        whole=row["whole"],
+        spent_on_table=row["whole"],
         spent=row["spent"],
         analysts=tuple(Share(**share) for share in transaction.rows(_ANALYSTS, (dataset, kind))),
         scopes=tuple(Share(**share) for share in transaction.rows(_SCOPES, (dataset, kind))),
         delta=Decimal(declared["delta"]) if "delta" in declared else None,
         declared=parse_epsilon(declared["epsilon"]) if "epsilon" in declared else None,
-        standing=limits.read_limits(transaction, dataset),
+        standing=limits.read_standing(transaction, dataset),
     )
 
 

@@ -88,11 +88,6 @@ def genesis(ledger_id: str) -> str:
     return hashlib.sha256(f"dpsql ledger {ledger_id}".encode()).hexdigest()
 
 
-def head(ledger_id: str, events: Sequence[Event]) -> Head:
-    """Return where the chain ends."""
-    return Head(events[-1].sequence, events[-1].hash) if events else Head(0, genesis(ledger_id))
-
-
 def hash_of(event: Event) -> str:
     """Return the SHA-256 of everything in `HASHED`; the previous hash is part of it.
 
@@ -112,19 +107,19 @@ def link(event: Event, previous: Head) -> Event:
 
 
 def read_chain(transaction: Transaction, equal: Mapping[str, object] | None = None, *, after: int = 0) -> list[Event]:
-    """Return the events behind a place in the chain whose columns have the given values, in order. One scan.
+    """Return, in order, the events after number `after` whose columns have the values that `equal` gives. One scan.
 
     Ledgers of every format are read: all columns are asked for, and a former name is taken for the present one.
     """
     equal = equal or {}
     conditions: list[exp.Expr] = [exp.column(name).eq(exp.Placeholder()) for name in equal]
-    behind = exp.GT(this=exp.column("sequence"), expression=exp.Placeholder())
-    query = exp.select("*").from_(exp.table_("entry", db="dpsql")).where(behind, *conditions).order_by("sequence")
+    later = exp.GT(this=exp.column("sequence"), expression=exp.Placeholder())
+    query = exp.select("*").from_(exp.table_("entry", db="dpsql")).where(later, *conditions).order_by("sequence")
     return [_event_of(row) for row in transaction.rows(query.sql(), (after, *equal.values()))]
 
 
 def read_last_registrations(transaction: Transaction, table: str | None = None) -> list[Event]:
-    """Return each dataset's last registration, in order: of all datasets, or of those with that table.
+    """Return each dataset's last registration, in order: of all datasets, or of those with the table of that name.
 
     The database compares a table's name without regard to case, by its own rules for letters.
     """
@@ -134,6 +129,7 @@ def read_last_registrations(transaction: Transaction, table: str | None = None) 
 
 
 def _event_of(row: Row) -> Event:
+    """Return the event of a row; raise LedgerBroken where the table has other columns than dpsql's."""
     for former, name in _FORMER_COLUMNS.items():
         if former in row:
             row[name] = row.pop(former)
@@ -156,22 +152,22 @@ def store(transaction: Transaction, event: Event) -> None:
     transaction.run(_STORE, tuple(vars(event).values()))
 
 
-def chain_findings(ledger_id: str, events: Sequence[Event], known: Head | None = None) -> list[str]:
+def chain_findings(ledger_id: str, events: Sequence[Event], checked: Head | None = None) -> list[str]:
     """Return one sentence for each place where the chain does not hold (none when it does).
 
-    With a `known` head, up to which the chain was checked before, the events are those behind it.
+    `checked` is the head up to which the chain was checked before; the events are then those after it.
 
     >>> first = link(Event(0, "anchor", 0, who="ann"), Head(0, genesis("x")))
     >>> chain_findings("x", [first]), chain_findings("x", [replace(first, who="eve")])
     ([], ['event 1 was changed after it was written.'])
     """
-    return list(_breaks(known or Head(0, genesis(ledger_id)), events))
+    return list(_breaks(checked or Head(0, genesis(ledger_id)), events))
 
 
-def _breaks(known: Head, events: Sequence[Event]) -> Iterator[str]:
-    if events and events[0].sequence != known.sequence + 1:
+def _breaks(checked: Head, events: Sequence[Event]) -> Iterator[str]:
+    if events and events[0].sequence != checked.sequence + 1:
         yield f"events before {events[0].sequence} are missing."
-    elif events and events[0].previous_hash != known.hash:
+    elif events and events[0].previous_hash != checked.hash:
         yield f"event {events[0].sequence} belongs to another ledger."
     for before, after in pairwise(events):
         if after.sequence != before.sequence + 1:

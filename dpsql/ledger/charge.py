@@ -12,7 +12,9 @@ from dpsql.ledger.amount import MOST, format_epsilon
 
 #: What an amount may mean. The meaning of a kind never changes; a new meaning is a new kind.
 KINDS = ("pure", "label", "approximate")
+#: The neighbour relation of a charge that names no other.
 NEIGHBOURS = "add/remove one row"
+#: The most characters of a text that the ledger stores.
 _LONGEST = 100_000
 
 
@@ -26,10 +28,10 @@ class Charge:
         method, plan: how the amount will be used; the plan is anything JSON can hold.
         amount: what is spent, 1 to 10**18 billionths of epsilon, or of rho where the kind is "approximate".
         who: the analyst. neighbours, unit: what is protected, in words.
-        scope: "" is the whole table, otherwise "column=value" for the rows with that value.
+        scope: "" is the whole table; "column=value" is the rows with that value.
         kind: what the amount means, one of `KINDS`.
 
-    >>> Charge("r1", "adult", "adult", "rdt", {"trees": 10}, 250_000_000, who="eve").epsilon
+    >>> Charge("r1", "adult", "adult", "rdt", {"trees": 10}, 250_000_000, who="eve").amount_text
     '0.25'
     """
 
@@ -55,8 +57,8 @@ class Charge:
         canonical_json("plan", self.plan)
 
     @property
-    def epsilon(self) -> str:
-        """Return the amount as exact decimal text."""
+    def amount_text(self) -> str:
+        """Return the amount as exact decimal text: of epsilon, or of rho where the kind is "approximate"."""
         return format_epsilon(self.amount)
 
     @property

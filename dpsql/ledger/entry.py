@@ -18,7 +18,7 @@ class Entry:
     """What the ledger holds of one charge, registration, cap or acceptance.
 
     Attributes:
-        entry_id: its number; event: "reserve", "register", "cap" or "anchor".
+        entry_id: its number; event: what opened it, such as "reserve", "register", "cap" or "anchor".
         state: "reserved", "released" or "lost" for a charge, "" for the owner's acts.
         fresh: True only for the caller whose `reserve` made this charge. Only that caller may
             query and release under it; anyone else gets the stored release.
@@ -48,16 +48,16 @@ class Entry:
     fresh: bool = field(default=False, compare=False)
 
     @property
-    def epsilon(self) -> str:
-        """Return what the entry charges, as exact decimal text."""
+    def amount_text(self) -> str:
+        """Return what the entry charges as exact decimal text: epsilon, or rho where the kind is "approximate"."""
         return format_epsilon(self.amount)
 
 
 @dataclass(frozen=True)
 class Registration:
-    """What an owner registers. `fold` says that scopes mean other rows from now on.
+    """What an owner registers.
 
-    All that was charged on any of them then counts for every row.
+    `fold` says that scopes mean other rows from now on. What was charged on any scope then counts for every row.
     """
 
     dataset: str
@@ -133,12 +133,12 @@ def event_of(charge: Charge) -> Event:
 
 
 def differences(event: Event, charge: Charge) -> list[str]:
-    """Return the names of what a charge changes against the stored event of the same request.
+    """Return the names of the fields in which a charge differs from the stored event of the same request.
 
-    Who asks does not count: a release is public, anyone may have it again.
+    Who asks does not count: a release is public, and anyone may have it again.
     """
-    wanted = event_of(charge)
+    asked_for = event_of(charge)
     compared = (
         "dataset", "table_name", "kind", "scope", "method", "plan", "neighbours", "unit", "amount",
     )  # fmt: skip
-    return [name for name in compared if getattr(event, name) != getattr(wanted, name)]
+    return [name for name in compared if getattr(event, name) != getattr(asked_for, name)]

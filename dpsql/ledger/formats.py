@@ -28,7 +28,9 @@ DOCUMENTS = {
 }
 #: Kinds of document that were written before documents had numbers: one without a number is of the first format.
 _ONCE_UNNUMBERED = ("dpsql-receipt", "dpsql-certificate", "dpsql-label-request")
+#: The format of everything that was written before there were numbers.
 FIRST = 1
+#: The newest format of the ledger.
 LEDGER = PARTS["ledger"]
 
 
@@ -45,9 +47,9 @@ def check(transaction: Transaction) -> dict[str, int]:
     """
     rows = transaction.rows("SELECT part, number FROM dpsql.format") if transaction.has_table("format") else []
     numbers = {str(row["part"]): int(row["number"]) for row in rows}
-    for part, known in PARTS.items():
-        if numbers.get(part, FIRST) > known:
-            raise NewerFormat(f'part "{part}" of this database', number=numbers[part], known=known)
+    for part, newest in PARTS.items():
+        if numbers.get(part, FIRST) > newest:
+            raise NewerFormat(f'part "{part}" of this database', number=numbers[part], known=newest)
     return numbers
 
 
@@ -83,7 +85,7 @@ def stamp(name: str) -> dict[str, Any]:
 
 
 def check_document(document: Mapping[str, Any], name: str) -> None:
-    """Raise NewerFormat where a newer dpsql has written a document, and ValueError where its number is none.
+    """Raise NewerFormat where a newer dpsql has written a document, and ValueError where its number is not valid.
 
     >>> check_document({}, "dpsql-receipt")
     >>> check_document({"version": 7}, "dpsql-receipt")

@@ -1,4 +1,4 @@
-"""Reads JSON that comes from outside: models, structures, receipts. What is damaged is a ValueError, never a crash.
+"""Reads JSON that comes from outside: models, shared trees, receipts. What is damaged is a ValueError, never a crash.
 
 Python's own reader raises RecursionError on deep nesting, and what it just manages to read makes later code fail. So
 depth and length have limits here, and whoever reads a file from outside reads it here.
@@ -13,14 +13,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-#: What dpsql writes is nested less than 20 deep.
+#: How deep lists and objects may be nested: what dpsql writes is nested less than 20 deep.
 MOST_DEPTH = 100
-#: The largest models have tens of megabytes.
+#: The largest file that is read, in megabytes: the largest models have tens of them.
 MOST_MEGABYTES = 1024
 
 
 def parse(text: str) -> Any:
-    """Return what a JSON text holds. Raises ValueError where it is none, or is nested too deeply.
+    """Return what a JSON text holds. Raises ValueError where the text is not JSON, or is nested too deeply.
 
     >>> parse('{"a": [1, 2]}')
     {'a': [1, 2]}
@@ -50,7 +50,7 @@ def read_file(path: Path, *, megabytes: int = MOST_MEGABYTES) -> str:
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write a file in one step: under its name there is all of it, or what was there before. Raises OSError."""
+    """Write a file in one step: under its name stands all of the text, or what was there before. Raises OSError."""
     coming = path.with_name(f"{path.name}.new")
     try:
         coming.write_text(text, encoding="utf-8")
@@ -62,15 +62,15 @@ def write_file(path: Path, text: str) -> None:
 
 
 def _deeper(value: Any, most: int) -> bool:
-    """Whether lists and objects are nested more than `most` deep; looks level by level, so that depth costs nothing."""
+    """Whether lists and objects are nested more than `most` deep. Looks level by level, without recursion."""
     level = [value]
     for _ in range(most + 1):
         inner: list[Any] = []
-        for one in level:
-            if isinstance(one, Mapping):
-                inner.extend(part for part in one.values() if isinstance(part, dict | list))
-            elif isinstance(one, list):
-                inner.extend(part for part in one if isinstance(part, dict | list))
+        for item in level:
+            if isinstance(item, Mapping):
+                inner.extend(part for part in item.values() if isinstance(part, dict | list))
+            elif isinstance(item, list):
+                inner.extend(part for part in item if isinstance(part, dict | list))
         if not inner:
             return False
         level = inner

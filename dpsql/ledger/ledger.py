@@ -15,7 +15,7 @@ from dpsql.errors import DatabaseLocked, LedgerBroken, NotRegistered, ParameterE
 from dpsql.ledger import budget as budgets
 from dpsql.ledger import chain, formats, owner_acts, receipt
 from dpsql.ledger import transaction as ledger_transaction
-from dpsql.ledger import upgrade as upgrading
+from dpsql.ledger import upgrade as ledger_upgrade
 from dpsql.ledger.budget import Budget
 from dpsql.ledger.chain import Event
 from dpsql.ledger.charge import Charge, canonical_json, check_text
@@ -29,7 +29,7 @@ _Result = TypeVar("_Result")
 
 
 class Ledger:
-    """The ledger of one database. Threads may share it; what `reserve` returned is on disk."""
+    """The ledger of one database. Threads may share it. An entry that `reserve` has returned is on disk."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -57,7 +57,7 @@ class Ledger:
     ) -> Entry:
         """Give a dataset a budget. With `replace` its table, cap and details change; what is spent stays.
 
-        `cap_nano` None is no cap: for public data alone, and never for a dataset that has had one.
+        `cap_nano` None means no cap. That is for public data alone, and never for a dataset that has had a cap.
         """
         registration = Registration(dataset, table, details, replace=replace)
         return self.register_as(lambda into: registration, cap_nano, who, kind=kind)
@@ -65,19 +65,20 @@ class Ledger:
     def register_as(
         self, decide: Callable[[Block], Registration], cap_nano: int | None, who: str, *, kind: str = "pure"
     ) -> Entry:
-        """Give a budget to what `decide` says inside the block, after all others who register at the same time.
+        """Give a budget to the dataset that `decide` returns. It is called inside the block, where no other writer is.
 
-        `decide` is asked anew when another writer was faster.
+        So of two who register at the same time the second sees what the first did. `decide` is called again when
+        another writer was faster.
         """
         self.install()
         check_text("who", who)
 
         def register(into: Block) -> Entry:
-            made = decide(into)
-            event = Event(0, "register", 0, dataset=check_text("dataset", made.dataset), kind=kind, cap=cap_nano,
-                          table_name=check_text("table", made.table), who=who,
-                          details=canonical_json("details", made.stored_values()))  # fmt: skip
-            return owner_acts.enter_registration(into, event, replace=made.replace)
+            registration = decide(into)
+            event = Event(0, "register", 0, dataset=check_text("dataset", registration.dataset), kind=kind,
+                          cap=cap_nano, table_name=check_text("table", registration.table), who=who,
+                          details=canonical_json("details", registration.stored_values()))  # fmt: skip
+            return owner_acts.enter_registration(into, event, replace=registration.replace)
 
         return self.write(register)
 
@@ -94,7 +95,7 @@ class Ledger:
         """Set a dataset's cap, or one analyst's under it (None lifts an analyst's cap).
 
         A cap below what is spent leaves nothing to spend. A dataset's first cap of a kind opens that kind. The cap of
-        kind "approximate" is in nano-rho; `details` say the epsilon and delta that the owner declared.
+        kind "approximate" is in nano-rho; `details` then hold the epsilon and the delta that the owner declared.
         """
         self._require_installed(dataset)
         event = Event(0, "cap", 0, dataset=dataset, kind=kind, cap=cap_nano, who=check_text("who", who),
@@ -123,20 +124,20 @@ class Ledger:
     def accept(self, who: str) -> Entry:
         """Take the chain as it stands for the truth: rebuild the sums, write a new receipt, record the act.
 
-        For an owner who restored a backup or lost the receipt. Charges that the chain does not hold are
-        forgotten by this: lower the cap by them. A chain that was edited cannot be accepted (LedgerBroken).
+        This is for an owner who restored a backup or lost the receipt. Charges that are not in the chain are forgotten
+        by this: the owner should lower the cap by them. A chain that was edited cannot be accepted (LedgerBroken).
         """
         check_text("who", who)
         self.install()
         return self._in_turn(lambda: owner_acts.enter_acceptance(self.engine, self._lock, who))
 
     def upgrade(self) -> None:
-        """Bring a ledger of an older format to the present one; nothing happens where it has it, or there is none.
+        """Bring a ledger of an older format to the present one. Does nothing where it is up to date or there is none.
 
         Raises LedgerBroken, and changes nothing, where the older ledger does not hold together.
         """
-        known = self._memory.state
-        if known is not None and known.books.format == formats.LEDGER:
+        checked = self._memory.state
+        if checked is not None and checked.replayed.format == formats.LEDGER:
             return
         if self._look(formats.read_ledger_format) not in (None, formats.LEDGER):
             self._in_turn(self._upgrade)
@@ -147,9 +148,9 @@ class Ledger:
         """Charge first: return an entry that is on disk, before any private row is read.
 
         The entry is `fresh` when this call made the charge. A repeated request id with the same content
-        returns the stored entry, charges nothing, and is not fresh: hand out its release, run nothing.
-        Raises BudgetExceeded, ChargeTooSmall, RunsUnfinished, NotRegistered, LedgerBroken or ParameterError; then
-        nothing has changed.
+        returns the stored entry, which is not fresh, and charges nothing: the caller hands out its release and runs
+        nothing. Raises BudgetExceeded, ChargeTooSmall, RunsUnfinished, NotRegistered, LedgerBroken or
+        ParameterError; then nothing has changed.
         """
         return self.reserve_all([charge])[0]
 
@@ -182,15 +183,15 @@ class Ledger:
         return self.write(lambda into: _close(into, entry, "lost", details=details))
 
     def transaction(self) -> AbstractContextManager[Block]:
-        """Open a block: a transaction on a sound ledger whose events get a receipt. Conflict may end it.
+        """Open a block: a transaction on a sound ledger whose events get a receipt.
 
-        A ledger of an older format is upgraded first.
+        It may end in Conflict where another writer was faster. A ledger of an older format is upgraded first.
         """
         self.upgrade()
         return ledger_transaction.sound_block(self.engine, self._lock, self._memory)
 
     def write(self, work: Callable[[Block], _Result]) -> _Result:
-        """Do `work` in a block, anew while other writers are faster: as long as the ledger moves."""
+        """Do `work` in a block and return its result; try again while other writers are faster."""
 
         def attempt() -> _Result:
             with self.transaction() as into:
@@ -216,29 +217,32 @@ class Ledger:
 
     def entries(self, dataset: str | None = None, *, who: str | None = None, event: str | None = None) -> list[Entry]:
         """Return entries in order, each with its state: all, or those of a dataset, a person, an event."""
-        wanted = {"dataset": dataset, "event": None if event == "reserve" else event}  # a charge has further events
-        known = {name: value for name, value in wanted.items() if value is not None}
+        # Not by event "reserve": later events of the same entry say what became of a charge.
+        columns = {"dataset": dataset, "event": None if event == "reserve" else event}
+        equal = {name: value for name, value in columns.items() if value is not None}
         return [
             entry
-            for entry in fold(self._look(lambda found: chain.read_chain(found, known)) or [])
+            for entry in fold(self._look(lambda transaction: chain.read_chain(transaction, equal)) or [])
             if who in (None, entry.who) and event in (None, entry.event)
         ]
 
     def budget(self, dataset: str, kind: str = "pure") -> Budget:
         """Return a dataset's cap, spending, analysts, scopes. Raises NotRegistered when it has none."""
-        found = self._look(lambda into: budgets.read_budget(into, dataset, kind))
-        if found is None:
+        budget = self._look(lambda transaction: budgets.read_budget(transaction, dataset, kind))
+        if budget is None:
             raise NotRegistered(dataset, self.datasets())
-        return found
+        return budget
 
     def kinds(self, dataset: str) -> list[str]:
         """Return the kinds of budget that a dataset has, "pure" first."""
-        rows = self._look(lambda into: into.rows("SELECT kind FROM dpsql.budget WHERE dataset = ?", (dataset,)))
+        query = "SELECT kind FROM dpsql.budget WHERE dataset = ?"
+        rows = self._look(lambda transaction: transaction.rows(query, (dataset,)))
         return sorted((row["kind"] for row in rows or []), key=lambda kind: (kind != "pure", kind))
 
     def datasets(self) -> list[str]:
         """Return the registered datasets."""
-        rows = self._look(lambda into: into.rows("SELECT DISTINCT dataset FROM dpsql.budget ORDER BY dataset"))
+        query = "SELECT DISTINCT dataset FROM dpsql.budget ORDER BY dataset"
+        rows = self._look(lambda transaction: transaction.rows(query))
         return [row["dataset"] for row in rows or []]
 
     def verify(self) -> list[str]:
@@ -246,27 +250,27 @@ class Ledger:
         deadline = time.monotonic() + self.patience
         with self._lock:
             while True:
-                before = receipt.seen(self.receipt_path)
-                found = self._findings()
+                before = receipt.receipt_bytes(self.receipt_path)
+                findings = self._findings()
                 # A receipt that was replaced in between belongs to another state than the one that was read.
-                if not found or receipt.seen(self.receipt_path) == before or time.monotonic() > deadline:
-                    return found
+                if not findings or receipt.receipt_bytes(self.receipt_path) == before or time.monotonic() > deadline:
+                    return findings
 
     # Inside.
 
     def _findings(self) -> list[str]:
         try:
-            found = self._look(
-                lambda into: ledger_transaction.all_findings(
-                    into, ledger_transaction.check_all(into), self.receipt_path
+            findings = self._look(
+                lambda transaction: ledger_transaction.all_findings(
+                    transaction, ledger_transaction.check_all(transaction), self.receipt_path
                 )
             )
         except LedgerBroken as broken:
             return broken.findings
-        return self._receipt_without_ledger() if found is None else found
+        return self._receipt_without_ledger() if findings is None else findings
 
     def _look(self, read: Callable[[Transaction], _Result]) -> _Result | None:
-        """Read from one state of the ledger: what one statement sees, the next one sees too."""
+        """Return what `read` returns from one state of the ledger, the same for all statements; None without one."""
         with self.engine.snapshot() as transaction:
             return read(transaction) if _is_installed(transaction) else None
 
@@ -276,7 +280,7 @@ class Ledger:
     def _turn(self) -> object:
         """Return how many writers have had their turn; None where that cannot be told now."""
         try:
-            rows = self._look(lambda found: found.rows("SELECT turn FROM dpsql.chain"))
+            rows = self._look(lambda transaction: transaction.rows("SELECT turn FROM dpsql.chain"))
         except DatabaseLocked:
             return None
         return rows[0]["turn"] if rows else None
@@ -291,27 +295,29 @@ class Ledger:
 
     def _upgrade(self) -> None:
         with ledger_transaction.sound_block(self.engine, self._lock, self._memory) as into:
-            upgrading.upgrade(into, self.engine)
+            ledger_upgrade.upgrade(into, self.engine)
 
     def _require_installed(self, table: str) -> None:
         with self.engine.transaction() as transaction:
             if _is_installed(transaction):
                 return
-        found = self._receipt_without_ledger()
-        raise LedgerBroken(found) if found else NotRegistered(table)
+        findings = self._receipt_without_ledger()
+        raise LedgerBroken(findings) if findings else NotRegistered(table)
 
     def _receipt_without_ledger(self) -> list[str]:
-        there = self.receipt_path is not None and self.receipt_path.exists()
-        return ["there is a receipt, but no ledger in the database."] if there else []
+        has_receipt = self.receipt_path is not None and self.receipt_path.exists()
+        return ["there is a receipt, but no ledger in the database."] if has_receipt else []
 
 
 def _check_registration(into: Block, dataset: str, entry_id: int) -> None:
-    runs = into.state.books.runs.get(dataset)
+    """Raise TableChanged where a dataset's last registration is not the entry that a run was planned from."""
+    runs = into.state.replayed.runs.get(dataset)
     if runs is not None and runs.registered != entry_id:
         raise TableChanged("the table was registered anew while the run was planned.", hint="ask again")
 
 
 def _reserve(into: Block, charge: Charge) -> Entry:
+    """Make a charge in an open block, or return the stored entry of a request that was made before."""
     for earlier in chain.read_chain(into, {"request_id": charge.request_id}):
         changed = differences(earlier, charge)
         if changed:
@@ -320,7 +326,7 @@ def _reserve(into: Block, charge: Charge) -> Entry:
                 allowed=f"new for a new request (this one was used with another {', '.join(changed)})",
                 given=charge.request_id,
             )
-        return entry_of(into.about(earlier.entry_id))
+        return entry_of(into.events_of(earlier.entry_id))
     spend(into, charge)
     return entry_of([into.append(event_of(charge))], fresh=True)
 
@@ -331,7 +337,8 @@ def _entry_of_request(transaction: Transaction, request_id: str) -> Entry | None
 
 
 def _close(into: Block, entry: Entry, event: str, *, digest: str = "", details: str = "{}") -> Entry:
-    group = into.about(entry.entry_id)
+    """Append the event that ends a charge; raise ParameterError unless the entry is reserved in this ledger."""
+    group = into.events_of(entry.entry_id)
     state = entry_of(group).state if group and group[0].hash == entry.hash else "not in this ledger"
     if state != "reserved":
         raise ParameterError("entry", allowed="one that is reserved", given=f"{entry.entry_id} ({state})")

@@ -1,9 +1,9 @@
-"""What holds for every run on a dataset beside its cap: a least charge, and how many runs may stay unfinished.
+"""Two limits on every run on a dataset, beside its cap: a least charge, and how many runs may stay unfinished.
 
-A run that fails can tell something of the rows, by failing. Nobody knows all causes, so a failure is made slow and
-seen, whatever its cause: every run charges at least so much, and once a few runs of a dataset are unfinished no further
-one is charged before the owner has looked. A run is unfinished when its entry is lost, or reserved without an end:
-a run that was killed, or one that is still under way. Both numbers are the owner's, and public.
+A run that fails can tell something of the rows, by failing. Nobody knows all causes of failures, so failing is made
+costly and visible, whatever its cause: every run charges at least a set amount, and once a few runs of a dataset are
+unfinished, no further one is charged before the owner has looked. A run is unfinished when its entry is lost, or
+reserved without an end: it was killed, or is still under way. The owner sets both numbers, and they are public.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from dpsql.errors import ParameterError
 from dpsql.ledger.amount import format_epsilon, parse_epsilon
 from dpsql.ledger.chain import parse_json_column
 
-#: How many runs may be unfinished before a dataset waits, unless its owner says otherwise: enough for mishaps.
+#: How many unfinished runs make a dataset wait for its owner, unless the owner says otherwise: enough for mishaps.
 LOST_RUNS = 5
 #: The least charge of a run in nano-epsilon, unless the owner says otherwise: a cap of 3 then ends after 3000 runs.
 LEAST = 1_000_000
+#: The most unfinished runs that an owner may allow.
 _MOST_RUNS = 10**6
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How many runs may be unfinished, and the least charge of a run in nano-epsilon.
+    """How many unfinished runs make a dataset wait, and the least charge of a run in nano-epsilon.
 
     >>> Limits().least_text
     '0.001'
@@ -52,9 +53,10 @@ class Limits:
     def least_charge(self, cap: int | None, declared: int | None) -> int:
         """Return the least charge against a budget, in its own measure.
 
-        Where a budget counts rho, `declared` is the epsilon that its owner declared the cap for, and the least charge
-        is the same share of the cap in rho: as many runs as in epsilon. (The rho that the least epsilon stands for
-        would be no limit at all: rho grows with the square of epsilon.)
+        Where a budget counts rho, `declared` is the nano-epsilon that its owner declared the cap for, and the least
+        charge is the same share of the cap: cap · least / declared, rounded up. So a cap pays for as many runs as it
+        would in epsilon. (The rho that the least epsilon stands for would be no limit at all: rho grows with the
+        square of epsilon.)
 
         >>> Limits(least=10**6).least_charge(3 * 10**9, None), Limits(least=10**6).least_charge(120_000, 3 * 10**9)
         (1000000, 40)
@@ -94,7 +96,7 @@ class Standing:
 
 
 def limit_details(lost_runs: object | None, least_epsilon: object | None) -> dict[str, Any]:
-    """Return the given limits as an event's details keep them; raise ParameterError where one cannot be.
+    """Return the given limits as an event's details hold them; raise ParameterError where one is not allowed.
 
     >>> limit_details(3, "0.01")
     {'lost_runs': 3, 'least_epsilon': '0.01'}
@@ -110,15 +112,15 @@ def limit_details(lost_runs: object | None, least_epsilon: object | None) -> dic
 
 
 def limits_of(details: Iterable[str]) -> Limits:
-    """Return the limits that the owner's acts leave, given their details in order."""
+    """Return the limits that hold after the owner's acts, given the details of those acts in order."""
     limits = Limits()
     for text in details:
         limits = limits.with_changes(parse_json_column(text))
     return limits
 
 
-def read_limits(transaction: Transaction, dataset: str) -> Standing:
-    """Return how a dataset stands, by its entries."""
+def read_standing(transaction: Transaction, dataset: str) -> Standing:
+    """Return a dataset's limits and its unfinished runs, as its entries have them."""
     acts = transaction.rows(_ACTS, (dataset,))
     runs = transaction.rows(_UNFINISHED, (dataset, dataset))[0]
     lost = int(runs["lost"])

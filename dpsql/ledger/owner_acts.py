@@ -1,6 +1,6 @@
 """The owner's acts: registering a dataset, setting caps and limits, accepting unfinished runs or a restored ledger.
 
-Each is an entry.
+Each act is an entry of the ledger.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ def enter_registration(into: Block, event: Event, *, replace: bool) -> Entry:
     _check_cap(event.cap)
     rows = into.rows("SELECT dataset, kind, table_name, cap FROM dpsql.budget")
     _check_free(event, [(row["dataset"], row["table_name"]) for row in rows])
-    mine = [row for row in rows if row["dataset"] == event.dataset]
-    if mine and not replace:
+    own_rows = [row for row in rows if row["dataset"] == event.dataset]
+    if own_rows and not replace:
         raise ParameterError(
             "dataset",
             allowed="one that is not registered yet",
             given=event.dataset,
             hint="register --replace",
         )
-    before = next((row for row in mine if row["kind"] == event.kind), None)
+    before = next((row for row in own_rows if row["kind"] == event.kind), None)
     if before and before["cap"] is not None:
         _require_cap(event.cap)
     into.run("UPDATE dpsql.budget SET table_name = ? WHERE dataset = ?", (event.table_name, event.dataset))
     if folds_scopes(event):
         into.run("UPDATE dpsql.budget SET whole = spent WHERE dataset = ?", (event.dataset,))
         into.run("DELETE FROM dpsql.scope_budget WHERE dataset = ?", (event.dataset,))
-    _put_cap(into, event, known=before is not None)
+    _put_cap(into, event, opened=before is not None)
     return entry_of([into.append(event)])
 
 
@@ -55,34 +55,34 @@ def set_cap(into: Block, event: Event) -> Entry:
     check_kind(event.kind)
     _check_cap(event.cap)
     rows = into.rows("SELECT dataset, kind, table_name, cap FROM dpsql.budget")
-    mine = {row["kind"]: row for row in rows if row["dataset"] == event.dataset}
-    if not mine or (event.analyst and event.kind not in mine):
+    own_rows = {row["kind"]: row for row in rows if row["dataset"] == event.dataset}
+    if not own_rows or (event.analyst and event.kind not in own_rows):
         raise NotRegistered(event.dataset, [row["dataset"] for row in rows])
-    event = dataclasses.replace(event, table_name=next(iter(mine.values()))["table_name"])
+    event = dataclasses.replace(event, table_name=next(iter(own_rows.values()))["table_name"])
     if event.analyst:
-        seat = (event.dataset, event.kind, event.analyst)
-        into.run(OPEN_ANALYST, (*seat, *seat))
-        into.run(_SET_ANALYST_CAP, (event.cap, *seat))
+        key = (event.dataset, event.kind, event.analyst)
+        into.run(OPEN_ANALYST, (*key, *key))
+        into.run(_SET_ANALYST_CAP, (event.cap, *key))
     else:
         _require_cap(event.cap)
-        _put_cap(into, event, known=event.kind in mine)
+        _put_cap(into, event, opened=event.kind in own_rows)
     return entry_of([into.append(event)])
 
 
 def set_limits(into: Block, event: Event) -> Entry:
     """Change a dataset's least charge, or how many of its runs may stay unfinished."""
-    return entry_of([into.append(_of_dataset(into, event))])
+    return entry_of([into.append(_with_table(into, event))])
 
 
 def accept_runs(into: Block, event: Event) -> Entry:
     """Accept a dataset's unfinished runs: they count no longer, and the act says how many they were."""
-    standing = limits.read_limits(into, event.dataset)
+    standing = limits.read_standing(into, event.dataset)
     details = {"lost": standing.lost, "reserved": standing.reserved}
     event = dataclasses.replace(event, details=canonical_json("details", details))
-    return entry_of([into.append(_of_dataset(into, event))])
+    return entry_of([into.append(_with_table(into, event))])
 
 
-def _of_dataset(into: Block, event: Event) -> Event:
+def _with_table(into: Block, event: Event) -> Event:
     """Return an event about a dataset with the table that it has now; raise NotRegistered where there is none."""
     rows = into.rows("SELECT dataset, table_name FROM dpsql.budget")
     table = next((row["table_name"] for row in rows if row["dataset"] == event.dataset), None)
@@ -94,8 +94,8 @@ def _of_dataset(into: Block, event: Event) -> Event:
 def enter_acceptance(engine: Engine, lock: threading.RLock, who: str) -> Entry:
     """Append an 'anchor' event to a sound chain, make the sums follow it, and write a new receipt.
 
-    The receipt is written after the commit: cut off in between, the ledger still refuses, and the owner
-    asks again.
+    The receipt is written after the commit. If this is cut off in between, the ledger still refuses to charge, and the
+    owner accepts it once more.
     """
     with lock:
         path = receipts.anchor_path(engine.path) if engine.path else None
@@ -105,7 +105,7 @@ def enter_acceptance(engine: Engine, lock: threading.RLock, who: str) -> Entry:
             if state.broken:
                 raise LedgerBroken(state.broken, hint="restore a copy whose chain holds, then accept it")
             details = {"findings": blocks.all_findings(transaction, state, path), "receipt": _old_receipt(path)}
-            accounts.rebuild(transaction, state.books.accounts)
+            accounts.rebuild(transaction, state.replayed.accounts)
             block = Block(transaction, state)
             upgrade(block, engine)
             event = Event(0, "anchor", 0, who=who, details=canonical_json("details", details))
@@ -124,8 +124,9 @@ def _old_receipt(path: Path | None) -> dict[str, Any] | None:
     return dataclasses.asdict(receipt) if receipt else None
 
 
-def _put_cap(into: Block, event: Event, *, known: bool) -> None:
-    if known:
+def _put_cap(into: Block, event: Event, *, opened: bool) -> None:
+    """Write the cap into the budget's row, and open the budget first where it is not."""
+    if opened:
         into.run(_SET_CAP, (event.cap, event.dataset, event.kind))
     else:
         into.run(_OPEN_BUDGET, (event.dataset, event.kind, event.table_name, event.cap))
@@ -142,9 +143,10 @@ def _require_cap(cap: int | None) -> None:
 
 
 def _check_free(event: Event, registered: list[tuple[str, str]]) -> None:
-    """A table has one budget: registered twice under two names, it could be spent twice."""
+    """Refuse a table that another dataset has: registered twice, its rows could be spent twice."""
     table = event.table_name.casefold()
-    other = next((name for name, known in registered if known.casefold() == table and name != event.dataset), None)
+    others = (dataset for dataset, name in registered if name.casefold() == table and dataset != event.dataset)
+    other = next(others, None)
     if other is not None:
         raise ParameterError("table", allowed=f'in one dataset, and it is in "{other}"', given=event.table_name)
 

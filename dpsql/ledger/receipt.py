@@ -1,7 +1,7 @@
 """The receipt outside the database: how far the ledger had come, so that an old copy cannot pass for the new.
 
-Before a commit the receipt names the coming head as `pending`, after it as `head`. Whatever is cut off in
-between, the database then agrees with one of the two. A charge is handed out only after the second write.
+Before a commit the receipt names the coming head as `pending`, and after it as `head`. Wherever a writer is cut off in
+between, the database agrees with one of the two. A charge is handed out only after the second write.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from dpsql.ledger.chain import Head
 
 FORMAT = "dpsql-receipt"
 
+#: This process's lock for each database file, and the lock under which that table is changed.
 _LOCKS: dict[Path, threading.RLock] = {}
 _LOCKS_GUARD = threading.Lock()
 #: What the system says where there is no room: a full disk, a full quota, a file at its size limit.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+#: The largest receipt that is read, in megabytes: dpsql writes a few hundred bytes.
 _LARGEST_MEGABYTES = 1
 
 
@@ -77,15 +79,15 @@ def read_receipt(path: Path) -> Receipt | None:
 
 
 def _head(stored: dict[str, object]) -> Head:
-    """Return a head as a receipt has it. Raises TypeError where it says something else than a number and a hash."""
+    """Return a head as a receipt has it. Raises TypeError where it is not a number and a hash."""
     sequence, digest = stored["sequence"], stored["hash"]
     if type(sequence) is not int or type(digest) is not str or len(stored) != 2:
         raise TypeError("head")
     return Head(sequence, digest)
 
 
-def seen(path: Path | None) -> bytes | None:
-    """Return the receipt as it lies there, to tell whether it was replaced; None where there is none to be read."""
+def receipt_bytes(path: Path | None) -> bytes | None:
+    """Return the bytes of the receipt, to tell whether it was replaced; None where no receipt can be read."""
     try:
         return None if path is None else path.read_bytes()
     except OSError:
@@ -93,10 +95,10 @@ def seen(path: Path | None) -> bytes | None:
 
 
 def write_receipt(path: Path, receipt: Receipt) -> None:
-    """Replace the receipt in one step, on disk when this returns, readable by its owner alone.
+    """Replace the receipt in one step. It is on disk when this returns, and its owner alone can read it.
 
-    The new one is made beside it, always under the same name: what a killed process left there goes with the next.
-    Raises DiskFull or DatabaseReadOnly when it cannot be written.
+    The new receipt is written beside the old one, always under the same name, so that what a killed process left there
+    is removed by the next. Raises DiskFull or DatabaseReadOnly when it cannot be written.
     """
     coming = path.with_name(f"{path.name}.new")
     try:
@@ -115,7 +117,7 @@ def write_receipt(path: Path, receipt: Receipt) -> None:
 
 
 def _write_through(path: Path, text: str) -> None:
-    """Write a new file, on disk when this returns, that its owner alone can read."""
+    """Write a new file that its owner alone can read. It is on disk when this returns."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(text)
@@ -124,10 +126,10 @@ def _write_through(path: Path, text: str) -> None:
 
 
 def _refusal(path: Path, error: OSError) -> DpsqlError:
-    said = f'the ledger\'s receipt "{path}" cannot be written'
+    problem = f'the ledger\'s receipt "{path}" cannot be written'
     if error.errno in _FULL:
-        return DiskFull(f"{said}: there is no room left on the disk.", hint="make room, then try again")
-    return DatabaseReadOnly(f"{said}.", hint="make the database's folder writable")
+        return DiskFull(f"{problem}: there is no room left on the disk.", hint="make room, then try again")
+    return DatabaseReadOnly(f"{problem}.", hint="make the database's folder writable")
 
 
 def receipt_findings(path: Path, ledger_id: str, head: Head) -> list[str]:
@@ -142,10 +144,10 @@ def receipt_findings(path: Path, ledger_id: str, head: Head) -> list[str]:
         return [f'the receipt "{path.name}" belongs to another ledger: the database file was replaced.']
     if head in (receipt.head, receipt.pending):
         return []
-    known = receipt.head.sequence
-    if head.sequence < known:
-        return [f"the database is at event {head.sequence}, its receipt at {known}: an old copy or a lost log."]
-    return [f"the database's event {head.sequence} is not the one in its receipt (event {known})."]
+    noted = receipt.head.sequence
+    if head.sequence < noted:
+        return [f"the database is at event {head.sequence}, its receipt at {noted}: an old copy or a lost log."]
+    return [f"the database's event {head.sequence} is not the one in its receipt (event {noted})."]
 
 
 def _sync_folder(folder: Path) -> None:

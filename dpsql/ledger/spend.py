@@ -29,7 +29,7 @@ def spend(transaction: Transaction, charge: Charge) -> None:
         changed = _spend_scope(transaction, charge)
     else:
         amount = charge.amount
-        changed = transaction.run(_SPEND_WHOLE, (amount, amount, charge.dataset, charge.kind, amount))
+        changed = transaction.run(_SPEND_ON_TABLE, (amount, amount, charge.dataset, charge.kind, amount))
     if changed != 1:
         raise _dataset_refusal(charge, before)
     if _spend_analyst(transaction, charge) != 1:
@@ -37,42 +37,44 @@ def spend(transaction: Transaction, charge: Charge) -> None:
 
 
 def _spend_scope(transaction: Transaction, charge: Charge) -> int:
-    part = (charge.dataset, charge.kind, charge.scope)
-    transaction.run(_OPEN_SCOPE, (*part, *part))
-    transaction.run(_RAISE_SCOPE, (charge.amount, *part))
-    return transaction.run(_SPEND_SCOPE, (*part, charge.dataset, charge.kind, *part))
+    """Add a charge to its scope's row and the dataset's; return how many rows of datasets changed, 1 or 0."""
+    key = (charge.dataset, charge.kind, charge.scope)
+    transaction.run(_OPEN_SCOPE, (*key, *key))
+    transaction.run(_RAISE_SCOPE, (charge.amount, *key))
+    return transaction.run(_SPEND_SCOPE, (*key, charge.dataset, charge.kind, *key))
 
 
 def _spend_analyst(transaction: Transaction, charge: Charge) -> int:
-    seat = (charge.dataset, charge.kind, charge.who)
-    transaction.run(OPEN_ANALYST, (*seat, *seat))
-    return transaction.run(_SPEND_ANALYST, (charge.amount, *seat, charge.amount))
+    """Add a charge to its analyst's row, and return how many rows changed, 1 or 0."""
+    key = (charge.dataset, charge.kind, charge.who)
+    transaction.run(OPEN_ANALYST, (*key, *key))
+    return transaction.run(_SPEND_ANALYST, (charge.amount, *key, charge.amount))
 
 
 def _budget_for(transaction: Transaction, charge: Charge) -> Budget:
-    """Return the budget a charge would draw on, for messages alone: it is the guarded UPDATE that decides."""
-    found = budgets.read_budget(transaction, charge.dataset, charge.kind)
-    if found is None:
+    """Return the budget that a charge would draw on; whether it suffices is for the guarded UPDATE to decide."""
+    budget = budgets.read_budget(transaction, charge.dataset, charge.kind)
+    if budget is None:
         rows = transaction.rows("SELECT dataset, table_name FROM dpsql.budget")
         if any(row["dataset"] == charge.dataset for row in rows):
             raise _no_such_kind(charge)
         raise NotRegistered(charge.table, [row["table_name"] for row in rows])
-    if found.table.casefold() != charge.table.casefold():
-        raise ParameterError("table", allowed=f'"{found.table}", the table of its dataset', given=charge.table)
-    return found
+    if budget.table.casefold() != charge.table.casefold():
+        raise ParameterError("table", allowed=f'"{budget.table}", the table of its dataset', given=charge.table)
+    return budget
 
 
 def _check_limits(charge: Charge, before: Budget) -> None:
     """Refuse a charge below the least one, and any charge while too many runs are unfinished.
 
     The counts are right however many runs start at once: writers of the ledger queue, and each reads after those before
-    it. Public data, which has no cap, has nothing that a failure could tell.
+    it. Data without a cap is public: there is nothing that a failure could tell of it.
     """
     if before.cap is None:
         return
     if charge.amount < before.least_charge:
         least = format_epsilon(before.least_charge)
-        raise ChargeTooSmall(charge.table, needed=charge.epsilon, least=least, measure=charge.measure)
+        raise ChargeTooSmall(charge.table, needed=charge.amount_text, least=least, measure=charge.measure)
     standing = before.standing
     if standing.waits:
         hint = f"let runs under way end; then, as owner: dpsql ledger accept --table {shlex.quote(charge.table)}"
@@ -81,7 +83,11 @@ def _check_limits(charge: Charge, before: Budget) -> None:
 
 
 def _check_partition(charge: Charge, before: Budget) -> None:
-    """Scopes of one column are disjoint; scopes of two columns overlap, and then a maximum understates."""
+    """Refuse a scope of another column than the dataset's other scopes have.
+
+    Scopes of one column are disjoint, so that no row loses more than the largest of them. Scopes of two columns
+    overlap, and the maximum would then understate what a row has lost.
+    """
     columns = {scope_column(share.name) for share in before.scopes} - {charge.scope_column}
     if columns:
         raise ParameterError(
@@ -96,7 +102,7 @@ def _dataset_refusal(charge: Charge, before: Budget) -> BudgetExceeded:
     where = f'table "{charge.table}"' + (f' in scope "{charge.scope}"' if charge.scope else "")
     return BudgetExceeded(
         where,
-        needed=charge.epsilon,
+        needed=charge.amount_text,
         left=budgets.amount_text(before.left_in(charge.scope)),
         cap=budgets.amount_text(before.cap),
         measure=charge.measure,
@@ -108,7 +114,7 @@ def _analyst_refusal(charge: Charge, before: Budget) -> BudgetExceeded:
     share = next(share for share in before.analysts if share.name == charge.who)
     return BudgetExceeded(
         f'analyst "{charge.who}" on table "{charge.table}"',
-        needed=charge.epsilon,
+        needed=charge.amount_text,
         left=share.left_text,
         cap=share.cap_text,
         measure=charge.measure,
@@ -119,7 +125,7 @@ def _analyst_refusal(charge: Charge, before: Budget) -> BudgetExceeded:
 def _no_such_kind(charge: Charge) -> BudgetExceeded:
     return BudgetExceeded(
         f'table "{charge.table}", for kind "{charge.kind}",',
-        needed=charge.epsilon,
+        needed=charge.amount_text,
         left=format_epsilon(0),
         cap=format_epsilon(0),
         measure=charge.measure,
@@ -134,7 +140,7 @@ def how_to_open(table: str, kind: str) -> str:
 
 
 # Without a cap a row still ends at 8 * 10**18, so that no sum leaves a BIGINT.
-_SPEND_WHOLE = """
+_SPEND_ON_TABLE = """
 UPDATE dpsql.budget
 SET whole = whole + ?, spent = spent + ?
 WHERE dataset = ? AND kind = ? AND spent + ? <= coalesce(cap, 8000000000000000000)

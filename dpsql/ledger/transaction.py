@@ -3,8 +3,8 @@
 The order never varies: lock, queue, check chain, sums and receipt, do the work, name the coming head in the
 receipt, commit, confirm the receipt, unlock. A block that raises leaves no trace.
 
-Others wait while a block is open, so it does little: a chain that this process has checked before is checked from
-there on, and one that it has not is read before the block queues. `verify` always reads all of it.
+Others wait while a block is open, so a block does little. A chain that this process has checked before is checked from
+there on. One that it has not checked is read before the block queues. `verify` always reads all of the chain.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from dpsql.ledger.receipt import Receipt
 class Checked:
     """A chain as it was read: its name and head, what its events add up to, and what is wrong with it.
 
-    `broken` has a sentence for each place where the chain itself does not hold; its events then add up to nothing.
-    `passed` has one for each charge that passed a cap or a limit.
+    `broken` has a sentence for each place where the chain itself does not hold; `replayed` is then empty.
+    `breaches` has one for each charge that passed a cap or a limit.
     """
 
     ledger_id: str
     head: Head
-    books: ReplayedEvents
+    replayed: ReplayedEvents
     broken: list[str] = field(default_factory=list)
-    passed: list[str] = field(default_factory=list)
+    breaches: list[str] = field(default_factory=list)
 
 
 class Block:
@@ -89,21 +89,22 @@ class Block:
         """Date an event, link it to the chain, store it, and return it as stored."""
         linked = chain.link(replace(event, recorded_at=now()), self.head)
         chain.store(self._inner, linked)
-        passed = self.state.books.take(linked)  # the block's own: what is remembered of the chain was copied for it
-        self.state = replace(self.state, head=Head(linked.sequence, linked.hash), passed=[*self.state.passed, *passed])
+        # `replayed` is the block's own: what is remembered of the chain was copied for it.
+        breaches = [*self.state.breaches, *self.state.replayed.take(linked)]
+        self.state = replace(self.state, head=Head(linked.sequence, linked.hash), breaches=breaches)
         return linked
 
     def registrations(self) -> list[Event]:
         """Return every registration, in order, as the block sees them: nobody adds one while it is open."""
         return chain.read_chain(self._inner, {"event": "register"})
 
-    def about(self, entry_id: int) -> list[Event]:
+    def events_of(self, entry_id: int) -> list[Event]:
         """Return the events of one entry, in order."""
         return chain.read_chain(self._inner, {"entry_id": entry_id})
 
 
 class Memory:
-    """What this process last found sound: a later block checks the chain from there on."""
+    """The state of the chain that this process last found sound: a later block checks the chain from there on."""
 
     def __init__(self) -> None:
         self.state: Checked | None = None
@@ -119,10 +120,10 @@ def sound_block(engine: Engine, lock: threading.RLock, memory: Memory) -> Iterat
         with engine.transaction() as transaction:
             queue(transaction)
             state = check_since(transaction, memory.state) or check_all(transaction)
-            found = all_findings(transaction, state, receipt_path)
-            if found:
+            findings = all_findings(transaction, state, receipt_path)
+            if findings:
                 memory.state = None
-                raise LedgerBroken(found)
+                raise LedgerBroken(findings)
             before, block = state.head, Block(transaction, state)
             try:
                 yield block
@@ -133,18 +134,18 @@ def sound_block(engine: Engine, lock: threading.RLock, memory: Memory) -> Iterat
                 receipt.write_receipt(receipt_path, Receipt(block.ledger_id, before, pending=after))
         if receipt_path and after != before:
             receipt.write_receipt(receipt_path, Receipt(block.ledger_id, after))
-        memory.state = None if block.state.passed else block.state
+        memory.state = None if block.state.breaches else block.state
 
 
 def _read_ahead(engine: Engine) -> Checked | None:
-    """Check the whole chain before queueing, so that others need not wait for it; None unless it holds."""
+    """Check the whole chain before queueing, so that others need not wait for it; return None unless it holds."""
     with engine.snapshot() as transaction:
         state = check_all(transaction)
-    return None if state.broken or state.passed else state
+    return None if state.broken or state.breaches else state
 
 
 def queue(transaction: Transaction) -> None:
-    """Wait behind other writers (or raise Conflict): what is read from now on, none of them changes.
+    """Wait behind other writers, or raise Conflict. From then on none of them changes what this transaction reads.
 
     Raises NewerFormat where a newer dpsql has brought the ledger to its own format.
     """
@@ -159,40 +160,42 @@ def check_all(transaction: Transaction) -> Checked:
     ledger_id, events = _name(transaction), chain.read_chain(transaction)
     number = formats.read_ledger_format(transaction) or formats.FIRST
     state = _check(ledger_id, Head(0, chain.genesis(ledger_id)), ReplayedEvents(number), events)
-    if state.broken or state.books.format == number:
+    if state.broken or state.replayed.format == number:
         return state
-    told = f"dpsql.format says that the ledger has format {number}, its events say {state.books.format}."
-    return replace(state, broken=[told])
+    finding = f"dpsql.format says that the ledger has format {number}, its events say {state.replayed.format}."
+    return replace(state, broken=[finding])
 
 
-def check_since(transaction: Transaction, known: Checked | None) -> Checked | None:
+def check_since(transaction: Transaction, before: Checked | None) -> Checked | None:
     """Read and check what follows a chain that was found sound before; None where this is no longer that chain."""
-    if known is None or _name(transaction) != known.ledger_id:
+    if before is None or _name(transaction) != before.ledger_id:
         return None
-    place = transaction.rows(_PLACE, (known.head.sequence,))[0]
-    there = known.head.sequence == 0 or place["hash"] == known.head.hash
-    if not there or place["events"] != place["last"]:
+    place = transaction.rows(_PLACE, (before.head.sequence,))[0]
+    has_head = before.head.sequence == 0 or place["hash"] == before.head.hash
+    if not has_head or place["events"] != place["last"]:
         return None
-    return _check(known.ledger_id, known.head, known.books, chain.read_chain(transaction, after=known.head.sequence))
+    events = chain.read_chain(transaction, after=before.head.sequence)
+    return _check(before.ledger_id, before.head, before.replayed, events)
 
 
-def _check(ledger_id: str, known: Head, before: ReplayedEvents, events: list[Event]) -> Checked:
-    head = Head(events[-1].sequence, events[-1].hash) if events else known
-    broken = chain.chain_findings(ledger_id, events, known)
+def _check(ledger_id: str, checked: Head, before: ReplayedEvents, events: list[Event]) -> Checked:
+    """Check the events after the head `checked`; `before` is what all events up to there add up to."""
+    head = Head(events[-1].sequence, events[-1].hash) if events else checked
+    broken = chain.chain_findings(ledger_id, events, checked)
     if broken:
         return Checked(ledger_id, head, ReplayedEvents(), broken)
-    if known.sequence == 0:
+    if checked.sequence == 0:
         before = replace(before, format=accounts.first_format(events, before.format))
-    books, passed = accounts.replay_events(events, before)
-    return Checked(ledger_id, head, books, passed=passed)
+    replayed, breaches = accounts.replay_events(events, before)
+    return Checked(ledger_id, head, replayed, breaches=breaches)
 
 
 def all_findings(transaction: Transaction, state: Checked, receipt_path: Path | None) -> list[str]:
     """Return everything that does not hold: in the chain, in the sums, against the receipt."""
-    found = state.broken or [*state.passed, *accounts.account_findings(transaction, state.books.accounts)]
+    findings = state.broken or [*state.breaches, *accounts.account_findings(transaction, state.replayed.accounts)]
     if receipt_path:
-        found = found + receipt.receipt_findings(receipt_path, state.ledger_id, state.head)
-    return found
+        findings = findings + receipt.receipt_findings(receipt_path, state.ledger_id, state.head)
+    return findings
 
 
 def _name(transaction: Transaction) -> str:
@@ -210,6 +213,7 @@ def now() -> str:
 
 #: Ledgers of format 1 may lack the column that writers queue by. PostgreSQL locks the table for this, DuckDB the file.
 _ADD_TURN = "ALTER TABLE dpsql.chain ADD COLUMN IF NOT EXISTS turn BIGINT DEFAULT 0"
+#: How many events there are, the number of the last one, and the hash of the event of a given number.
 _PLACE = """
 SELECT count(*) AS events, coalesce(max(sequence), 0) AS last, max(CASE WHEN sequence = ? THEN hash END) AS hash
 FROM dpsql.entry

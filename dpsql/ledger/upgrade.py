@@ -3,10 +3,10 @@
 The upgrade is an event of the chain itself, so that it is proved with everything before it. Hashes of older events stay
 as they are: they cover labels, not column names (`chain.HASHED`).
 
-From 1 to 2: amounts are called amounts, writers queue by `turn`, and registrations tell their table by the database's
-own identity. Format 1 told tables by name alone, so the table that bears the name at the moment of the upgrade is taken
-for the registered one, as that format would have done. A table that cannot be told any more is left without an
-identity: no run reads it before its owner has registered it anew.
+From 1 to 2: the column of amounts is named `amount`, writers queue by `turn`, and a registration identifies its table
+by the database's own identity of it. Format 1 identified tables by name alone, so the table that bears the name at the
+moment of the upgrade is taken for the registered one, as that format would have done. A table that can no longer be
+identified is left without an identity: no run reads it before its owner has registered it anew.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from dpsql.ledger.transaction import Block
 STEPS = {2: "0002_amounts.sql"}
 #: Who made the event: nobody asked for it.
 WHO = "dpsql"
-#: The identity of a registered table that can no longer be told: no table has it.
+#: The identity of a registered table that can no longer be identified: no table has it.
 LOST_IDENTITY = "unknown since the upgrade"
 
 
 def upgrade(into: Block, engine: Engine) -> None:
-    """Bring the ledger of an open block to the present format; does nothing where another did it meanwhile."""
-    before = into.state.books.format
+    """Bring the ledger of an open block to the present format. Does nothing where another writer did it meanwhile."""
+    before = into.state.replayed.format
     if before == formats.LEDGER:
         return
     for number in range(before + 1, formats.LEDGER + 1):
@@ -47,6 +47,7 @@ def upgrade(into: Block, engine: Engine) -> None:
 
 
 def _statements(name: str, dialect: str) -> list[str]:
+    """Return the statements of an upgrade, and those that only this dialect has."""
     own = f"{dialect}/upgrade/{name}"
     return sql_files.statements(f"upgrade/{name}") + (sql_files.statements(own) if sql_files.exists(own) else [])
 
@@ -57,25 +58,30 @@ def _identify_tables(into: Block, engine: Engine) -> None:
     for event in last.values():
         details = parse_json_column(event.details)
         if isinstance(details.get("base"), str):
-            account = into.state.books.accounts[event.dataset, event.kind]
+            account = into.state.replayed.accounts[event.dataset, event.kind]
             new = canonical_json("details", details | _identities(into, engine, event.table_name, details["base"]))
             into.append(dataclasses.replace(event, entry_id=0, cap=account.cap, details=new, who=WHO))
 
 
 def _identities(into: Block, engine: Engine, table: str, base: str) -> dict[str, Any]:
-    """Return where a dataset's table is, and how the database tells the stored table behind it."""
+    """Return where a dataset's table is, and how the database identifies the stored table behind it."""
     shown, stored = _find(engine, table), _find_stored(engine, base)
     if shown is None or stored is None:
         schema, _, name = base.partition(".")
         lost = {"schema": schema, "table": name, "identity": LOST_IDENTITY, "rows": []}
         return {"place": [schema, name] if shown is None else [shown.schema, shown.table], "base": lost}
-    known = engine.identify(into, stored)
-    described = {"schema": known.schema, "table": known.table, "identity": known.identity, "rows": sorted(known.rows)}
+    identified = engine.identify(into, stored)
+    described = {
+        "schema": identified.schema,
+        "table": identified.table,
+        "identity": identified.identity,
+        "rows": sorted(identified.rows),
+    }
     return {"place": [shown.schema, shown.table], "base": described}
 
 
 def _find(engine: Engine, name: str) -> TableInfo | None:
-    """Return what the catalog says of a table, or None where there is none or the name could mean two."""
+    """Return what the catalog says of a table, or None where no table or several have that name."""
     try:
         return engine.table(name)
     except UsageError:
@@ -83,7 +89,7 @@ def _find(engine: Engine, name: str) -> TableInfo | None:
 
 
 def _find_stored(engine: Engine, base: str) -> TableInfo | None:
-    """Return the stored table that format 1 wrote down as "schema.table"; None where there is none, or are two.
+    """Return the stored table that format 1 wrote down as "schema.table"; None where no table or several fit.
 
     Either name may have dots of its own.
     """

@@ -1,4 +1,4 @@
-"""Waits for other writers: as long as they get on, and not for ever where nothing moves."""
+"""Waits for other writers as long as any of them gets its turn, and not for ever where none does."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from typing import TypeVar
 from dpsql.engines.base import Conflict
 from dpsql.errors import DatabaseLocked
 
-#: So many seconds may pass without any writer having had its turn. A block stores a model: seconds, not minutes.
+#: The seconds that may pass without any writer having had its turn. A block stores a model: seconds, not minutes.
 PATIENCE = 60.0
+#: The pause before the second attempt, in seconds. Each pause is twice the last.
+_FIRST_PAUSE = 0.001
+#: The longest pause between two attempts, in seconds.
 _LONGEST_PAUSE = 0.05
 _Result = TypeVar("_Result")
 
@@ -19,20 +22,20 @@ _Result = TypeVar("_Result")
 def wait_in_turn(
     attempt: Callable[[], _Result], *, turn: Callable[[], object] = lambda: None, patience: float = PATIENCE
 ) -> _Result:
-    """Return what `attempt` gives, tried anew while other writers are faster.
+    """Return what `attempt` returns; try again while other writers are faster.
 
-    `turn` tells how many writers have had theirs. Whenever it moves, patience starts anew: a queue of any length is
-    waited for, since a run that was charged must not be lost because others are at work. Raises DatabaseLocked once
-    nothing has moved for `patience` seconds.
+    `turn` returns how many writers have had their turn, and is asked only once somebody is in the way. Whenever that
+    number moves, patience starts anew: a queue of any length is waited for, since a run that was charged must not be
+    lost because others are at work. Raises DatabaseLocked once nothing has moved for `patience` seconds.
     """
-    before, since, pause = object(), time.monotonic(), 0.001  # asked for only once somebody is in the way
+    before, since, pause = object(), time.monotonic(), _FIRST_PAUSE
     while True:
         try:
             return attempt()
         except (Conflict, DatabaseLocked):
             now = turn()
             if now != before:
-                before, since, pause = now, time.monotonic(), 0.001
+                before, since, pause = now, time.monotonic(), _FIRST_PAUSE
             if time.monotonic() - since > patience:
                 break
         time.sleep(pause * (1 + secrets.randbelow(1000) / 1000))

@@ -1,4 +1,4 @@
-"""Looks a database over: driver, server, rights, registered tables, ledger, clock. One finding each, with the fix."""
+"""Examines a database: driver, server, rights, registered tables, ledger, clock. Each finding says how to mend it."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def examine(engine: Engine, ledger: Ledger) -> list[Health]:
 
 
 def _tables(engine: Engine, ledger: Ledger) -> list[Health]:
-    """Say of each registered table whether it is still as it was."""
-    known = registered_datasets(ledger)
-    if not known:
+    """Say of each registered table whether it is still as it was registered."""
+    datasets = registered_datasets(ledger)
+    if not datasets:
         return [Health("tables", True, "none registered", "dpsql register --table TABLE --schema FILE --cap EPSILON")]
-    return [_table(engine, ledger, name, dataset) for name, dataset in known.items()]
+    return [_table(engine, ledger, name, dataset) for name, dataset in datasets.items()]
 
 
 def _table(engine: Engine, ledger: Ledger, name: str, dataset: Dataset) -> Health:
-    """Say whether a registered table is still as it was; one registered anew meanwhile is looked at anew."""
+    """Say whether a table is still as it was registered; one that was registered anew meanwhile is examined again."""
     while True:
         try:
             check_unchanged(engine, dataset)
@@ -48,7 +48,7 @@ def _table(engine: Engine, ledger: Ledger, name: str, dataset: Dataset) -> Healt
 
 
 def _way_in(engine: Engine, ledger: Ledger, dataset: Dataset) -> Health | None:
-    """Say by which way an analyst learns of a private table's rows without dpsql; None where there is none."""
+    """Say in which way an analyst can learn of a private table's rows without dpsql; None where there is no way."""
     schema, name = dataset.place
     info = engine.table(name, schema=schema)
     if info is None or ledger.budget(dataset.id).cap is None:

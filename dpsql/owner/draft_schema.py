@@ -1,7 +1,8 @@
 """Drafts a schema file from the catalog alone: column types, ENUM values and CHECK constraints, never rows.
 
-What the catalog does not say is left as `???` with a comment; loading such a draft names what is missing. The
-limits of an integer type are not proposed as bounds: they are public, but far too wide to be of use.
+What the catalog does not say is left as `???` with a comment. Loading a draft with such gaps fails, and the error names
+what is missing. The limits of an integer type are not proposed as bounds: they are public, but far too wide to be of
+use.
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ from dpsql.engines.base import Column, Engine, TableInfo
 from dpsql.errors import UnknownName
 from dpsql.schema.schema_file import Placeholder, pair, quote, remark
 
+#: Columns of these names are taken for the label.
 _LABELS = ("label", "class", "target", "y")
+#: Columns of such names are taken for identifiers.
 _ID = re.compile(r"(?s)(?i:(?:.*[_ -])?(?:id|uuid|guid|key))|.*[a-z](?:Id|ID)")
+#: What a comparison becomes when its sides change places.
 _FLIPPED = {exp.GT: exp.LT, exp.LT: exp.GT, exp.GTE: exp.LTE, exp.LTE: exp.GTE}
 _HEAD = """A draft for table {table}, made from the catalog alone: no row was read.
 Everything in this file becomes public. Write what you know from documentation, laws or
@@ -38,7 +42,10 @@ Values = tuple[Decimal | str, ...]
 
 @dataclass(frozen=True)
 class CheckedDomain:
-    """What the constraints say of a column: bounds (a strict one excludes itself), or the only values."""
+    """What the constraints say of a column: its bounds, or the only values that it may have.
+
+    With `above` the lower bound itself is excluded, with `below` the upper one.
+    """
 
     lower: Decimal | None = None
     upper: Decimal | None = None
@@ -58,7 +65,7 @@ class CheckedDomain:
         return CheckedDomain(lower, upper, above, below, values)
 
     def allows(self, value: Decimal | str) -> bool:
-        """Tell whether a listed value also lies within the bounds."""
+        """Return whether a listed value also lies within the bounds."""
         if not isinstance(value, Decimal):
             return True
         low = self.lower is None or (value > self.lower if self.above else value >= self.lower)
@@ -105,8 +112,8 @@ def _label(info: TableInfo, label: str | None) -> Column | None:
 
 def _label_lines(target: Column | None, names: list[str], domains: dict[str, CheckedDomain]) -> list[str]:
     if target is None:
-        known = ", ".join(quote(name) for name in names)
-        advice = f"label: the column to predict, one of {known}.\nRemove it from the features."
+        listed = ", ".join(quote(name) for name in names)
+        advice = f"label: the column to predict, one of {listed}.\nRemove it from the features."
         return [*remark(advice), *pair("label", Placeholder()), *_classes(())]
     domain = domains.get(target.name.lower(), CheckedDomain())
     if target.family == "real":

@@ -1,6 +1,6 @@
 """Prepares a PostgreSQL database: a schema and its tables, an owner's and an analysts' role, and who may do what.
 
-Run once, by a superuser. Afterwards the owner role owns everything of dpsql, an analyst reads released models, the
+A superuser runs it once. Afterwards the owner role owns everything of dpsql, an analyst reads released models, the
 public ledger and the budgets, and calls functions; private tables, exact counts, partition keys and the budget's own
 rows are out of the analyst's reach. With `plpython` an analyst trains inside the server with nothing but EXECUTE.
 """
@@ -29,13 +29,16 @@ if TYPE_CHECKING:
 
 #: The longest name of a role, in bytes: PostgreSQL cuts off longer ones.
 _LONGEST_NAME = 63
-#: The most characters of a name that the ledger is given.
+#: The most characters of the name under which the ledger records an act.
 _MOST_WHO = 200
 
 
 @dataclass(frozen=True)
 class PreparedServer:
-    """What was prepared: the roles, whether the functions that train were installed, and what is left to look at."""
+    """What was prepared: the roles, whether the functions that train were installed, and warnings about what is open.
+
+    `statistics` says whether row counts in the catalog were closed to other roles.
+    """
 
     owner: str
     analyst: str
@@ -58,10 +61,10 @@ def prepare_server(
 ) -> PreparedServer:
     """Create schema, tables, roles and grants; anything that is there already is brought up to date.
 
-    `tables` are private tables that the owner role may read, each in a schema that no analyst may enter: what analysts
-    can name is planned for them, row counts and all. `path` is where the server's Python finds dpsql, and
-    `secret_folder` where the server's user keeps the way back to it. A copy of a prepared database is taken for a
-    database of its own, and its ledger says so.
+    `tables` are private tables that the owner role may read, each in a schema that no analyst may enter: where analysts
+    can name a table, the server's planner tells them how many rows it has. `path` is where the server's Python finds
+    dpsql, and `secret_folder` where the server's user keeps the way back to it. A copy of a prepared database is taken
+    for a database of its own, and its ledger says so.
     """
     if engine.dialect != "postgres":
         raise UsageError("roles are for PostgreSQL servers: who holds a file owns it.", hint="--db postgresql://…")
@@ -116,7 +119,7 @@ def _values(owner: str, analyst: str, here: str, *, path: str | None, secret_fol
 
 
 def _build(engine: Engine, owner: str, values: dict[str, str], files: Sequence[str], *, plpython: bool) -> bool:
-    """Run the files in one transaction; return whether functions that were there have a new way back to the server."""
+    """Run the files in one transaction; return whether functions from before now have a new way back to the server."""
     prepared = plpython and _has_functions(engine)
     with engine.transaction() as transaction:
         _give_to_owner(transaction, owner)
@@ -150,7 +153,7 @@ def _find_trouble(engine: Engine, values: dict[str, str]) -> list[str]:
 
 
 def _close_counters(server: PostgresEngine) -> list[str]:
-    """Close the counters of the whole server in each of its databases; return where that was not possible."""
+    """Close the counters of the whole server in each of its databases; return a warning where that was not possible."""
     with server.transaction() as transaction:
         _run(transaction, "counters.sql", {})
     failed = [
@@ -178,7 +181,10 @@ def _check_closed(server: PostgresEngine, tables: Sequence[str]) -> None:
 
 
 def _open_tables(server: PostgresEngine) -> list[str]:
-    """Return what is registered with a cap and can be named by an analyst: it was registered before there were any."""
+    """Return a warning for each table with a cap that an analyst can name.
+
+    Such a table was registered before there were analysts.
+    """
     book = Ledger(server)
     capped = [dataset for dataset in registered_datasets(book).values() if book.budget(dataset.id).cap is not None]
     tables = [server.table(dataset.place[1], schema=dataset.place[0]) for dataset in capped]
@@ -186,7 +192,7 @@ def _open_tables(server: PostgresEngine) -> list[str]:
 
 
 def _check_schema(engine: Engine, owner: str) -> None:
-    """Refuse a schema dpsql in which somebody else has something: it would be run as the owner, or as a superuser."""
+    """Refuse a schema dpsql in which another role owns something: that would be run as the owner or as a superuser."""
     with engine.transaction() as transaction:
         strangers = transaction.rows(_STRANGERS, (owner,))
     if strangers:

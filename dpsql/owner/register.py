@@ -1,6 +1,7 @@
-"""Registers a private table: its public schema and its cap become a dataset with a budget; sets caps. The owner's acts.
+"""The owner's acts on a table: register it under a public schema and a cap, set caps and limits, accept lost runs.
 
-Registering looks at the catalog alone: the table and the columns exist and their types fit. It reads no row.
+Registering looks at the catalog alone, to check that the table and its columns exist and that their types fit. It reads
+no row.
 """
 
 from __future__ import annotations
@@ -53,16 +54,16 @@ def register_table(
     table decides, inside the ledger's block. `replace` changes name, schema and cap, and what is spent stays spent.
     Where a row may be in another batch from then on, what was spent on any batch counts for all rows. `lost_runs` says
     how many runs may stay unfinished before further ones wait for the owner, and `least_epsilon` what a run costs at
-    least; left out, they are the usual ones, or with `replace` as they were.
+    least. Where they are left out, the defaults hold, or with `replace` what held before.
     """
     limits = limit_details(lost_runs, least_epsilon)
     usual = {"lost_runs": Limits().lost_runs, "least_epsilon": Limits().least_text}
     declared = schema_file.load_schema(schema, entry=entry)
     cap_nano = None if cap is None else parse_epsilon(cap, "cap")
-    shown, _, _ = resolve(engine, table, declared)  # what is wrong with it is told before the ledger is touched
+    shown, _, _ = resolve(engine, table, declared)  # raises what is wrong with it before the ledger is touched
     if cap_nano is not None:
         _check_closed(engine, shown)
-    made: list[Dataset] = []
+    decided: list[Dataset] = []  # the dataset of the last call of `decide`
 
     def decide(into: Block) -> Registration:
         info, base, spelled = resolve(engine, table, declared)
@@ -75,13 +76,13 @@ def register_table(
         _check_disjoint(into, dataset)
         if earlier is not None:
             _check_unit(into, engine.dialect, earlier, dataset)
-        made[:] = [dataset]
+        decided[:] = [dataset]
         moved = earlier is not None and _batches_moved(engine.dialect, earlier, dataset)
         details = dataset.details() | (limits if earlier else usual | limits)
         return Registration(number, dataset.table, details, replace=earlier is not None, fold=moved)
 
     entered = ledger.register_as(decide, cap_nano, who)
-    return dataclasses.replace(made[0], registration=entered.entry_id)
+    return dataclasses.replace(decided[0], registration=entered.entry_id)
 
 
 def _check_closed(engine: Engine, info: TableInfo) -> None:
@@ -91,13 +92,13 @@ def _check_closed(engine: Engine, info: TableInfo) -> None:
 
 
 def _earlier_dataset(into: Block, info: TableInfo, base: TableInfo, *, replace: bool) -> Dataset | None:
-    """Return the dataset whose budget the base table's rows have, which only `replace` may change.
+    """Return the dataset whose budget the base table's rows have, which only `replace` may change; None where none has.
 
-    Decided inside the ledger's block: of two who register the same rows at the same moment one sees the other.
+    This is decided inside the ledger's block: of two who register the same rows at the same moment, one sees the other.
     """
-    known = datasets_of(fold(into.registrations())).values()
+    datasets = datasets_of(fold(into.registrations())).values()
     place = (info.schema, info.table)
-    sharing = [dataset for dataset in known if dataset.base.shares(base) or dataset.place == place]
+    sharing = [dataset for dataset in datasets if dataset.base.shares(base) or dataset.place == place]
     if not sharing:
         if replace:
             raise ParameterError("replace", allowed="given only for a registered table", given=info.name)
@@ -164,7 +165,7 @@ def _dataset_meant(entries: Sequence[Entry], table: str, when: int) -> str | Non
 
 
 def _batches_moved(dialect: str, earlier: Dataset, dataset: Dataset) -> bool:
-    """Whether a row may be in another batch than before: what was charged on batches then counts for every row."""
+    """Whether a row may be in another batch than before. What was charged on batches then counts for every row."""
     before, now = earlier.schema.batch, dataset.schema.batch
     if before is None:
         return False
@@ -196,7 +197,7 @@ def set_table_cap(
 ) -> Budget:
     """Set a dataset's cap, or one analyst's cap under it, and return the budget.
 
-    A delta makes it a cap of kind "approximate", kept as the zero-concentrated allowance that both together give.
+    A delta makes it a cap of kind "approximate". It is stored as the rho that epsilon and delta together allow.
     """
     dataset = find_dataset(engine, book, table)
     if kind == "label" and not dataset.schema.public_features:

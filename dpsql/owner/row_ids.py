@@ -1,7 +1,7 @@
 """Gives every row of a table a random id of its own, for tables that have no key and engines without row addresses.
 
 The ids come from the operating system, 63 bits each, and depend on nothing in the rows. A schema that names the
-column as its `partition` then deals rows out to trees by it. The owner's act: it changes the table.
+column as its `partition` then deals rows out to trees by it. This is an act of the owner: it changes the table.
 """
 
 from __future__ import annotations

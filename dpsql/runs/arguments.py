@@ -1,6 +1,7 @@
-"""How the doors offer the arguments of a training run: by name, with the defaults and sentences of one place.
+"""Offers the arguments of a training run by name, with the defaults and the help that `TrainRequest` declares.
 
-The arguments are the fields of `TrainRequest` (`runs/train.py`); a method's own parameters stand in its file.
+The command line, Python, SQL and PL/Python use it. The arguments are the fields of `TrainRequest` (`runs/train.py`); a
+method's own parameters stand in its file.
 """
 
 from __future__ import annotations
@@ -17,12 +18,16 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def arguments(*, names_release: bool) -> dict[str, Field[Any]]:
-    """Return the arguments by their names: all of them, or those that shape a plan."""
-    return {name: known for name, known in ARGUMENTS.items() if names_release or not known.metadata["names_release"]}
+    """Return the arguments by their names: all of them, or without `names_release` those that shape a plan."""
+    return {
+        name: argument
+        for name, argument in ARGUMENTS.items()
+        if names_release or not argument.metadata["names_release"]
+    }
 
 
 def with_options(given: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was given by name together with a map of options; refuse what has its place by name already."""
+    """Return the arguments given by name together with a map of options; refuse an option that was given by name."""
     for name in options:
         if (name in ARGUMENTS and name in given) or given.get(name) is not None:
             raise ParameterError("options", allowed="without what is given by name", given=name)
@@ -34,16 +39,18 @@ def takes_request(*, names_release: bool, **more: Any) -> Callable[[_Function], 
 
     `more` are the function's own arguments, with their defaults.
     """
-    known = {name: argument for name, argument in arguments(names_release=names_release).items() if name != "table"}
+    named = {name: argument for name, argument in arguments(names_release=names_release).items() if name != "table"}
 
     def decorate(function: _Function) -> _Function:
         first = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("self", "table")]
-        defaults = {**more, **{name: argument.default for name, argument in known.items()}}
-        own = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=it) for name, it in defaults.items()]
+        defaults = {**more, **{name: argument.default for name, argument in named.items()}}
+        own = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value) for name, value in defaults.items()
+        ]
         rest = inspect.Parameter("parameters", inspect.Parameter.VAR_KEYWORD)
         signature = inspect.Signature([*first, *own, rest])
         function.__signature__ = signature  # type: ignore[attr-defined]
-        lines = [f"        {name}: {argument.metadata['help']}" for name, argument in known.items()]
+        lines = [f"        {name}: {argument.metadata['help']}" for name, argument in named.items()]
         lines.append("        parameters: The method's own parameters, such as trees.")
         function.__doc__ = "\n".join([str(function.__doc__).rstrip(), "", *lines, "        "])
         return function

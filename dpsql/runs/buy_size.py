@@ -1,7 +1,8 @@
 """Buys the size of a private table: a noisy number of rows, charged first, kept with its ledger entry.
 
 A bought size is a release like any other: asking again under the same request id gives the same number and charges
-nothing, and whoever asks for advice later has the least noisy one for free, of equally noisy ones the latest.
+nothing. Whoever asks for advice later gets the least noisy size that was bought, for free; of equally noisy ones, the
+latest.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ _STEP = "size"
 
 @dataclass(frozen=True)
 class BoughtSize:
-    """A noisy number of rows, what it cost as decimal text, and the ledger entry that paid for it."""
+    """A noisy number of rows, what it cost as decimal text, and the ledger entry that paid for it.
+
+    `deviation` is the standard deviation of its noise: √2 times the noise's scale.
+    """
 
     rows: int
     epsilon: str
@@ -89,7 +93,7 @@ def best_size(engine: Engine, ledger: Ledger, dataset: Dataset) -> BoughtSize | 
 
 def _bought_size(noisy_rows: int, entry: Entry) -> BoughtSize:
     scale = float(entry.plan["steps"][0]["noise_scale"])
-    return BoughtSize(max(1, int(noisy_rows)), entry.epsilon, 2**0.5 * scale, entry.entry_id)
+    return BoughtSize(max(1, int(noisy_rows)), entry.amount_text, 2**0.5 * scale, entry.entry_id)
 
 
 _OF_DATASET = "SELECT entry_id, noisy_rows FROM dpsql.size WHERE dataset = ?"

@@ -1,8 +1,9 @@
-"""Labels a batch of new rows straight from a private table: charged for the batch, with noise shaped for its votes.
+"""Labels new rows straight from a private table: charged once for all of them, with noise shaped for their votes.
 
 The new rows are the caller's own and public. What is released is a forest, stored with its ledger entry like every
-model: its predictions for the batch can be read again at no cost, and it says what it was made for. What is asked is a
-*label request*: the registered table, and the parameters of the matrix random forest. Making one costs nothing.
+model. Its predictions for the new rows can be read again at no cost, and its certificate says which rows it was made
+for. A *label request* names the registered table and the parameters of the matrix random forest. Making one costs
+nothing.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from dpsql.kernel.plan import Plan
 from dpsql.kernel.run import Job
 from dpsql.kernel.session import Session
 from dpsql.ledger import formats, json_text, parse_epsilon
+from dpsql.ledger.amount import NANO
 from dpsql.methods.base import Trained, resolve_parameters
 from dpsql.methods.mrf.mrf import Mrf
 from dpsql.methods.mrf.row_strategies import DISJOINT, SHARED, PreparedStrategies, prepare
@@ -32,21 +34,20 @@ from dpsql.runs.release_model import ModelLabel, release_model
 from dpsql.schema import Schema
 from dpsql.trees.grid import Cells, grid_cells
 
-#: The most rows of a batch.
+#: The most new rows that are labelled at once.
 MOST_ROWS = 1_000_000
-#: Which rows each tree sees, and what the method calls that.
+#: Which private rows each tree sees, and what the method calls that.
 TREES_SEE = {"all": SHARED, "parts": DISJOINT}
+#: The usual choice: every tree sees all private rows.
 ALL_ROWS = "all"
-
-
 _FORMAT = "dpsql-label-request"
-#: What such a file said under "dpsql" before it had a format and a number.
+#: What the file of a label request said under "dpsql" before it had a format and a number.
 _UNNUMBERED = "structure 1"
 
 
 @dataclass(frozen=True)
 class LabelRequest:
-    """Which private table is to label new rows, and by which trees: what they look like before any row is read."""
+    """Which private table is to label new rows, and the parameters by which its trees are grown."""
 
     table: str
     parameters: Mapping[str, Any]
@@ -73,30 +74,30 @@ class LabelRequest:
 def label_request(database: Home, table: str, parameters: Mapping[str, Any]) -> LabelRequest:
     """Return a request for labels from a registered table, checked. Reads no row, charges nothing."""
     dataset = find_dataset(database.engine, database.book, table)
-    chosen = resolve_parameters(Mrf(), parameters)
-    Mrf().plan(_class_schema(dataset), 10**9, chosen)
-    return LabelRequest(dataset.table, chosen)
+    resolved = resolve_parameters(Mrf(), parameters)
+    Mrf().plan(_class_schema(dataset), NANO, resolved)  # for an epsilon of 1: raises where no plan can be made
+    return LabelRequest(dataset.table, resolved)
 
 
-def find_label_request(database: Home, given: LabelRequest | str | Path) -> LabelRequest:
-    """Return a request from a file, or from a stored model of the matrix random forest."""
-    if isinstance(given, LabelRequest):
-        return given
-    if Path(given).suffix == ".json" or (Path(given).is_file() and database.engine.table(str(given)) is None):
+def find_label_request(database: Home, source: LabelRequest | str | Path) -> LabelRequest:
+    """Return a request: as it is, from a file, or from a stored model of the matrix random forest."""
+    if isinstance(source, LabelRequest):
+        return source
+    if Path(source).suffix == ".json" or (Path(source).is_file() and database.engine.table(str(source)) is None):
         try:
-            return LabelRequest.from_json(json_text.read_file(Path(given)))
+            return LabelRequest.from_json(json_text.read_file(Path(source)))
         except (OSError, ValueError):
             hint = "dpsql structure --table TABLE --to FILE.json"
-            raise UsageError(f'there is no structure file "{given}" that can be read.', hint=hint) from None
-    model = store.load_model(database.engine, str(given))
+            raise UsageError(f'there is no structure file "{source}" that can be read.', hint=hint) from None
+    model = store.load_model(database.engine, str(source))
     if model.method != Mrf.name:
         raise UsageError(
             f'model "{model.name}" is of method {model.method}; only mrf labels batches privately.',
             hint="dpsql structure --table TABLE --to FILE.json",
         )
     try:
-        known = model.certificate["plan"]["parameters"]
-        return LabelRequest(str(model.table), {name: known[name] for name in Mrf.parameters})
+        parameters = model.certificate["plan"]["parameters"]
+        return LabelRequest(str(model.table), {name: parameters[name] for name in Mrf.parameters})
     except (LookupError, TypeError):
         raise UsageError(
             f'the certificate of model "{model.name}" does not say how its trees were grown.',
@@ -104,22 +105,22 @@ def find_label_request(database: Home, given: LabelRequest | str | Path) -> Labe
         ) from None
 
 
-def plan_batch(
+def plan_labels(
     database: Home,
-    given: LabelRequest | str | Path,
+    source: LabelRequest | str | Path,
     data: str | Path,
     *,
     epsilon: object,
     trees_see: str = ALL_ROWS,
 ) -> tuple[Plan, str]:
-    """Return what labelling a batch would ask and cost, and the table that pays. Charges nothing."""
-    dataset, prepared = _prepare(database, given, data, epsilon, trees_see)
+    """Return what labelling new rows would ask and cost, and the table that pays. Charges nothing."""
+    dataset, prepared = _prepare(database, source, data, epsilon, trees_see)
     return prepared.plan, dataset.table
 
 
 def predict_private(
     database: Home,
-    given: LabelRequest | str | Path,
+    source: LabelRequest | str | Path,
     data: str | Path,
     *,
     epsilon: object,
@@ -128,11 +129,11 @@ def predict_private(
     name: str | None = None,
     request_id: str | None = None,
 ) -> Model:
-    """Charge epsilon for a batch, and return the stored model whose predictions for it were asked for."""
-    dataset, prepared = _prepare(database, given, data, epsilon, trees_see)
+    """Charge epsilon for labels of new rows, and return the stored model whose predictions are those labels."""
+    dataset, prepared = _prepare(database, source, data, epsilon, trees_see)
     job = Job.of(dataset, prepared.plan, who=who, request_id=request_id)
-    batch = {"rows": prepared.plan.parameters["batch_rows"], "data": str(data), "way": TREES_SEE[trees_see]}
-    label = ModelLabel(f"{dataset.table}_batch", name, {"batch": batch})
+    new_rows = {"rows": prepared.plan.parameters["batch_rows"], "data": str(data), "way": TREES_SEE[trees_see]}
+    label = ModelLabel(f"{dataset.table}_batch", name, {"batch": new_rows})
 
     def ask(session: Session) -> Trained:
         return Trained(prepared.ask(session))
@@ -141,25 +142,27 @@ def predict_private(
 
 
 def _prepare(
-    database: Home, given: LabelRequest | str | Path, data: str | Path, epsilon: object, trees_see: str
+    database: Home, source: LabelRequest | str | Path, data: str | Path, epsilon: object, trees_see: str
 ) -> tuple[Dataset, PreparedStrategies]:
+    """Return the dataset that pays, and the strategies for the new rows with their plan, after all checks."""
     if trees_see not in TREES_SEE:
         raise ParameterError("trees_see", allowed=f"one of {', '.join(TREES_SEE)}", given=trees_see)
     nano_epsilon = parse_epsilon(epsilon)
-    request = find_label_request(database, given)
+    request = find_label_request(database, source)
     dataset = find_dataset(database.engine, database.book, request.table)
     schema = _class_schema(dataset)
-    rows = _read_batch(database, schema, data)
+    rows = _read_new_rows(database, schema, data)
     return dataset, prepare(schema, nano_epsilon, request.parameters, rows, TREES_SEE[trees_see])
 
 
 def _class_schema(dataset: Dataset) -> Schema:
+    """Return the schema of a dataset whose label has classes; raise UsageError for any other."""
     if dataset.schema.target is not None or not dataset.schema.has_label:
         raise UsageError("the matrix random forest labels classes.", hint="register a table whose label has classes")
     return dataset.schema
 
 
-def _read_batch(database: Home, schema: Schema, data: str | Path) -> Cells:
+def _read_new_rows(database: Home, schema: Schema, data: str | Path) -> Cells:
     """Return the cells of the rows to be labelled, from a public table of the database or a file."""
     if is_file(data) and database.engine.table(str(data)) is None:
         frame = read_rows(public_file(database, Path(data)), [feature.name for feature in schema.numeric])

@@ -1,8 +1,9 @@
 """Several parties, one model: no rows and no exact counts pass between them (Jagannathan et al. 2012, section 5.3).
 
-Horizontal: each party holds other people. One party publishes a structure; each counts its own rows in it, under its
-own ledger, and publishes the noisy counts; any subset of them adds up to a model. No person is in two tables, so the
-parts compose in parallel: the model's epsilon is the largest.
+Horizontal: each party holds other people. One party publishes trees without counts, which JSON files and commands call
+a structure. Each party counts its own rows in these shared trees, under its own ledger, and publishes the noisy counts;
+any subset of them adds up to a model. No person is in two tables, so the parts compose in parallel: the model's epsilon
+is the largest.
 
 Vertical: each party holds other columns of the same people. Each trains on its own columns, and the ensembles are
 united at prediction (Algorithm 6). The paper calls the union "also private" without saying at which epsilon; since
@@ -40,13 +41,14 @@ from dpsql.trees.serialize import from_json, to_json
 from dpsql.trees.voting import VotingForest
 
 FORMAT = "dpsql-structure"
+#: Why a numeric target is refused.
 _NO_MEANS = "parties that hold different people add up counts of classes, not means of a numeric target."
-#: What a model's certificate must say in words before the model can be joined with others.
+#: What a model's certificate must say as text before the model can be joined with others.
 _NEEDED = ("epsilon", "neighbours", "unit", "dataset", "digest")
 
 
 def export_shared_trees(engine: Engine, ledger: Ledger, table: str, *, parameters: Mapping[str, Any]) -> str:
-    """Return the public structure that all parties count in, as JSON text. Reads no row, charges nothing."""
+    """Return the public trees that all parties count in, as JSON text. Reads no row, charges nothing."""
     dataset = find_dataset(engine, ledger, table)
     refuse_target(dataset.schema, _NO_MEANS)
     method = methods.get(Rdt.name)
@@ -70,15 +72,15 @@ def contribute(
     engine: Engine,
     ledger: Ledger,
     table: str,
-    structure: str | Path,
+    shared_trees: str | Path,
     *,
     epsilon: object,
     name: str | None,
     who: str,
     request_id: str | None = None,
 ) -> Model:
-    """Count this party's rows in a shared structure, under its own ledger, and return the noisy counts as a model."""
-    schema, forest, digest = read_structure(structure)
+    """Count this party's rows in shared trees, under its own ledger, and return the noisy counts as a model."""
+    schema, forest, digest = read_shared_trees(shared_trees)
     refuse_target(schema, _NO_MEANS)
     dataset = find_dataset(engine, ledger, table)
     if _shared_schema(dataset.schema) != schema:
@@ -93,8 +95,8 @@ def contribute(
     return release_model(engine, ledger, job, label, ask=ask)
 
 
-def read_structure(source: str | Path) -> tuple[Schema, Forest, str]:
-    """Return schema, forest and digest of a structure, given as JSON text or as a file."""
+def read_shared_trees(source: str | Path) -> tuple[Schema, Forest, str]:
+    """Return the schema, the forest and the digest of shared trees, given as JSON text or as a file."""
     text = str(source)
     if not text.lstrip().startswith("{"):
         path = Path(source)
@@ -187,6 +189,7 @@ def _join(
 
 
 def _check_several(models: Sequence[Model]) -> Model:
+    """Return the first of several models, after checking that their certificates allow them to be joined."""
     if len(models) < 2:
         raise UsageError("at least two models are needed.", hint="--from A.json --from B.json")
     for model in models:
@@ -235,5 +238,5 @@ def _without_counts(forest: Forest, classes: int) -> VotingForest:
 
 
 def _shared_schema(schema: Schema) -> Schema:
-    """Return what parties must agree on: label, classes and features; each has its own unit, size and columns."""
+    """Return what parties must agree on: label, classes and features. Each has its own unit, size and columns."""
     return replace(schema, unit=Unit(), rows=None, partition=None, batch=None)

@@ -2,7 +2,7 @@
 
 One kernel operation counts how the model scores the rows; every figure comes from those noisy counts. They are stored
 with their ledger entry, so that asking again under the same request id gives the same figures and charges nothing. The
-rows may be those that the model was trained on: that is allowed, and as optimistic as it always is.
+rows may be those that the model was trained on. The figures are then too good, as figures on training rows always are.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from dpsql.trees.score_grid import MOST_CLASSES, ScoreGrid
 
 METHOD = "evaluate"
 _STEP = "scores"
+#: The figures that are fields of an `Evaluation` under the same names.
 _FIGURES = ("balanced_accuracy", "f1", "auc", "log_loss", "brier")
 
 
@@ -88,6 +89,7 @@ class _EvaluationRelease:
 
 
 def _check_request(engine: Engine, ledger: Ledger, model: Model, table: str, epsilon: object) -> EvaluationRequest:
+    """Return a request with its plan; raise where the model does not fit the table."""
     nano_epsilon = parse_epsilon(epsilon)
     dataset = find_dataset(engine, ledger, table)
     _check_fit(model, dataset)
@@ -107,22 +109,23 @@ def _check_request(engine: Engine, ledger: Ledger, model: Model, table: str, eps
 
 def _check_fit(model: Model, dataset: Dataset) -> None:
     """Raise unless the model's label, classes and features are those of the registered table."""
-    schema, wanted = dataset.schema, model.schema
-    if wanted.target is not None or schema.target is not None:
+    schema, model_schema = dataset.schema, model.schema
+    if model_schema.target is not None or schema.target is not None:
         raise UsageError(
             f'"{model.name}" on "{dataset.table}": numbers are not measured on private rows, only classes are.',
             hint="evaluate on a public table",
         )
     if not schema.has_label:
         raise SchemaError(f'table "{dataset.table}" was registered without a label, so nothing can be compared.')
-    if (schema.label, schema.classes) != (wanted.label, wanted.classes):
+    classes = ", ".join(model_schema.classes)
+    if (schema.label, schema.classes) != (model_schema.label, model_schema.classes):
         raise SchemaError(
             f'the label or the classes of "{dataset.table}" are not those of model "{model.name}".',
-            hint=f'register a table with label "{wanted.label}" and the classes {", ".join(wanted.classes)}'[:200],
+            hint=f'register a table with label "{model_schema.label}" and the classes {classes}'[:200],
         )
     if len(schema.classes) > MOST_CLASSES:
         raise SchemaError(f"on private rows at most {MOST_CLASSES} classes are counted, not {len(schema.classes)}.")
-    for feature in wanted.features:
+    for feature in model_schema.features:
         registered = schema.feature(feature.name)
         if registered is None or type(registered) is not type(feature):
             raise SchemaError(
@@ -169,7 +172,7 @@ def _reliability(noisy: NoisyFigures) -> pd.DataFrame:
 
 
 def charged_table(engine: Engine, book: Ledger, data: object) -> str:
-    """Return the name of a table that epsilon is asked for; a DataFrame or a public table needs none."""
+    """Return the name of a private table that an evaluation is charged on; refuse what costs nothing to evaluate on."""
     if not isinstance(data, str):
         raise ParameterError("epsilon", allowed="given only with a private registered table", given="a DataFrame")
     info = engine.table(data)

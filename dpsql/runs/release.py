@@ -1,4 +1,4 @@
-"""One way to a release: from the store where the request was made before, else by a charged run."""
+"""Makes a release once: a request that was made before is answered from the store, a new one by a charged run."""
 
 from __future__ import annotations
 

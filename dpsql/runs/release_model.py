@@ -26,7 +26,10 @@ from dpsql.trees.voting import VotingForest
 
 @dataclass(frozen=True)
 class ModelLabel:
-    """What a released model is called: a name that was asked for, or `base` and a number; and notes to certify."""
+    """What a released model is called: a name that was asked for, or `base` and a number.
+
+    `notes` are put into its certificate.
+    """
 
     base: str
     name: str | None = None
@@ -119,5 +122,5 @@ class _ModelRelease:
 
 
 def _versions(engine: Engine) -> dict[str, str]:
-    """Return the versions of what made a model: dpsql, the driver of the database, and what computes and compiles."""
+    """Return the versions of what made a model: dpsql, the database's driver, and the packages for numbers and SQL."""
     return {package: version(package) for package in ("dpsql", engine.driver, "numpy", "sqlglot")}

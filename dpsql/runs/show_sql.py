@@ -1,8 +1,8 @@
 """Shows the SQL that training runs: one leaf as a readable query, and the one statement that counts them all.
 
-Where splits follow from noisy releases, only the trees that a run begins with are known: their statement is shown.
-Public facts only: the statement depends on schema, parameters and seed. The secret keys that deal units out to trees
-are shown as `$key_1`, `$key_2`, `$key_3`; they are drawn anew for each run and never kept.
+Where splits follow from noisy releases, only the trees that a run begins with are known, and their statement is shown.
+What is shown depends on public facts alone: schema, parameters and seed. The secret keys that deal units out to trees
+are shown as `$key_1`, `$key_2`, `$key_3`; they are drawn anew for each run and never stored.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from dpsql.kernel.plan import Plan
 from dpsql.ledger import Ledger
 from dpsql.runs.train import TrainRequest, plan_run
 
+#: What stands in place of the secret keys.
 _HIDDEN = Tickets(("key_1", "key_2", "key_3"))
 
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """The readable query of one leaf, the statement that runs, and the node tables it joins (rows per level)."""
+    """The readable query of one leaf, the statement that runs, and the node tables that it joins, with their rows."""
 
     table: str
     leaf: int
@@ -87,5 +88,8 @@ def show_sql(engine: Engine, ledger: Ledger, request: TrainRequest, *, leaf: int
 
 
 def _walks_every_tree(plan: Plan) -> bool:
-    """Return whether every row is in every tree of the first count; a plan that says so later counts in all trees."""
+    """Return whether the first step that fills leaves counts every row in every tree.
+
+    Where the plan names no such step yet, every row is in every tree.
+    """
     return next((step.shared for step in plan.steps if step.operation.fills_leaves), True)

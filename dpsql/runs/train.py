@@ -69,16 +69,16 @@ class TrainRequest:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name, known in ARGUMENTS.items():
+        for name, argument in ARGUMENTS.items():
             value = getattr(self, name)
-            if known.metadata["must_be"] and not isinstance(value, str):
-                given = "NULL" if value is None else value
-                raise ParameterError(name, allowed=known.metadata["must_be"], given=given)
+            if argument.metadata["must_be"] and not isinstance(value, str):
+                shown = "NULL" if value is None else value
+                raise ParameterError(name, allowed=argument.metadata["must_be"], given=shown)
         if self.batch is not None and self.delta is not None:
             raise ParameterError(
                 "delta", allowed="left out for a batch: updates add up epsilon alone", given=self.delta
             )
-        # Kept as they were read here: an object of the caller's might say something else when it is read again.
+        # Stored as they were read here: an object of the caller's might say something else when it is read again.
         object.__setattr__(self, "epsilon", format_epsilon(parse_epsilon(self.epsilon)))
         if self.delta is not None:
             object.__setattr__(self, "delta", parse_delta(self.delta))
@@ -90,7 +90,7 @@ class TrainRequest:
 
     @classmethod
     def of(cls, table: str, given: Mapping[str, Any]) -> TrainRequest:
-        """Return a request from named arguments: what is no argument of `train` is a parameter of its method."""
+        """Return a request from named arguments; those that `train` does not have are parameters of its method."""
         own = {name: value for name, value in given.items() if name in ARGUMENTS}
         parameters = {name: value for name, value in given.items() if name not in ARGUMENTS}
         return cls(**{**own, "table": table}, parameters=parameters)
@@ -112,7 +112,9 @@ class TrainRequest:
 
 
 #: The arguments of `train` by their names, without the methods' own parameters.
-ARGUMENTS: dict[str, Field[Any]] = {known.name: known for known in fields(TrainRequest) if known.name != "parameters"}
+ARGUMENTS: dict[str, Field[Any]] = {
+    argument.name: argument for argument in fields(TrainRequest) if argument.name != "parameters"
+}
 
 
 @dataclass(frozen=True)
@@ -150,8 +152,8 @@ def train(
     """Train under a charged budget, on the whole table or on one batch of it, and return the stored model.
 
     A repeated `request_id` returns the stored model and charges nothing. With `delta` the run is
-    (epsilon, delta)-private, and pays rho from a budget of kind "approximate". `planning` is held while the plan is
-    made: a server ends a search for one that takes too long.
+    (epsilon, delta)-private, and pays rho from a budget of kind "approximate". `planning` is entered while the plan is
+    made: with it a server ends a search for a plan that takes too long.
     """
     dataset = find_dataset(engine, ledger, request.table)
     if request.delta is None and "unlabelled" not in request.parameters and not _is_known(ledger, request.request_id):
@@ -171,7 +173,7 @@ def train(
 
 
 def _make_plan(engine: Engine, ledger: Ledger, request: TrainRequest, dataset: Dataset) -> PlannedRun:
-    """Return a request with its method's plan; whether its rows may be read so is for the run to check.
+    """Return a request with its method's plan. Whether its rows may be read in this way is for the run to check.
 
     Where somebody may be on both sides of a semi-supervised run, each side gets half of epsilon: they add up to what
     was asked for.
@@ -196,9 +198,10 @@ def _make_plan(engine: Engine, ledger: Ledger, request: TrainRequest, dataset: D
 
 
 def check_affordable(ledger: Ledger, dataset: Dataset, nano_epsilon: int, part: str) -> None:
-    """Raise BudgetExceeded when no budget of the dataset can pay: before a plan is searched for, which can take long.
+    """Raise BudgetExceeded when no budget of the dataset can pay.
 
-    It is the charge itself that decides; what is refused here it would refuse too.
+    This comes before a plan is searched for, which can take long. The charge itself decides in the end, and would
+    refuse whatever is refused here.
     """
     budgets = [ledger.budget(dataset.id, kind) for kind in ledger.kinds(dataset.id) if kind != "approximate"]
     lefts = [budget.left_in(part) for budget in budgets]
@@ -217,6 +220,9 @@ def _is_known(ledger: Ledger, request_id: str | None) -> bool:
 
 
 def _parse_parameter(name: str, text: str) -> Any:
-    """Return what a text says for a parameter; of a name that no method knows the text, which is then refused."""
+    """Return the value that a text gives a parameter.
+
+    For a name that no method has this is the text itself, which is refused later.
+    """
     kinds = methods.PARAMETERS.get(name)
     return text if kinds is None else next(iter(kinds.values())).parse(name, text)

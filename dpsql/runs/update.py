@@ -1,8 +1,8 @@
 """Adds a new batch of rows to a model: their noisy counts alone are released and added (Jagannathan 2012, Algorithm 5).
 
-The ledger charges the new batch only: rows are in one batch each, so a row pays once, whatever the number of batches.
-Noise adds up with every batch; `rebuild_gain` says what starting over would bring. At unit level a person may have rows
-in several batches; then every update is charged on the whole table and the model's epsilons add up.
+The ledger charges the new batch only: each row is in one batch, so a row pays once, whatever the number of batches.
+Noise adds up with every batch; `rebuild_gain` says what training anew would bring. Where the unit is a column, a person
+may have rows in several batches. Then every update is charged on the whole table, and the model's epsilons add up.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def update(
     who: str,
     request_id: str | None = None,
 ) -> Model:
-    """Count a batch that the model has not seen and return a new model that knows it too; the old one stays."""
+    """Count a batch that the model has not seen, and return a new model that has its counts too; the old one stays."""
     dataset = find_dataset(engine, ledger, model.table)
-    _check(model, dataset, batch)
+    _check_model(model, dataset, batch)
     _check_batches(ledger, model, dataset)
-    last = model.certificate.get("updates") or [_first_update(model.certificate)]
-    nano_epsilon = parse_epsilon(last[-1]["epsilon"] if epsilon is None else epsilon)
+    earlier = model.certificate.get("updates") or [_first_update(model.certificate)]
+    nano_epsilon = parse_epsilon(earlier[-1]["epsilon"] if epsilon is None else epsilon)
     forest = model.released.forest
     plan = counting_plan(dataset.schema, forest, nano_epsilon, {"update_of": model.certificate["digest"]})
     job = Job.of(dataset, plan, who=who, request_id=request_id, batch=batch)
@@ -71,7 +71,8 @@ def rebuild_gain(certificate: Mapping[str, Any]) -> str | None:
     )
 
 
-def _check(model: Model, dataset: Dataset, batch: str) -> None:
+def _check_model(model: Model, dataset: Dataset, batch: str) -> None:
+    """Refuse a model without counts of batches, a table that is not as it was, and a batch that was counted before."""
     refuse_target(model.schema, "a model of a numeric target cannot be updated: its leaves hold means, not counts.")
     if model.method != Rdt.name or "batches" not in model.certificate:
         raise UsageError(
@@ -103,6 +104,7 @@ def _counts_meaning(schema: Schema) -> Schema:
 
 
 def _notes(model: Model, dataset: Dataset, plan: Plan, batch: str) -> dict[str, Any]:
+    """Return what the new model's certificate says of all updates so far, and of what they cost together."""
     earlier = model.certificate.get("updates") or [_first_update(model.certificate)]
     scale = plan.to_dict()["steps"][-1]["noise_scale"]
     updates = [*earlier, {"batch": batch, "epsilon": format_epsilon(plan.nano_epsilon), "noise_scale": scale}]
@@ -118,6 +120,7 @@ def _notes(model: Model, dataset: Dataset, plan: Plan, batch: str) -> dict[str, 
 
 
 def _first_update(certificate: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the batch that a model was trained on, in the form of an update."""
     try:
         scale = float(certificate["plan"]["steps"][-1]["noise_scale"])
         return {"batch": certificate["batches"][0], "epsilon": certificate["epsilon"], "noise_scale": scale}
@@ -126,4 +129,5 @@ def _first_update(certificate: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _deviation_of(updates: list[Mapping[str, Any]]) -> float:
+    """Return the standard deviation of the noise that updates add up to: √(2·Σb²) for noise of scales b."""
     return math.sqrt(2 * sum(update["noise_scale"] ** 2 for update in updates))

@@ -233,7 +233,7 @@ def test_a_bought_size_is_charged_exactly_and_kept(db: Database) -> None:
     """One entry of method "advise" with one step "size"; later advice has the size for free."""
     found = db.advise("people", buy="0.05", epsilon=0.5)
     [entry] = [entry for entry in db.book.entries() if entry.method == "advise"]
-    assert (entry.epsilon, entry.state, db.budget("people").spent_text) == ("0.05", "released", "0.05")
+    assert (entry.amount_text, entry.state, db.budget("people").spent_text) == ("0.05", "released", "0.05")
     assert [step["operation"] for step in entry.plan["steps"]] == ["size"]
     assert found.bought is not None
     assert (found.bought.epsilon, found.bought.entry, found.source) == ("0.05", entry.entry_id, "bought")

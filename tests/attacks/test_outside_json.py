@@ -14,7 +14,7 @@ from dpsql.errors import DpsqlError, LedgerBroken
 from dpsql.ledger import json_text
 from dpsql.models.usable_model import Model
 from dpsql.runs.label_rows import LabelRequest
-from dpsql.runs.parties import read_structure
+from dpsql.runs.parties import read_shared_trees
 from tests.tables import SCHEMA, SMALL, memory, model_of, on_disk, small_forest, some_rows, voting
 from tests.tables import run as run_statement
 
@@ -31,7 +31,7 @@ def test_deep_nesting_is_a_clear_error_everywhere(tmp_path: Path, what: str) -> 
     """A model, a structure of parties and a structure of a batch, nested deeply, are refused in our own words."""
     path = tmp_path / "deep.json"
     path.write_text(DEEP[what])
-    for read in (Model.from_json, read_structure):
+    for read in (Model.from_json, read_shared_trees):
         with pytest.raises(DpsqlError):
             read(path)
     with pytest.raises(DpsqlError):
@@ -122,7 +122,7 @@ def test_a_structure_with_other_parts_is_damaged() -> None:
     for key in ("format", "version", "schema", "forest", "digest"):
         for wrong in ([], {}, 3, None, "x"):
             with pytest.raises(DpsqlError):
-                read_structure(json.dumps(good | {key: wrong}))
+                read_shared_trees(json.dumps(good | {key: wrong}))
 
 
 @pytest.mark.parametrize("column", ["schema", "certificate"])

@@ -140,7 +140,7 @@ def test_a_block_on_a_known_chain_reads_what_is_new_alone(ledger: Ledger, engine
         assert state is not None
         assert state.head.sequence == known.head.sequence + 1
         assert watched.most == 1
-        assert state.books == ledger_transaction.check_all(transaction).books
+        assert state.replayed == ledger_transaction.check_all(transaction).replayed
 
 
 class Counting:

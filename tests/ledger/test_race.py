@@ -102,7 +102,7 @@ def test_racing_scopes_never_pass_the_cap(ledger: Ledger, engine: DuckDBEngine) 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(attempt, range(36)))
     budget = ledger.budget("adult")
-    assert budget.spent == budget.whole + max(share.spent for share in budget.scopes) <= parse_epsilon("2")
+    assert budget.spent == budget.spent_on_table + max(share.spent for share in budget.scopes) <= parse_epsilon("2")
     assert budget.left == 0
     assert ledger.verify() == []
 

@@ -27,7 +27,7 @@ def test_an_entry_says_what_was_charged(ledger: Ledger) -> None:
     made = ledger.reserve(charge("r1", "0.25"))
     (found,) = ledger.entries("adult", event="reserve")
     assert found == made
-    assert (found.epsilon, found.state, found.who, found.plan) == ("0.25", "reserved", "eve", {"trees": 3})
+    assert (found.amount_text, found.state, found.who, found.plan) == ("0.25", "reserved", "eve", {"trees": 3})
     assert found.neighbours == "add/remove one row"
 
 

@@ -189,7 +189,7 @@ def test_a_broken_ledger_marks_nothing_released_or_lost(closed: Path) -> None:
 def test_a_charge_that_passed_its_cap_is_found(closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Should the guard ever fail, verify says which event passed the cap."""
     engine = open_file(closed)
-    monkeypatch.setattr("dpsql.ledger.spend._SPEND_WHOLE", UNGUARDED)
+    monkeypatch.setattr("dpsql.ledger.spend._SPEND_ON_TABLE", UNGUARDED)
     Ledger(engine).reserve(charge("r4", "5"))
     assert Ledger(engine).verify() == ["event 6 passes the cap that held then."]
     engine.close()

@@ -45,14 +45,15 @@ def test_the_command_line_offers_every_argument_and_parameter() -> None:
         assert option.default == default or (default is None and not isinstance(option.default, str))
 
 
-def test_help_names_the_methods_where_they_differ() -> None:
-    """A sentence that not all methods say is followed by those that do."""
+def test_help_names_the_methods_that_have_a_parameter() -> None:
+    """The sentence is what they have in common; the methods follow it, unless all methods have the parameter."""
     assert _parameter_help(methods.PARAMETERS["shared"]).endswith("(rosnam).")
-    bins = _parameter_help(methods.PARAMETERS["bins"])
-    assert "of equal width (id3). " in bins
-    assert bins.endswith("(mrf).")
+    bins = methods.PARAMETERS["bins"]
+    assert len({parameter.help for parameter in bins.values()}) > 1
+    assert {parameter.help.partition(";")[0] for parameter in bins.values()} == {"bins of a number, of equal width"}
+    assert _parameter_help(bins) == "Bins of a number, of equal width (id3, snr, mrf)."
     everyone = dict.fromkeys(methods.METHODS, methods.PARAMETERS["seed"]["rdt"])
-    assert _parameter_help(everyone) == "Shapes the trees; never touches noise."
+    assert _parameter_help(everyone) == "Shapes the trees, never touches noise."
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from dpsql.api.database import Database
 from dpsql.errors import NewerFormat, SchemaError, UsageError
 from dpsql.models.usable_model import Model
-from dpsql.runs.parties import merge, read_structure
+from dpsql.runs.parties import merge, read_shared_trees
 from dpsql.schema import Schema, Unit
 from tests.tables import SCHEMA, fill, frame_of, memory, on_disk, plain, some_rows, stored
 
@@ -59,7 +59,7 @@ def usual() -> Model:
 
 def test_each_ledger_has_one_registration_and_one_charge(parties: Parties) -> None:
     """Contributing writes one entry to the party's own ledger, at its own epsilon."""
-    entries = [[(e.event, e.epsilon) for e in db.book.entries() if e.event != "cap"] for db in parties.databases]
+    entries = [[(e.event, e.amount_text) for e in db.book.entries() if e.event != "cap"] for db in parties.databases]
     assert [[event for event, _ in one] for one in entries] == [["register", "reserve"]] * 3
     assert [one[1][1] for one in entries] == ["0.5", "0.25", "1"]
     assert [db.budget("people").spent_text for db in parties.databases] == ["0.5", "0.25", "1"]
@@ -82,14 +82,14 @@ def test_a_structure_holds_no_weight(parties: Parties) -> None:
 def test_a_structure_may_be_read_from_a_file(parties: Parties, tmp_path: Path) -> None:
     """A path gives the same trees as the text."""
     (tmp_path / "s.json").write_text(parties.structure, encoding="utf-8")
-    assert read_structure(tmp_path / "s.json")[2] == read_structure(parties.structure)[2]
+    assert read_shared_trees(tmp_path / "s.json")[2] == read_shared_trees(parties.structure)[2]
 
 
 def test_merged_weights_are_sums(parties: Parties) -> None:
     """The merged model has the shared trees and, leaf by leaf, the sums of all counts."""
     merged = merge(parties.models).released
     assert (merged.weights == sum(model.released.weights for model in parties.models)).all()
-    assert merged.forest.leaves == read_structure(parties.structure)[1].leaves
+    assert merged.forest.leaves == read_shared_trees(parties.structure)[1].leaves
 
 
 def test_three_parties_count_what_one_would() -> None:

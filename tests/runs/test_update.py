@@ -75,7 +75,7 @@ def test_the_old_model_stays(shared: tuple[Database, Model, Model]) -> None:
 def test_a_row_pays_once(shared: tuple[Database, Model, Model]) -> None:
     """Three batches of 0.5, 0.5 and 0.25 cost no row more than 0.5; each has its own entry and scope."""
     opened = shared[0]
-    entries = [(entry.scope, entry.epsilon) for entry in opened.book.entries(event="reserve")]
+    entries = [(entry.scope, entry.amount_text) for entry in opened.book.entries(event="reserve")]
     assert entries == [("month=a", "0.5"), ("month=b", "0.5"), ("month=c", "0.25")]
     assert opened.budget("people").spent_text == "0.5"
 

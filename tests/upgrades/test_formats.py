@@ -19,7 +19,7 @@ from dpsql.ledger import chain, formats
 from dpsql.models.model import check_certificate
 from dpsql.models.usable_model import Model
 from dpsql.runs.label_rows import LabelRequest
-from dpsql.runs.parties import read_structure
+from dpsql.runs.parties import read_shared_trees
 from tests.ledger.helpers import dump, meddle
 from tests.upgrades.old_databases import FOLDER
 
@@ -138,7 +138,7 @@ DOCUMENTS: dict[str, Callable[[dict[str, Any]], object]] = {
     "updated.json": lambda document: Model.from_json(json.dumps(document)),
     "houses.json": lambda document: Model.from_json(json.dumps(document)),
     "votes.json": lambda document: Model.from_json(json.dumps(document)),
-    "structure.json": lambda document: read_structure(json.dumps(document)),
+    "structure.json": lambda document: read_shared_trees(json.dumps(document)),
     "certificate.json": check_certificate,
 }
 
