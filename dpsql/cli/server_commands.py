@@ -78,12 +78,12 @@ def doctor(target: DatabaseTarget, as_json: bool) -> None:
         checks = db.doctor()
     if as_json:
         print_json(
-            [{"what": check.what, "well": check.well, "found": check.found, "fix": check.fix} for check in checks]
+            [{"what": check.what, "well": check.well, "found": check.state, "fix": check.fix} for check in checks]
         )
     else:
         width = max(len(check.what) for check in checks)
         for check in checks:
-            say(f"{'ok  ' if check.well else 'LOOK'}  {check.what:{width}}  {check.found}")
+            say(f"{'ok  ' if check.well else 'LOOK'}  {check.what:{width}}  {check.state}")
             if not check.well and check.fix:
                 say(f"      {'':{width}}  fix: {check.fix}")
     ill = sum(not check.well for check in checks)

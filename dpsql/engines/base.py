@@ -30,11 +30,11 @@ OWN_SCHEMA = "dpsql"
 
 @dataclass(frozen=True)
 class Health:
-    """One thing that was looked at: what it is, whether it is well, what was found, and what to do where it is not."""
+    """One thing that was looked at: what it is, whether it is well, its state, and what to do where it is not well."""
 
     what: str
     well: bool
-    found: str
+    state: str
     fix: str = ""
 
 

@@ -54,7 +54,7 @@ def _way_in(engine: Engine, ledger: Ledger, dataset: Dataset) -> Health | None:
     if info is None or ledger.budget(dataset.id).cap is None:
         return None
     for way in [*engine.ways_in(info), *engine.readers(info)]:
-        return Health(f"table {dataset.table}", False, way.found, way.fix)
+        return Health(f"table {dataset.table}", False, way.state, way.fix)
     return None
 
 

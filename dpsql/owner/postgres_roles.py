@@ -177,7 +177,7 @@ def _check_closed(server: PostgresEngine, tables: Sequence[str]) -> None:
     for table in tables:
         info = server.table(table)
         for way in server.ways_in(info) if info is not None else ():
-            raise UsageError(way.found, hint=f"{way.fix}; then dpsql init again")
+            raise UsageError(way.state, hint=f"{way.fix}; then dpsql init again")
 
 
 def _open_tables(server: PostgresEngine) -> list[str]:
@@ -188,7 +188,7 @@ def _open_tables(server: PostgresEngine) -> list[str]:
     book = Ledger(server)
     capped = [dataset for dataset in registered_datasets(book).values() if book.budget(dataset.id).cap is not None]
     tables = [server.table(dataset.place[1], schema=dataset.place[0]) for dataset in capped]
-    return [f"{way.found} {way.fix}." for info in tables if info is not None for way in server.ways_in(info)]
+    return [f"{way.state} {way.fix}." for info in tables if info is not None for way in server.ways_in(info)]
 
 
 def _check_schema(engine: Engine, owner: str) -> None:

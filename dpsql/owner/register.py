@@ -88,7 +88,7 @@ def register_table(
 def _check_closed(engine: Engine, info: TableInfo) -> None:
     """Refuse a private table that an analyst can name: the database's planner would tell them how many rows it has."""
     for way in engine.ways_in(info):
-        raise UsageError(way.found, hint=way.fix)
+        raise UsageError(way.state, hint=way.fix)
 
 
 def _earlier_dataset(into: Block, info: TableInfo, base: TableInfo, *, replace: bool) -> Dataset | None:

@@ -180,7 +180,7 @@ def test_a_schema_that_an_analyst_made_first_is_refused() -> None:
 def test_schemas_in_which_analysts_create_are_named(server: Server) -> None:
     """Init and doctor say where an analyst can make what somebody else's session would meet."""
     with connect(server.url) as db:
-        told = [one.found for one in db.doctor() if one.what == "schemas" and not one.well]
+        told = [one.state for one in db.doctor() if one.what == "schemas" and not one.well]
         assert told == ['analysts can create in "public" (ann)']
         again = db.init(owner=OWNER, analyst="analysts")
     assert [one for one in again.warnings if '"public" (ann)' in one]

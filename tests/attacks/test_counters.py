@@ -131,7 +131,7 @@ def test_a_database_that_tells_is_found(server: Server) -> None:
     server.run(f"CREATE DATABASE {later} TEMPLATE template0")
     try:
         with connect(server.url) as db:
-            told = [one.found for one in db.doctor() if one.what == "other databases" and not one.well]
+            told = [one.state for one in db.doctor() if one.what == "other databases" and not one.well]
     finally:
         server.run(f"DROP DATABASE {later}")
     assert [text for text in told if later in text]
@@ -148,7 +148,7 @@ def test_no_function_is_open_that_nobody_has_looked_at(server: Server) -> None:
             (told,) = [one for one in db.doctor() if one.what == "functions"]
     finally:
         server.run("SET allow_system_table_mods = on", "DROP FUNCTION pg_catalog.counter()")
-    assert "counter" in told.found
+    assert "counter" in told.state
 
 
 def test_a_database_whose_owner_has_set_a_role_is_closed_too(server: Server) -> None:
@@ -176,7 +176,7 @@ def test_a_database_that_is_shut_is_named(server: Server) -> None:
     finally:
         server.run(f"DROP DATABASE {own}")
     assert not told.well
-    assert own in told.found
+    assert own in told.state
 
 
 def test_one_process_reads_a_table_of_any_size(server: Server) -> None:

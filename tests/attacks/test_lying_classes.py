@@ -11,7 +11,13 @@ import numpy as np
 import pytest
 
 from dpsql.errors import ParameterError
-from dpsql.kernel.border import AllowanceExceeded, plain, rebuild_bounds, rebuild_composition, rebuild_features
+from dpsql.kernel.border import (
+    AllowanceExceeded,
+    copy_plain_value,
+    rebuild_bounds,
+    rebuild_composition,
+    rebuild_features,
+)
 from dpsql.kernel.operations import NO_NOISE, Choose, Later, LeafCounts, Operation, Size
 from dpsql.kernel.plan import Composition, Parallel, Plan, Sample, Sequential, Step
 from dpsql.kernel.promise import Promise
@@ -201,7 +207,7 @@ def test_a_feature_of_a_lying_class_is_refused() -> None:
 def test_a_value_of_a_lying_class_is_not_plain(value: Any) -> None:
     """Plain values are of Python's and numpy's own classes, not of one that claims to be."""
     with pytest.raises(AllowanceExceeded):
-        plain(value)
+        copy_plain_value(value)
 
 
 def test_bounds_of_a_lying_class_are_refused() -> None:

@@ -138,14 +138,14 @@ def test_an_analyst_who_reads_the_rows_is_named(server: Server) -> None:
     try:
         with connect(server.url) as db:
             (told,) = [one for one in db.doctor() if one.what == "table private.people"]
-            assert 'role "ann" reads its rows' in told.found
+            assert 'role "ann" reads its rows' in told.state
     finally:
         server.run("REVOKE SELECT ON private.people FROM ann", "REVOKE USAGE ON SCHEMA private FROM ann")
     server.run("GRANT pg_read_all_stats TO ann")
     try:
         with connect(server.url) as db:
             (told,) = [one for one in db.doctor() if one.what == "analysts"]
-            assert "ann (pg_read_all_stats)" in told.found
+            assert "ann (pg_read_all_stats)" in told.state
     finally:
         server.run("REVOKE pg_read_all_stats FROM ann")
 
