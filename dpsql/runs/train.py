@@ -7,6 +7,7 @@ follows in this file.
 
 from __future__ import annotations
 
+import copy
 import shlex
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -177,10 +178,10 @@ def _make_plan(engine: Engine, ledger: Ledger, request: TrainRequest, dataset: D
     was asked for.
     """
     nano_epsilon, parameters = request.nano_epsilon, request.parameters
-    schema = dataset.schema
+    schema = copy.deepcopy(dataset.schema)  # the method's own: what it writes there changes no unit and no domain
     approximate = None if request.delta is None else approximate_promise(nano_epsilon, parse_delta(request.delta))
     promise = Promise(schema.unit, approximate=approximate)
-    method = methods.get_fitting(request.method, schema)
+    method = methods.get_fitting(request.method, dataset.schema)
     unlabelled = parameters.get("unlabelled") if "unlabelled" in method.parameters else None
     other = partner(engine, ledger, dataset, unlabelled) if isinstance(unlabelled, str) else None
     plan, separate = method.plan(schema, nano_epsilon, parameters, promise), are_disjoint(dataset, other)
