@@ -65,13 +65,16 @@ def _identify_tables(into: Block, engine: Engine) -> None:
 def _identities(into: Block, engine: Engine, table: str, base: str) -> dict[str, Any]:
     """Return where a dataset's table is, and how the database tells the stored table behind it."""
     shown, stored = _find(engine, table), _find_stored(engine, base)
-    if shown is None or stored is None:
+    if stored is None:
         schema, _, name = base.partition(".")
-        lost = {"schema": schema, "table": name, "identity": LOST_IDENTITY, "rows": []}
-        return {"place": [schema, name] if shown is None else [shown.schema, shown.table], "base": lost}
-    known = engine.identify(into, stored)
-    described = {"schema": known.schema, "table": known.table, "identity": known.identity, "rows": sorted(known.rows)}
-    return {"place": [shown.schema, shown.table], "base": described}
+        described: dict[str, Any] = {"schema": schema, "table": name, "identity": LOST_IDENTITY, "rows": []}
+    else:  # known even where its view is gone: its rows have this budget, whatever the table is called later
+        known = engine.identify(into, stored)
+        described = {
+            "schema": known.schema, "table": known.table, "identity": known.identity, "rows": sorted(known.rows),
+        }  # fmt: skip
+    place = [described["schema"], described["table"]] if shown is None else [shown.schema, shown.table]
+    return {"place": place, "base": described}
 
 
 def _find(engine: Engine, name: str) -> TableInfo | None:
