@@ -99,6 +99,14 @@ def test_plan_and_schema_cannot_be_set(name: str) -> None:
         setattr(opened, name, None)
 
 
+@pytest.mark.parametrize("name", ["close", "own_schema", "has_failed", "failure", "size"])
+def test_nothing_stands_in_for_what_the_kernel_calls(name: str) -> None:
+    """A session that its method kept from closing would answer after the run; one with another schema would lie."""
+    opened = session(held(some_rows()), LEAVES)
+    with pytest.raises(AttributeError):
+        setattr(opened, name, lambda: None)
+
+
 def test_writing_to_the_plan_that_a_session_shows_changes_no_noise() -> None:
     """What `plan` and `step` hand out are copies: a unit of one row written there leaves the noise of three."""
     opened = session(held(some_rows(), schema=UNITS), replace(LEAVES, nano_epsilon=3))
