@@ -100,14 +100,15 @@ class TrainRequest:
     def from_text(cls, given: Mapping[str, str | None]) -> TrainRequest:
         """Return a request from arguments and parameters that are all written as text, as SQL hands them over.
 
-        A parameter that is NULL is left to the method. An argument that is NULL is not left out: it is checked like any
-        other value, so that an expression that turned out NULL never stands for a charge that nobody named.
+        A parameter that is NULL is left to the method; a name that no method knows is refused, whatever its value. An
+        argument that is NULL is not left out: it is checked like any other value, so that an expression that turned out
+        NULL never stands for a charge that nobody named.
         """
         own = {name: text for name, text in given.items() if name in ARGUMENTS}
         parameters = {
             name: _parse_parameter(name, text)
             for name, text in given.items()
-            if name not in ARGUMENTS and text is not None
+            if name not in ARGUMENTS and (text is not None or name not in methods.PARAMETERS)
         }
         return cls(**own, parameters=parameters)  # type: ignore[arg-type]  # checked above
 
@@ -217,7 +218,7 @@ def _is_known(ledger: Ledger, request_id: str | None) -> bool:
     return request_id is not None and ledger.find_request(request_id) is not None
 
 
-def _parse_parameter(name: str, text: str) -> Any:
+def _parse_parameter(name: str, text: str | None) -> Any:
     """Return what a text says for a parameter; of a name that no method knows the text, which is then refused."""
     kinds = methods.PARAMETERS.get(name)
-    return text if kinds is None else next(iter(kinds.values())).parse(name, text)
+    return text if kinds is None or text is None else next(iter(kinds.values())).parse(name, text)
