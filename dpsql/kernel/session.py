@@ -61,6 +61,18 @@ Labels = NDArray[np.int64]
 class Session:
     """What a method asks, for one run on one dataset. `kernel/run.py` opens it after the charge is on disk."""
 
+    #: No other attributes: a method cannot put a function of its own in the place of one that the kernel calls.
+    __slots__ = (
+        "_allowance",
+        "_axes",
+        "_classes",
+        "_plan",
+        "_plan_for_method",
+        "_rows",
+        "_schema",
+        "_schema_for_method",
+    )
+
     def __init__(self, engine: Engine, source: Source, plan: Plan, sides: Mapping[str, Source] | None = None) -> None:
         self._plan = border.rebuild_plan(plan)
         self._schema: Schema = source.schema

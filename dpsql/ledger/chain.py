@@ -131,7 +131,7 @@ def read_last_registrations(transaction: Transaction, table: str | None = None) 
 def _event_of(row: Row) -> Event:
     """Return the event of a row; raise LedgerBroken where the table has other columns than dpsql's."""
     for former, name in _FORMER_COLUMNS.items():
-        if former in row:
+        if former in row and name not in row:  # beside the present one it would hide what that one says
             row[name] = row.pop(former)
     if row.keys() != _COLUMNS:
         raise LedgerBroken(["dpsql.entry has other columns than those that dpsql made."])

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpsql.engines.base import Transaction
-from dpsql.errors import NewerFormat
+from dpsql.errors import LedgerBroken, NewerFormat
 
 #: The newest format of each part of the database that this code reads and writes.
 PARTS = {"ledger": 2, "model": 1, "size": 1, "evaluation": 1, "part": 1}
@@ -43,10 +43,13 @@ def has_part(transaction: Transaction, part: str) -> bool:
 def check(transaction: Transaction) -> dict[str, int]:
     """Return the number of each part that has a row; raise NewerFormat where one is newer than this code knows.
 
-    One newer part is enough to refuse the whole database: what the other parts mean may depend on it.
+    One newer part is enough to refuse the whole database: what the other parts mean may depend on it. Raises
+    LedgerBroken where a row was edited into something that dpsql never wrote.
     """
     rows = transaction.rows("SELECT part, number FROM dpsql.format") if transaction.has_table("format") else []
-    numbers = {str(row["part"]): int(row["number"]) for row in rows}
+    numbers: dict[str, int] = {row["part"]: row["number"] for row in rows}
+    if len(numbers) < len(rows) or any(type(number) is not int or number < FIRST for number in numbers.values()):
+        raise LedgerBroken(["dpsql.format must hold one row for each part, with a whole number above 0."])
     for part, newest in PARTS.items():
         if numbers.get(part, FIRST) > newest:
             raise NewerFormat(f'part "{part}" of this database', number=numbers[part], known=newest)

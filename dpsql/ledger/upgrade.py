@@ -66,18 +66,19 @@ def _identify_tables(into: Block, engine: Engine) -> None:
 def _identities(into: Block, engine: Engine, table: str, base: str) -> dict[str, Any]:
     """Return where a dataset's table is, and how the database identifies the stored table behind it."""
     shown, stored = _find(engine, table), _find_stored(engine, base)
-    if shown is None or stored is None:
+    if stored is None:
         schema, _, name = base.partition(".")
-        lost = {"schema": schema, "table": name, "identity": LOST_IDENTITY, "rows": []}
-        return {"place": [schema, name] if shown is None else [shown.schema, shown.table], "base": lost}
-    identified = engine.identify(into, stored)
-    described = {
-        "schema": identified.schema,
-        "table": identified.table,
-        "identity": identified.identity,
-        "rows": sorted(identified.rows),
-    }
-    return {"place": [shown.schema, shown.table], "base": described}
+        described: dict[str, Any] = {"schema": schema, "table": name, "identity": LOST_IDENTITY, "rows": []}
+    else:  # identified even where its view is gone: its rows have this budget, whatever the table is called later
+        identified = engine.identify(into, stored)
+        described = {
+            "schema": identified.schema,
+            "table": identified.table,
+            "identity": identified.identity,
+            "rows": sorted(identified.rows),
+        }
+    place = [described["schema"], described["table"]] if shown is None else [shown.schema, shown.table]
+    return {"place": place, "base": described}
 
 
 def _find(engine: Engine, name: str) -> TableInfo | None:

@@ -11,7 +11,7 @@ from dpsql.compile.predict.votes import OWN_COLUMNS, predictions, scalar_predict
 from dpsql.compile.rows import Source, table_reference
 from dpsql.compile.vocabulary import Vocabulary
 from dpsql.errors import ParameterError, UnknownName, UsageError
-from dpsql.kernel.datasets.dataset import fit_features
+from dpsql.kernel.datasets.dataset import fit_features, registration_of
 from dpsql.kernel.datasets.untyped_columns import typed_expressions
 from dpsql.models.model import ReleasedModel
 from dpsql.models.score import public_table
@@ -91,7 +91,7 @@ def render_scoring(
 def create(model: ReleasedModel, form: str, *, table: str, name: str | None, probabilities: bool) -> str:
     """Create a view or macro that predicts, and return its SQL.
 
-    It never replaces a table or a built-in function; a view shows public rows alone.
+    It never replaces a table, a registered view or a built-in function; a view shows public rows alone.
     """
     if form == "select":
         raise UsageError("a SELECT cannot be created.", hint="--form view, table_macro or macro")
@@ -103,6 +103,8 @@ def create(model: ReleasedModel, form: str, *, table: str, name: str | None, pro
         existing = engine.table(own_name)
         if existing is not None and existing.kind == "table":
             raise ParameterError("name", allowed="new; a table of that name exists", given=own_name)
+        if registration_of(model.database.book, own_name) is not None:
+            raise ParameterError("name", allowed="new; a registered view has that name", given=own_name)
     elif engine.is_built_in(own_name):
         raise ParameterError("name", allowed="new; a built-in function has that name", given=own_name)
     with engine.transaction() as transaction:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
 from dpsql.engines.base import Engine, Transaction
-from dpsql.kernel.border import copy_plain_value, rebuild_voting_forest
+from dpsql.kernel.border import copy_plain_value, rebuild_plan, rebuild_voting_forest
 from dpsql.kernel.run import Job
 from dpsql.kernel.session import Session
 from dpsql.ledger import Entry, Ledger, formats
@@ -40,6 +40,7 @@ def release_model(
     engine: Engine, ledger: Ledger, job: Job, label: ModelLabel, *, ask: Callable[[Session], Trained]
 ) -> Model:
     """Charge a job, let `ask` use its session, and return the stored model; a repeated request asks nothing."""
+    job = replace(job, plan=rebuild_plan(job.plan))  # no method holds this one: the certificate is written from it
 
     def check_name() -> None:
         if label.name is not None:

@@ -7,6 +7,7 @@ follows in this file.
 
 from __future__ import annotations
 
+import copy
 import shlex
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -99,14 +100,15 @@ class TrainRequest:
     def from_text(cls, given: Mapping[str, str | None]) -> TrainRequest:
         """Return a request from arguments and parameters that are all written as text, as SQL hands them over.
 
-        A parameter that is NULL is left to the method. An argument that is NULL is not left out: it is checked like any
-        other value, so that an expression that turned out NULL never stands for a charge that nobody named.
+        A parameter that is NULL is left to the method; a name that no method knows is refused, whatever its value. An
+        argument that is NULL is not left out: it is checked like any other value, so that an expression that turned out
+        NULL never stands for a charge that nobody named.
         """
         own = {name: text for name, text in given.items() if name in ARGUMENTS}
         parameters = {
             name: _parse_parameter(name, text)
             for name, text in given.items()
-            if name not in ARGUMENTS and text is not None
+            if name not in ARGUMENTS and (text is not None or name not in methods.PARAMETERS)
         }
         return cls(**own, parameters=parameters)  # type: ignore[arg-type]  # checked above
 
@@ -179,10 +181,10 @@ def _make_plan(engine: Engine, ledger: Ledger, request: TrainRequest, dataset: D
     was asked for.
     """
     nano_epsilon, parameters = request.nano_epsilon, request.parameters
-    schema = dataset.schema
+    schema = copy.deepcopy(dataset.schema)  # the method's own: what it writes there changes no unit and no domain
     approximate = None if request.delta is None else approximate_promise(nano_epsilon, parse_delta(request.delta))
     promise = Promise(schema.unit, approximate=approximate)
-    method = methods.get_fitting(request.method, schema)
+    method = methods.get_fitting(request.method, dataset.schema)
     unlabelled = parameters.get("unlabelled") if "unlabelled" in method.parameters else None
     other = partner(engine, ledger, dataset, unlabelled) if isinstance(unlabelled, str) else None
     plan, separate = method.plan(schema, nano_epsilon, parameters, promise), are_disjoint(dataset, other)
@@ -219,10 +221,10 @@ def _is_known(ledger: Ledger, request_id: str | None) -> bool:
     return request_id is not None and ledger.find_request(request_id) is not None
 
 
-def _parse_parameter(name: str, text: str) -> Any:
+def _parse_parameter(name: str, text: str | None) -> Any:
     """Return the value that a text gives a parameter.
 
     For a name that no method has this is the text itself, which is refused later.
     """
     kinds = methods.PARAMETERS.get(name)
-    return text if kinds is None else next(iter(kinds.values())).parse(name, text)
+    return text if kinds is None or text is None else next(iter(kinds.values())).parse(name, text)

@@ -85,6 +85,17 @@ def test_an_attached_dpsql_stays_usable() -> None:
         assert db.budget("people").spent_text == "0.5"
 
 
+@pytest.mark.parametrize("value", ["NULL", "'1'"])
+def test_an_option_that_no_method_knows_charges_nothing(value: str) -> None:
+    """A misspelt name is refused, also where its value turned out NULL."""
+    with caller() as connection:
+        db = dpsql.attach(connection, who="ann")
+        db.register("people", SCHEMA, cap=1)
+        with pytest.raises(duckdb.Error, match='called "epsilom"'):
+            connection.execute(f"FROM dpsql_train('people', method := 'rdt', options := MAP {{'epsilom': {value}}})")
+        assert db.budget("people").spent == 0
+
+
 # Logs.
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from dpsql.api.database import Database
 from dpsql.engines.base import Engine
-from dpsql.errors import DpsqlError, ParameterError, QueryFailed, RunFailed
+from dpsql.errors import DpsqlError, NotPrivate, ParameterError, QueryFailed, RunFailed
 from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.datasets.dataset import find_dataset
 from dpsql.kernel.operations import Choose, Later, LeafSums, Linear, Pick, ScoreCounts, Size
@@ -21,6 +21,7 @@ from dpsql.kernel.promise import Promise
 from dpsql.kernel.run import Job, charge_for, run
 from dpsql.kernel.session import AllowanceExceeded, Session
 from dpsql.ledger import Charge
+from dpsql.methods.base import Trained
 from dpsql.methods.rdt import Rdt
 from dpsql.schema import Numeric, Schema, Unit
 from dpsql.trees.estimate.mixtures import Mixtures
@@ -96,6 +97,14 @@ def test_plan_and_schema_cannot_be_set(name: str) -> None:
     opened = session(held(some_rows()), LEAVES)
     with pytest.raises(AttributeError):
         setattr(opened, name, None)
+
+
+@pytest.mark.parametrize("name", ["close", "own_schema", "has_failed", "failure", "size"])
+def test_nothing_stands_in_for_what_the_kernel_calls(name: str) -> None:
+    """A session that its method kept from closing would answer after the run; one with another schema would lie."""
+    opened = session(held(some_rows()), LEAVES)
+    with pytest.raises(AttributeError):
+        setattr(opened, name, lambda: None)
 
 
 def test_writing_to_the_plan_that_a_session_shows_changes_no_noise() -> None:
@@ -423,7 +432,7 @@ def test_what_is_charged_is_what_the_kernel_worked_out(tmp_path: Path) -> None:
         plan = Plan("test", Step("n", Size(), 2 * EPSILON), Promise(Unit()))
         dataset = find_dataset(database.engine, database.book, "people")
         known = vars(charge_for(dataset, plan, who="ann", request_id="r"))
-        job = Job(dataset, plan, Discount(**known | {"nano_epsilon": 10**6}))
+        job = Job(dataset, plan, Discount(**known | {"amount": 10**6}))
         run(database.engine, database.book, job, releasing(lambda here: here.size("n")))
         assert database.budget("people").spent == 2 * EPSILON
 
@@ -449,6 +458,59 @@ def test_a_model_says_what_the_kernel_worked_with(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(Rdt, "train", write)
     with on_disk(tmp_path / "data.duckdb", some_rows(), cap=5) as database:
         assert database.train("people", epsilon=1, method="rdt", trees=1, depth=1).classes == SCHEMA.classes
+
+
+def forget_the_unit(schema: Schema, promise: Promise) -> Promise:
+    """Write a unit of one row into the schema, and promise no more."""
+    object.__setattr__(schema, "unit", Unit())
+    return Promise(Unit())
+
+
+def shrink_the_unit(schema: Schema, promise: Promise) -> Promise:
+    """Write one row into the unit that the promise holds."""
+    object.__setattr__(promise.unit, "max_rows", 1)
+    return promise
+
+
+@pytest.mark.parametrize("write", [forget_the_unit, shrink_the_unit])
+def test_what_a_plan_writes_to_the_schema_changes_no_unit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Schema, Promise], Promise]
+) -> None:
+    """A method plans from copies: the unit that the owner declared is the one that its plan must protect."""
+    plan = Rdt.plan
+
+    def plan_after_writing(self: Rdt, schema: Schema, nano: int, parameters: Any, promise: Promise) -> Plan:
+        return plan(self, schema, nano, parameters, write(schema, promise))
+
+    monkeypatch.setattr(Rdt, "plan", plan_after_writing)
+    with on_disk(tmp_path / "data.duckdb", some_rows(), schema=UNITS, cap=5) as database:
+        with pytest.raises(NotPrivate, match="was registered to protect"):
+            database.train("people", epsilon=1, method="rdt", trees=1, depth=1)
+        assert database.budget("people").spent == 0
+
+
+def test_a_certificate_says_what_was_charged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a method writes to its own plan while it trains reaches neither cost nor promise of the model."""
+    plan, train = Rdt.plan, Rdt.train
+    plans: list[Plan] = []
+
+    def keep(self: Rdt, *given: Any) -> Plan:
+        plans.append(plan(self, *given))
+        return plans[-1]
+
+    def write(self: Rdt, here: Session) -> Trained:
+        object.__setattr__(plans[-1], "composition", Step("n", Size(), 10**6))
+        object.__setattr__(plans[-1], "promise", Promise(Unit()))
+        vars(plans[-1]).pop("steps", None)
+        return train(self, here)
+
+    monkeypatch.setattr(Rdt, "plan", keep)
+    monkeypatch.setattr(Rdt, "train", write)
+    with on_disk(tmp_path / "data.duckdb", some_rows(), schema=UNITS, cap=5) as database:
+        said = database.train("people", epsilon=1, method="rdt", trees=1, depth=1).certificate
+        charged = database.book.entries(event="reserve")[-1]
+    assert (said["epsilon"], said["unit"], said["neighbours"]) == ("1", charged.unit, charged.neighbours)
+    assert said["plan"] == charged.plan
 
 
 def test_parts_are_disjoint_whatever_features_are_asked_about(engine: Engine) -> None:

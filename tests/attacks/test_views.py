@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from dpsql.api.database import Database
 from dpsql.compile.views.row_to_row import row_to_row, why_not
 from dpsql.engines.base import Engine
-from dpsql.errors import SchemaError
+from dpsql.errors import ParameterError, SchemaError
 from dpsql.schema import Numeric, Schema
 from tests.servers import OPEN_EMPTY
-from tests.tables import run
+from tests.tables import SCHEMA, on_disk, run, some_rows
 
 TYPES = {
     "duckdb": {"n": "BIGINT", "x": "DOUBLE", "c": "VARCHAR", "d": "VARCHAR", "p": "DECIMAL(18,3)"},
@@ -134,3 +135,20 @@ def test_two_spellings_of_a_column_cannot_be_registered_as_a_view() -> None:
     run(engine, """CREATE VIEW public.compared AS SELECT n, y FROM public.spelled WHERE n < 1000 OR v = "V\"""")
     with Database(engine, who="ann") as db, pytest.raises(SchemaError, match="letter case"):
         db.register("compared", Schema("y", ("a", "b"), (Numeric("n", 0, 9),)), cap=1)
+
+
+@pytest.mark.parametrize("name", ["adults", "ADULTS"])
+def test_a_view_that_predicts_does_not_replace_a_registered_one(tmp_path: Path, name: str) -> None:
+    """What the owner declared stands: a model's view takes no name that has a budget."""
+    with on_disk(tmp_path / "data.duckdb", some_rows(), cap=5) as database:
+        model = database.train("people", epsilon=1, method="rdt", trees=1, depth=1)
+        run(
+            database.engine,
+            "CREATE TABLE fresh AS SELECT * FROM people WHERE false",
+            "CREATE TABLE everyone AS SELECT * FROM people",
+            "CREATE VIEW adults AS SELECT * FROM everyone",
+        )
+        database.register("adults", SCHEMA, cap=1)
+        with pytest.raises(ParameterError, match="a registered view has that name"):
+            model.create_view("fresh", name=name)
+        assert database.train("adults", epsilon=1, method="rdt", trees=1, depth=1).table == "adults"
