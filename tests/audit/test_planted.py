@@ -212,7 +212,7 @@ def test_two_tables_of_the_same_people_taken_as_apart_are_seen(monkeypatch: Patc
     """Each table is charged for its side; the certificate, which says the larger one, is too small for both."""
     assert on_both_sides().holds
     for module in (unlabelled_rows, train):
-        monkeypatch.setattr(module, "apart", lambda *_: True)
+        monkeypatch.setattr(module, "are_disjoint", lambda *_: True)
     found = on_both_sides()
     assert found.loss > 1.5
     assert [(claim.record, claim.promise) for claim in found.claims if not claim.holds] == [("certificate 1", 1)]
