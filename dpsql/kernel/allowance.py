@@ -61,8 +61,9 @@ class Allowance:
         self._open.clear()
 
     def step(self, name: str) -> Step:
-        """Return a copy of a step as it was declared, in the plan or later."""
-        return replace(self._declared[name])
+        """Return a copy of a step as it was declared, in the plan or later, with an operation of its own."""
+        declared = self._declared[name]
+        return replace(declared, operation=replace(declared.operation))
 
     @contextmanager
     def one_at_a_time(self) -> Iterator[None]:

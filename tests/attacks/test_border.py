@@ -15,7 +15,7 @@ from dpsql.engines.base import Engine
 from dpsql.errors import DpsqlError, NotPrivate, ParameterError, QueryFailed, RunFailed
 from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.datasets.dataset import find_dataset
-from dpsql.kernel.operations import Choose, Later, LeafSums, Linear, Pick, ScoreCounts, Size
+from dpsql.kernel.operations import Choose, Later, LeafSums, Linear, Pick, PublicSize, ScoreCounts, Size
 from dpsql.kernel.plan import Parallel, Plan, Sequential, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.run import Job, charge_for, run
@@ -116,6 +116,21 @@ def test_writing_to_the_plan_that_a_session_shows_changes_no_noise() -> None:
     assert opened.deviation("leaves") > 10**8
     noisy = opened.leaf_counts("leaves", FOREST)
     assert np.abs(noisy).max() > 10**5
+
+
+def test_an_operation_that_a_session_shows_is_a_copy() -> None:
+    """A step that was charged for noise cannot be made one that answers without it: the kernel keeps its operation."""
+    opened, watched = watched_session(Step("n", Size(), EPSILON))
+    object.__setattr__(opened.step("n").operation, "__class__", PublicSize)
+    assert opened.step("n").operation == Size()
+    check_refused(opened, watched, lambda here: here.public_size("n"))
+
+
+def test_the_utility_of_a_choice_that_a_session_shows_is_a_copy() -> None:
+    """What a choice maximises is what was declared, whatever is written to the operation that a session shows."""
+    opened = session(held(some_rows()), Step("splits", Choose("median"), EPSILON))
+    object.__setattr__(opened.step("splits").operation, "utility", "gini")
+    assert opened.step("splits").operation == Choose("median")
 
 
 def test_the_steps_of_a_target_cannot_be_made_smaller() -> None:
