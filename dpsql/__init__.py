@@ -77,3 +77,8 @@ __all__ = [
     "merge",
     "unite",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return the public names: what `dir(dpsql)` and a notebook's completion show, without the rooms inside."""
+    return sorted(__all__)

@@ -97,6 +97,7 @@ def test_the_package_exports_exactly_these_names() -> None:
     """`dpsql.__all__` is the pinned list, and each name is there."""
     assert sorted(dpsql.__all__) == sorted(NAMES)
     assert all(hasattr(dpsql, name) for name in NAMES)
+    assert dir(dpsql) == sorted(NAMES)
 
 
 def test_a_database_has_exactly_these_methods() -> None:

@@ -1,33 +1,47 @@
-"""The methods, one file per paper. `get` finds one by its name, `get_fitting` one that can predict a schema's label."""
+"""The methods, one file or package per `--method`. `get` finds one by its name, `get_fitting` one that fits a schema.
+
+A new method is a new file: the class in `NAME.py`, or in `NAME/NAME.py`, is the method NAME, and nothing else lists it.
+"""
 
 from __future__ import annotations
 
+import pkgutil
+from importlib import import_module
+
 from dpsql.errors import UnknownName, UsageError
-from dpsql.methods.auto.auto import Auto
 from dpsql.methods.base import Method, Parameter
-from dpsql.methods.fs import Fs
-from dpsql.methods.id3 import Id3
-from dpsql.methods.maxtree import Maxtree
-from dpsql.methods.mrf.mrf import Mrf
-from dpsql.methods.pte import Pte
-from dpsql.methods.rdt import Rdt
-from dpsql.methods.rosnam import Rosnam
-from dpsql.methods.snr import Snr
-from dpsql.methods.spe import Spe
-from dpsql.methods.sspe import Sspe
-from dpsql.methods.ssrdt import SsRdt
 from dpsql.schema import Schema
 
+DEFAULT = "auto"
+#: What methods share; these modules define none.
+_NOT_METHODS = ("base", "shared")
+
+
+def _load_method(module: pkgutil.ModuleInfo) -> Method:
+    """Return the method that a module of this package defines."""
+    path = f"{__name__}.{module.name}" + (f".{module.name}" if module.ispkg else "")
+    (own_class,) = (
+        value
+        for value in vars(import_module(path)).values()
+        if isinstance(value, type) and Method in value.__mro__ and value.__module__ == path
+    )
+    method: Method = own_class()
+    return method
+
+
+#: Every method by its name, the default first.
 METHODS: dict[str, Method] = {
     method.name: method
-    for method in (Auto(), Rosnam(), Rdt(), Id3(), Snr(), Spe(), Sspe(), Pte(), SsRdt(), Fs(), Maxtree(), Mrf())
+    for method in sorted(
+        (_load_method(module) for module in pkgutil.iter_modules(__path__) if module.name not in _NOT_METHODS),
+        key=lambda method: (method.name != DEFAULT, method.name),
+    )
 }
 #: Every parameter of any method: its name -> each method that takes it -> what it is to that method.
 PARAMETERS: dict[str, dict[str, Parameter]] = {}
 for _method in METHODS.values():
     for _name, _parameter in _method.parameters.items():
         PARAMETERS.setdefault(_name, {})[_method.name] = _parameter
-DEFAULT = "auto"
 #: The method for numeric targets that a front takes when none is named.
 REGRESSION = "rdt"
 
