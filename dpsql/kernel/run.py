@@ -177,6 +177,8 @@ def _ask(session: Session, ask: Callable[[Session], _Value]) -> _Value:
         released = ask(session)
     except Exception as error:  # noqa: BLE001  raised below, unless the session has failed
         problem = error
+    finally:
+        object.__setattr__(session, "__class__", Session)  # a method may have written another one there
     if session.has_failed:
         raise session.failure
     if problem is not None:

@@ -341,6 +341,36 @@ def test_a_failure_that_a_method_hides_loses_the_run(tmp_path: Path) -> None:
         assert [entry.state for entry in database.book.entries(event="reserve")] == ["lost"]
 
 
+class Forgetful(Session):
+    """A session that has never failed, and never closes."""
+
+    __slots__ = ()
+    has_failed = False  # type: ignore[assignment]
+
+    def close(self) -> None:
+        """Stay open."""
+
+
+def test_a_session_of_another_class_hides_no_failure(tmp_path: Path) -> None:
+    """Whether an operation failed is asked of the kernel's own class, whatever a method writes to its session."""
+    sessions: list[Session] = []
+    with on_disk(tmp_path / "data.duckdb", some_rows(), cap=5) as database:
+
+        def hide(here: Session) -> int:
+            sessions.append(here)
+            here._rows._run = lambda _: 1 / 0  # type: ignore[method-assign, assignment, return-value]
+            with pytest.raises(RunFailed):
+                here.size("n")
+            object.__setattr__(here, "__class__", Forgetful)
+            return 1
+
+        with pytest.raises(RunFailed):
+            perform(database, Plan("test", Step("n", Size(), EPSILON), Promise(Unit())), hide)
+        assert [entry.state for entry in database.book.entries(event="reserve")] == ["lost"]
+    with pytest.raises(AllowanceExceeded, match="closed"):
+        sessions[0].size("n")
+
+
 FIELDS = {"shared": [], "published": [], "note": ["x"], "uses": True, "name": b"n"}
 
 
