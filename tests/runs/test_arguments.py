@@ -51,7 +51,7 @@ def test_help_names_the_methods_that_have_a_parameter() -> None:
     bins = methods.PARAMETERS["bins"]
     assert len({parameter.help for parameter in bins.values()}) > 1
     assert {parameter.help.partition(";")[0] for parameter in bins.values()} == {"bins of a number, of equal width"}
-    assert _parameter_help(bins) == "Bins of a number, of equal width (id3, snr, mrf)."
+    assert _parameter_help(bins) == "Bins of a number, of equal width (id3, mrf, snr)."
     everyone = dict.fromkeys(methods.METHODS, methods.PARAMETERS["seed"]["rdt"])
     assert _parameter_help(everyone) == "Shapes the trees, never touches noise."
 

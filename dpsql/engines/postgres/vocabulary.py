@@ -35,6 +35,7 @@ class PostgresVocabulary(StandardVocabulary):
             "hashint8extended",
             "hashtidextended",
             "json_extract",
+            "octet_length",
             "pg_column_size",
             "row",
             "width_bucket",

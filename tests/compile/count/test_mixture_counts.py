@@ -139,7 +139,7 @@ def test_no_rows_are_no_right_rows(engine: Engine) -> None:
             source_of(schema, made=made), mixtures, engine.vocabulary, KEYS, EVERY_UNIT
         )
         with engine.workspace() as here:
-            found = here._cursor.execute(here._ready(statement.query, statement.tables)).fetchall()  # type: ignore[attr-defined]
+            found = here._cursor.execute(here._prepare(statement.query, statement.tables)).fetchall()  # type: ignore[attr-defined]
         assert found == [(0,) * 5]
 
 
