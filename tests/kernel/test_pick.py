@@ -114,7 +114,7 @@ def picked(schema: Schema, nano: int, mixtures: Mixtures, times: int = 4000) -> 
     opened = session(held(YES, schema=schema), Sequential(steps))
     exact = opened._rows.right_rows(mixtures, EVERY_UNIT)
     assert exact.tolist() == list(range(KNOWN))
-    opened._rows.right = lambda mixtures, part: exact  # type: ignore[method-assign]
+    opened._rows.right_rows = lambda mixtures, part: exact  # type: ignore[method-assign]
     chosen = [opened.pick(step.name, mixtures) for step in steps]
     return np.bincount(chosen, minlength=KNOWN)
 
