@@ -196,7 +196,19 @@ def _make_plan(engine: Engine, ledger: Ledger, request: TrainRequest, dataset: D
             f'method "{request.method}" planned epsilon {format_epsilon(plan.nano_epsilon)}, '
             f"and {format_epsilon(nano_epsilon)} was asked for."
         )
+    _check_delta(request, plan)
     return PlannedRun(request, dataset, plan, other)
+
+
+def _check_delta(request: TrainRequest, plan: Plan) -> None:
+    """Raise AllowanceExceeded where a method planned for another delta than was asked for, or for one with none asked.
+
+    Such a run would be charged what it costs, but from a budget and with a guarantee that nobody asked for.
+    """
+    asked = None if request.delta is None else parse_delta(request.delta)
+    planned = None if plan.promise.approximate is None else plan.promise.approximate.delta
+    if planned != asked:
+        raise AllowanceExceeded(f'method "{request.method}" planned delta {planned}, and {asked} was asked for.')
 
 
 def check_affordable(ledger: Ledger, dataset: Dataset, nano_epsilon: int, part: str) -> None:

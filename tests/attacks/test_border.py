@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from dpsql.engines.base import Engine
 from dpsql.errors import DpsqlError, NotPrivate, ParameterError, QueryFailed, RunFailed
 from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.datasets.dataset import find_dataset
+from dpsql.kernel.noise import approximate
 from dpsql.kernel.operations import Choose, Later, LeafSums, Linear, Pick, PublicSize, ScoreCounts, Size
 from dpsql.kernel.plan import Parallel, Plan, Sequential, Step
 from dpsql.kernel.promise import Promise
@@ -490,6 +492,25 @@ def test_a_method_cannot_plan_more_than_was_asked(tmp_path: Path, monkeypatch: p
         with pytest.raises(AllowanceExceeded, match="planned epsilon"):
             database.train("people", epsilon=0.5, method="rdt", trees=1, depth=1)
         assert database.budget("people").spent == 0
+
+
+@pytest.mark.parametrize(("asked", "planned"), [("1e-7", "1e-3"), ("1e-7", None), (None, "1e-7")])
+def test_a_method_cannot_plan_for_another_delta(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str | None, planned: str | None
+) -> None:
+    """The delta that a user names is the one that a run keeps, and none is none, whatever its method plans."""
+    plan = Rdt.plan
+
+    def plan_otherwise(self: Rdt, schema: Schema, nano: int, parameters: Any, promise: Promise) -> Plan:
+        own = None if planned is None else approximate(nano, Decimal(planned))
+        return plan(self, schema, nano, parameters, Promise(promise.unit, approximate=own))
+
+    monkeypatch.setattr(Rdt, "plan", plan_otherwise)
+    with on_disk(tmp_path / "data.duckdb", some_rows(), cap=5) as database:
+        database.set_cap("people", 3, kind="approximate", delta="5e-3")
+        with pytest.raises(AllowanceExceeded, match="planned delta"):
+            database.train("people", epsilon=0.5, delta=asked, method="rdt", trees=1, depth=1)
+        assert database.budget("people").spent == database.budget("people", "approximate").spent == 0
 
 
 def test_a_model_says_what_the_kernel_worked_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
