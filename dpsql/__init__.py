@@ -20,6 +20,8 @@ from dpsql.errors import (
     DpsqlError,
     LedgerBroken,
     NewerFormat,
+    NoRowsCounted,
+    NoRowsWarning,
     NotPrivate,
     NotRegistered,
     ParameterError,
@@ -34,7 +36,7 @@ from dpsql.errors import (
 from dpsql.models.evaluate import Evaluation, NumericEvaluation
 from dpsql.models.usable_model import Model
 from dpsql.runs.parties import merge, unite
-from dpsql.schema import Boolean, Categorical, Numeric, Schema, Target, Unit
+from dpsql.schema import Boolean, Categorical, Dated, Hashed, Numeric, Schema, Target, Unit, hashed_cell
 
 __version__ = "0.1.0"
 
@@ -50,12 +52,16 @@ __all__ = [
     "DatabaseError",
     "DatabaseLocked",
     "DatabaseReadOnly",
+    "Dated",
     "DiskFull",
     "DpsqlError",
     "Evaluation",
+    "Hashed",
     "LedgerBroken",
     "Model",
     "NewerFormat",
+    "NoRowsCounted",
+    "NoRowsWarning",
     "NotPrivate",
     "NotRegistered",
     "Numeric",
@@ -74,6 +80,7 @@ __all__ = [
     "__version__",
     "attach",
     "connect",
+    "hashed_cell",
     "merge",
     "unite",
 ]

@@ -5,6 +5,7 @@
     │   ├── SchemaError             2  a declared schema does not hold together
     │   ├── ParameterError          2  a value outside what is allowed (epsilon, trees, …)
     │   └── UnknownName             2  no such table, column, method, model; offers near names
+    ├── NoRowsCounted               1  about no row has a declared class: the run stopped at its size
     ├── BudgetError                 3  the ledger says no
     │   ├── BudgetExceeded          3  the cap would be passed
     │   ├── ChargeTooSmall          3  a run costs less than the least that its owner allows
@@ -28,7 +29,9 @@ private value: an engine's own text is replaced, because it can quote a cell.
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections.abc import Iterable
+from typing import Any
 
 
 class DpsqlError(Exception):
@@ -58,7 +61,15 @@ class UsageError(DpsqlError):
 
 
 class SchemaError(UsageError):
-    """A declared schema is incomplete, contradictory or does not fit the table's columns."""
+    """A declared schema is incomplete, contradictory or does not fit the table's columns.
+
+    Attributes:
+        problems: each problem by itself (`dpsql/schema/problems.py`), where several parts were looked at.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None, problems: tuple[Any, ...] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.problems = problems
 
 
 class ParameterError(UsageError):
@@ -94,6 +105,38 @@ class UnknownName(UsageError):
         elif self.known and len(self.known) <= 8:
             message += f" Known: {', '.join(self.known)}."
         super().__init__(message, hint=hint)
+
+
+class NoRowsCounted(DpsqlError):
+    """A run stopped after it had bought the size of its table: about no row would have been counted.
+
+    Attributes:
+        noisy_rows, deviation: the released number of rows, and the standard deviation of its noise;
+        entry: the ledger entry that paid for it (0 where that is not known); spent, unspent: decimal text.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        noisy_rows: int,
+        deviation: float,
+        table: str = "TABLE",
+        entry: int = 0,
+        spent: str = "",
+        unspent: str = "0",
+    ) -> None:
+        hint = f"dpsql register --table {shlex.quote(table)} --schema FILE --replace   (FILE with what the rows store)"
+        super().__init__(message, hint=hint)
+        self.noisy_rows = noisy_rows
+        self.deviation = deviation
+        self.entry = entry
+        self.spent = spent
+        self.unspent = unspent
+
+
+class NoRowsWarning(UserWarning):
+    """A model was trained, and its released counts say that about no row was counted."""
 
 
 class BudgetError(DpsqlError):

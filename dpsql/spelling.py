@@ -6,10 +6,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from sqlglot import exp
+
+_IN_CATALOG = re.compile(r'"((?:[^"]|"")+)"\."((?:[^"]|"")+)"')
+
+
+def in_catalog(catalog: str, schema: str) -> str:
+    """Return how dpsql writes the schema of a catalog that is attached to the database: both parts quoted, as in SQL.
+
+    >>> in_catalog("other", "hr"), split_catalog('"other"."hr"'), split_catalog("hr")
+    ('"other"."hr"', ('other', 'hr'), (None, 'hr'))
+    """
+    return ".".join('"' + part.replace('"', '""') + '"' for part in (catalog, schema))
+
+
+def split_catalog(schema: str) -> tuple[str | None, str]:
+    """Return catalog and schema of what `in_catalog` wrote; None and the schema itself for any other."""
+    parts = _IN_CATALOG.fullmatch(schema)
+    return (parts[1].replace('""', '"'), parts[2].replace('""', '"')) if parts else (None, schema)
 
 
 class RowByRow(Protocol):
@@ -113,6 +131,25 @@ class Vocabulary(Protocol):
         """Return an unsigned 64-bit hash of the values under secret keys (a name stands for a hidden key)."""
         ...
 
+    def text_hash(self, text: exp.Expr) -> exp.Expr:
+        """Return the first 32 bits of MD5 of a text in UTF-8 as a whole number, NULL for NULL.
+
+        The hash is public and has no key; every database must give the same number (`dpsql/schema/hashed.py`).
+        """
+        ...
+
+    def readable_text(self, text: exp.Expr, most_bytes: int) -> exp.Expr:
+        """Return a text that Python can read: NULL for one of more bytes, and for bytes that are no text in UTF-8."""
+        ...
+
+    def share_test(self, values: Sequence[exp.Expr], key: str, share: int, parts: int) -> exp.Expr:
+        """Return the test that a hash of the values under a key is among the first `share` of `parts`; never NULL.
+
+        `key` is of 32 hexadecimal digits. Equal values pass or fail together, for good: in every session, under every
+        setting, and under later versions of the database.
+        """
+        ...
+
     def row_address(self) -> exp.Expr | None:
         """Return the engine's own address of a row of a base table; None where no address stays a row's own."""
         ...
@@ -131,6 +168,23 @@ class Vocabulary(Protocol):
 
     def number(self, value: exp.Expr, *, decimal: bool) -> exp.Expr:
         """Return a number as a double, whatever its value; `decimal`: its type holds numbers that no double can."""
+        ...
+
+    def seconds(self, value: exp.Expr, kind: str) -> exp.Expr:
+        """Return a date or timestamp as the double `microseconds since 1970-01-01 00:00 UTC / 1e6`, whatever its value.
+
+        `kind` is the column's type in the database's own words, "date" or "timestamp" where that is not known. A
+        moment without a time zone counts as UTC, whatever time zone the session has. NULL gives NULL; a date that has
+        no end gives a number beyond all others.
+        """
+        ...
+
+    def moment(self, day: str, time: str, kind: str) -> exp.Expr | None:
+        """Return a moment in UTC as a literal that a column of this type is compared with, for people to read.
+
+        `day` is in the form 2020-01-31, and `time`, "" at midnight, in the form 12:30:00 with or without a fraction.
+        None where such a comparison might fail or round: then numbers are compared.
+        """
         ...
 
     def clamp(self, number: exp.Expr, lower: float, upper: float) -> exp.Expr:

@@ -12,7 +12,7 @@ CREATE TABLE IF NOT EXISTS dpsql.format (
     number  INTEGER NOT NULL
 );
 INSERT INTO dpsql.format (part, number)
-SELECT 'ledger', 2 WHERE NOT EXISTS (SELECT 1 FROM dpsql.format WHERE part = 'ledger');
+SELECT 'ledger', 3 WHERE NOT EXISTS (SELECT 1 FROM dpsql.format WHERE part = 'ledger');
 
 -- One row: the ledger's own random name. The chain starts from it and the receipt outside the file
 -- repeats it, so that one ledger cannot stand in for another. Each writer begins by raising `turn`:
@@ -28,15 +28,15 @@ CREATE TABLE IF NOT EXISTS dpsql.chain (
 --   register, cap      the owner's acts           reserve         a charge, before any row is read
 --   release, lost      how a charge ended         anchor          the owner accepted the chain as it stands
 --   limit              the owner's, too           accept          the owner accepted a dataset's unfinished runs
---   upgrade            an older ledger was brought to this format
+--   lookup             the owner looked up values   upgrade       an older ledger was brought to this format
 CREATE TABLE IF NOT EXISTS dpsql.entry (
-    sequence       BIGINT  NOT NULL PRIMARY KEY,   -- 1, 2, 3, … without gaps
+    sequence       BIGINT  NOT NULL PRIMARY KEY,   -- 1, 2, 3, ... without gaps
     event          VARCHAR NOT NULL,
     entry_id       BIGINT  NOT NULL,               -- sequence of the event that opened this entry
     request_id     VARCHAR UNIQUE,                 -- on 'reserve' alone: one request, one charge
     dataset        VARCHAR NOT NULL,
     table_name     VARCHAR NOT NULL,
-    kind           VARCHAR NOT NULL,               -- what the amounts mean: 'pure', …; kinds never mix
+    kind           VARCHAR NOT NULL,               -- what the amounts mean: 'pure', ...; kinds never mix
     scope          VARCHAR NOT NULL,               -- '' is the whole table, else 'column=value'
     method         VARCHAR NOT NULL,
     plan           VARCHAR NOT NULL,               -- canonical JSON
@@ -80,7 +80,7 @@ CREATE TABLE IF NOT EXISTS dpsql.analyst_budget (
     dataset  VARCHAR NOT NULL,
     kind     VARCHAR NOT NULL,
     analyst  VARCHAR NOT NULL,
-    cap      BIGINT,                               -- NULL: the dataset's cap is the only one
+    cap      BIGINT,                               -- NULL: that of '*', which is all analysts without one; else none
     spent    BIGINT  NOT NULL,
     PRIMARY KEY (dataset, kind, analyst)
 );

@@ -11,6 +11,8 @@ from hypothesis import HealthCheck, settings
 
 from dpsql.engines.base import Engine
 from dpsql.engines.duckdb.engine import open_file
+from dpsql.ledger import odds
+from dpsql.methods.shared import row_evidence
 from tests.markers import mark
 from tests.requirements import PACKAGES, missing_packages
 
@@ -20,14 +22,17 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
 )
 settings.register_profile("fast", settings.get_profile("dpsql"), max_examples=10, database=None)
-FAST = os.environ.get("HYPOTHESIS_PROFILE") == "fast"
-settings.load_profile("fast" if FAST else "dpsql")
-
-#: Written for an older commit of dpsql and run by hand: not a module of today's tests.
-collect_ignore = ["upgrades/write_old_database.py"]
+settings.register_profile("ci", settings.get_profile("dpsql"), max_examples=40)  # so that CI stays below 30 minutes
+_PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "")
+FAST = _PROFILE == "fast"
+settings.load_profile(_PROFILE if _PROFILE in ("fast", "ci") else "dpsql")
 
 #: Runs under the code of an earlier commit alone, so its imports fail here.
 collect_ignore = ["upgrades/write_old_database.py"]
+
+#: Many tests take a large epsilon to see counts through the noise, and need not say that it is meant. Those on what is
+#: said of large ones use the fixture `caps_in_words`.
+_NOTED_ABOVE, odds.NOTED_ABOVE = odds.NOTED_ABOVE, 10**30
 
 #: How to open each engine, empty. A database that is absent on this machine is skipped by name.
 ENGINES: dict[str, Callable[[], Engine]] = {"duckdb": lambda: open_file(":memory:")}
@@ -71,6 +76,24 @@ def _draw_fewer(item: pytest.Function) -> None:
     stated: settings = item.function._hypothesis_internal_use_settings  # type: ignore[attr-defined]
     fewer = settings(stated, max_examples=min(stated.max_examples, 10), database=None)
     item.function._hypothesis_internal_use_settings = fewer  # type: ignore[attr-defined]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def tiny_tables_train() -> Iterator[None]:
+    """Let runs on the tiny tables of tests go on: with a few dozen rows, noise alone decides whether a run stops.
+
+    Tests of the stop itself set the limit back (`tests/runs/test_size_first.py`).
+    """
+    patch = pytest.MonkeyPatch()
+    patch.setattr(row_evidence, "FEW_ROWS", -(10**9))
+    yield
+    patch.undo()
+
+
+@pytest.fixture
+def caps_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hold a test to what users are held to: a large epsilon is warned of, and a very large one must be meant."""
+    monkeypatch.setattr(odds, "NOTED_ABOVE", _NOTED_ABOVE)
 
 
 @pytest.fixture(params=sorted(ENGINES))

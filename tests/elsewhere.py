@@ -100,6 +100,8 @@ class Sqlite:
             "BOOLEAN": "INTEGER",
             "HUGEINT": "",
             "DECIMAL(18,3)": "REAL",
+            "DATE": "TEXT",
+            "TIMESTAMP": "TEXT",
         }
         self.connection.execute("DROP TABLE IF EXISTS new_rows")
         self.connection.execute(f"CREATE TABLE new_rows ({made(types, kinds)})")
@@ -163,6 +165,8 @@ class Clickhouse:
         "DECIMAL(18,3)": "Decimal(18, 3)",
         "VARCHAR": "String",
         "BOOLEAN": "Bool",
+        "DATE": "Date32",
+        "TIMESTAMP": "DateTime64(6, 'UTC')",
     }
 
     def __init__(self) -> None:
@@ -208,7 +212,7 @@ class Mariadb:
     """A MariaDB server of its own, on a socket in a folder that goes away, asked through its command line."""
 
     dialect, reals, names = "mysql", False, False
-    kinds: ClassVar = {"VARCHAR": "VARCHAR(1000)", "HUGEINT": "DECIMAL(40, 0)"}
+    kinds: ClassVar = {"VARCHAR": "VARCHAR(1000)", "HUGEINT": "DECIMAL(40, 0)", "TIMESTAMP": "DATETIME(6)"}
 
     def __init__(self) -> None:
         if shutil.which("mariadbd") is None:
@@ -315,7 +319,7 @@ class Spark:
     """Spark beside this process: seconds for each query, so it runs few tests."""
 
     dialect, reals, names = "spark", True, False
-    kinds: ClassVar = {"INTEGER": "INT", "HUGEINT": "DECIMAL(38,0)", "VARCHAR": "STRING"}
+    kinds: ClassVar = {"INTEGER": "INT", "HUGEINT": "DECIMAL(38,0)", "VARCHAR": "STRING", "TIMESTAMP": "TIMESTAMP_NTZ"}
 
     def __init__(self) -> None:
         self.session = spark().newSession()

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from dpsql.compile.rows import Source, table_reference
 from dpsql.engines.base import Engine
-from dpsql.schema import Boolean, Categorical, Feature, Numeric, Schema, Unit, category_text
+from dpsql.schema import Boolean, Categorical, Dated, Feature, Hashed, Numeric, Schema, Unit, category_text
 from dpsql.trees.forest import PASS, Forest, Level
 from dpsql.trees.grid import Axis
 from tests.hostile import HOSTILE
@@ -87,11 +87,13 @@ def schemas(draw: st.DrawFn, most: int = 25, unit: bool = False) -> Schema:
     """Draw a schema of 1 to `most` features of all kinds: one, two, three and more words of cells."""
     count = draw(st.one_of(st.integers(1, min(4, most)), st.integers(1, most)))
     names = draw(st.lists(NAMES, min_size=count + 2, max_size=count + 2, unique_by=str.lower))
-    kinds = draw(st.lists(st.sampled_from("nncb"), min_size=count, max_size=count))
+    kinds = draw(st.lists(st.sampled_from("nncbh"), min_size=count, max_size=count))
     features: list[Feature] = []
     for name, kind in zip(names[2:], kinds, strict=True):
         if kind == "b":
             features.append(Boolean(name, null=draw(st.sampled_from([None, "true", "false"]))))
+        elif kind == "h":
+            features.append(Hashed(name, draw(st.sampled_from([63, 63, 2, 20]))))
         else:
             features.append(draw(numerics(name) if kind == "n" else categories(name)))
     classes = tuple(draw(st.lists(TEXTS, min_size=2, max_size=4, unique=True)))
@@ -140,7 +142,7 @@ def walk(schema: Schema, forest: Forest, row: dict[str, Any]) -> list[int]:
 
 def one_cell(feature: Feature, value: Any) -> int:
     """Return the cell of one Python value."""
-    if isinstance(feature, Numeric):
+    if isinstance(feature, Numeric) and not isinstance(feature, Dated):
         return feature.null_cell if value is None else feature.cell(float(value))
     return feature.cell(value)
 
@@ -201,6 +203,8 @@ def _numbers(feature: Numeric, count: int, chance: Random) -> tuple[str, list[An
 
 
 def _categories(feature: Categorical, count: int, chance: Random) -> tuple[str, list[Any]]:
+    if isinstance(feature, Hashed):
+        return _hashable_values(count, chance)
     values = list(feature.values)
     if isinstance(feature, Boolean) or set(values) <= {"true", "false"}:
         return "BOOLEAN", [chance.choice([True, False, None]) for _ in range(count)]
@@ -217,6 +221,14 @@ def _categories(feature: Categorical, count: int, chance: Random) -> tuple[str, 
     if kind == "ENUM":
         kind = f"ENUM({', '.join(_text(value) for value in pool)})"
     return kind, [chance.choice([*pool, None]) for _ in range(count)]
+
+
+def _hashable_values(count: int, chance: Random) -> tuple[str, list[Any]]:
+    """Return odd texts, or integers, for a hashed category."""
+    if chance.random() < 0.3:
+        return "BIGINT", [chance.choice([None, 0, -1, 10**15, chance.randrange(10**6)]) for _ in range(count)]
+    texts = [text for text in HOSTILE if len(text) < 300]
+    return "VARCHAR", [chance.choice([None, "", "a", "a ", "é", "e\u0301", "😀", *texts]) for _ in range(count)]
 
 
 def _integer(bits: int) -> Callable[[float | None], int | None]:

@@ -188,6 +188,8 @@ def test_sql_takes_a_delta() -> None:
         ).fetchall()
         plan = attached.plan("people", delta=DELTA, method="rdt", trees=3, depth=2)
         assert noise[0] == plan.to_dict()["steps"][0]["noise_scale"]
-        booked = connection.execute("SELECT epsilon, rho FROM dpsql_ledger() LIMIT 1").fetchone()
+        booked = connection.execute(
+            "SELECT epsilon, rho FROM dpsql_ledger() WHERE event = 'reserve' LIMIT 1"
+        ).fetchone()
         assert booked is not None
         assert (booked[0], format_epsilon(int(booked[1] * 10**9))) == (None, format_epsilon(rho(1)))

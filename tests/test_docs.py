@@ -26,6 +26,8 @@ from dpsql.kernel.session import Session
 from dpsql.methods import METHODS
 from dpsql.schema import schema_file
 
+#: What pages show is what users see, large caps included.
+pytestmark = pytest.mark.usefixtures("caps_in_words")
 ROOT = Path(__file__).resolve().parent.parent
 TOP = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")]
 PAGES = [*TOP, *sorted((ROOT / "docs").rglob("*.md")), ROOT / "examples" / "README.md"]

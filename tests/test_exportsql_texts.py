@@ -13,7 +13,7 @@ from dpsql.compile.predict.dialects import DIALECTS
 from dpsql.errors import ParameterError, UnknownName, UsageError
 from dpsql.models.export_sql import export_statements
 from dpsql.models.usable_model import Model
-from dpsql.schema import Boolean, Categorical, Numeric, Schema, Target
+from dpsql.schema import Boolean, Categorical, Hashed, Numeric, Schema, Target
 from dpsql.trees.grid import axes
 from tests.hostile import HOSTILE
 from tests.rows import any_forest
@@ -98,6 +98,33 @@ def test_only_plain_operations_are_used(dialect: str) -> None:
 def test_each_dialect_says_it_its_own_way(dialect: str, wanted: str) -> None:
     """NaN, exact texts and booleans, as each database has them."""
     assert wanted in " ".join(texts(dialect)[-1].split())
+
+
+#: The hash of each dialect, without blanks.
+HASHED = {
+    "bigquery": "MOD(CAST(CONCAT('0x',SUBSTRING(TO_HEX(MD5(CAST(scored.`job`ASSTRING))),1,8))ASINT64),63)",
+    "clickhouse": 'reinterpretAsUInt32(reverse(SUBSTRING(MD5(CAST(scored."job"ASNullable(String))),1,4)))%63',
+    "databricks": "CAST(CONV(SUBSTRING(MD5(CAST(scored.`job`ASSTRING)),1,8),16,10)ASBIGINT)%63",
+    "duckdb": "CAST(('0x'||SUBSTRING(MD5(CAST(scored.\"job\"ASTEXT)),1,8))ASBIGINT)%63",
+    "mysql": "CONV(SUBSTRING(MD5(CAST(CAST(scored.`job`ASCHARCHARACTERSETutf8mb4)ASBINARY)),1,8),16,10)ASSIGNED)%63",
+    "postgres": "MD5(CONVERT_TO(CAST(scored.\"job\"ASTEXT),'UTF8'))FROM1FOR8))ASBIT(32))ASBIGINT)%63",
+    "redshift": 'STRTOL(SUBSTRING(MD5(CAST(scored."job"ASVARCHAR(MAX)))FROM1FOR8),16)%63',
+    "snowflake": "TO_NUMBER(SUBSTRING(MD5(CAST(scored.\"JOB\"ASVARCHAR)),1,8),'XXXXXXXX')%63",
+    "spark": "CAST(CONV(SUBSTRING(MD5(CAST(scored.`job`ASSTRING)),1,8),16,10)ASBIGINT)%63",
+    "sqlite": 'SELECTCAST(CAST(scored."job"ASTEXT)ASBLOB)ASbytes',
+    "trino": 'FROM_BASE(SUBSTR(TO_HEX(MD5(TO_UTF8(CAST(scored."job"ASVARCHAR)))),1,8),16)%63',
+    "tsql": "'MD5',CAST(CAST(scored.[job]ASNVARCHAR(MAX))COLLATELatin1_General_100_BIN2_UTF8ASVARCHAR(MAX))),1,4)",
+}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_each_dialect_hashes_the_bytes_of_utf_8(dialect: str) -> None:
+    """One MD5 of the text's bytes in UTF-8 for each row, cut to 32 bits, in the words of the database."""
+    schema = Schema("y", ("a", "b"), (Hashed("job"),))
+    made = export_statements(model(schema), dialect=dialect, table="t", form="select", name=None, probabilities=False)
+    text = "".join(made[-1].split())
+    assert HASHED[dialect] in text
+    assert text.count("RECURSIVE" if dialect == "sqlite" else "MD5") == 2  # the distinct cells, and the join
 
 
 def test_tables_stand_beside_the_table_to_score() -> None:

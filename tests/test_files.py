@@ -172,13 +172,13 @@ def test_a_draft_says_what_the_header_says(tmp_path: Path) -> None:
     """Names from the header, nothing from rows; what CSV cannot tell is left to the owner."""
     people(tmp_path, tables.some_rows())
     db = opened(tmp_path)
-    text = db.draft("people", label="y")
+    text = db.draft("people", label="y").text
     db.close()
-    assert '"x": its file gives no type' in text
+    assert "  x: ???  # its file gives no type" in text
     assert not any(word in text for word in ("maybe", "unknown label"))
     csv(tmp_path / "people.csv", "person,x,c,y\n")
     again = opened(tmp_path)
-    assert again.draft("people", label="y") == text
+    assert again.draft("people", label="y").text == text
     again.close()
 
 
@@ -270,7 +270,7 @@ def test_a_view_on_a_file_is_registered_as_its_file(tmp_path: Path) -> None:
     tables.run(db.engine, "CREATE VIEW grown AS SELECT TRY_CAST(x AS DOUBLE) AS x, c, y FROM people WHERE c <> 'b'")
     db.register("grown", tables.SCHEMA, cap=2)
     db.train("grown", epsilon=1, **tables.SMALL)
-    with pytest.raises(DpsqlError, match="already registered"):
+    with pytest.raises(DpsqlError, match="already registered|has rows of"):
         db.register("people", tables.SCHEMA, cap=2)
     tables.run(db.engine, "CREATE VIEW twice AS SELECT a.* FROM people a JOIN people b USING (person)")
     with pytest.raises(SchemaError):

@@ -22,6 +22,7 @@ MADE: dict[str, DpsqlError] = {
     "NotRegistered": errors.NotRegistered("adlut", ["adult"]),
     "LedgerBroken": errors.LedgerBroken(["one.", "two."]),
     "NewerFormat": errors.NewerFormat("this model", number=7, known=2),
+    "NoRowsCounted": errors.NoRowsCounted("none.", noisy_rows=3, deviation=47.1, entry=2, spent="0.03", unspent="0.97"),
     "QueryFailed": errors.QueryFailed("count", "ConversionException"),
     "RunFailed": errors.RunFailed(),
 }
@@ -34,6 +35,7 @@ FIGURES = [
     ("NotRegistered", {"table": "adlut", "known": ["adult"]}),
     ("LedgerBroken", {"findings": ["one.", "two."]}),
     ("NewerFormat", {"number": 7, "known": 2}),
+    ("NoRowsCounted", {"noisy_rows": 3, "deviation": 47.1, "entry": 2, "spent": "0.03", "unspent": "0.97"}),
     ("QueryFailed", {"kind": "ConversionException"}),
 ]
 

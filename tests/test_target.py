@@ -113,16 +113,16 @@ def test_a_draft_asks_for_the_bounds_of_a_real_label() -> None:
     """A label of a real type becomes a target: bounds from a CHECK, else a gap to fill in."""
     with connect(":memory:") as database:
         run(database.engine, "CREATE TABLE t (x BOOLEAN, price DOUBLE CHECK (price BETWEEN 0 AND 90), weight DOUBLE)")
-        assert schema_file.loads(database.draft("t", label="price").replace("???", "1").replace("upper: 1", "upper: 2")
-                                ).target == Target(0, 90)  # fmt: skip
+        text = database.draft("t", label="price").text.replace("???", "1").replace("upper: 1", "upper: 2")
+        assert schema_file.loads(text).target == Target(0, 90)
         with pytest.raises(SchemaError, match="target: lower is still the placeholder"):
-            schema_file.loads(database.draft("t", label="weight"))
+            schema_file.loads(database.draft("t", label="weight").text)
 
 
 def test_a_draft_tells_of_targets_where_the_label_is_an_integer() -> None:
     """An integer may be a class or a number: the draft says how to write the latter."""
     with connect(":memory:") as database:
         run(database.engine, "CREATE TABLE t (x BOOLEAN, age INTEGER)")
-        draft = database.draft("t", label="age")
+        draft = database.draft("t", label="age").text
         assert "target: {lower: 0, upper: 100}" in draft
         assert "classes: ???" in draft

@@ -115,7 +115,7 @@ def test_a_feature_of_both_is_refused(held: Held, name: str) -> None:
     [
         replace(CLINIC, classes=("yes", "no")),
         replace(CLINIC, classes=("no", "yes", "maybe")),
-        Schema("smokes", ("no", "yes"), CLINIC.features[1:]),
+        Schema("smokes", ("false", "true"), CLINIC.features[1:]),
     ],
     ids=["class order", "classes", "label"],
 )

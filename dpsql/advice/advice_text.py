@@ -35,7 +35,7 @@ def advice_as_text(advice: Recommendation) -> str:
             *_by_majority(advice),
             *_what_if(advice, advice.now),
         ]
-    return "\n".join([*lines, *_budget(advice), _assumption(advice)])
+    return "\n".join([*lines, *_crowded_lines(advice), *_budget(advice), _assumption(advice)])
 
 
 def _title_line(advice: Recommendation) -> str:
@@ -176,6 +176,12 @@ def _over_sizes(advice: Recommendation) -> list[str]:
         "rows in the schema."
     )
     return lines
+
+
+def _crowded_lines(advice: Recommendation) -> list[str]:
+    """Return what an earlier model knows of ranges that are far too wide, one line for each."""
+    lines = [f"  {crowded}." for crowded in advice.crowded]
+    return ["Declared far too wide, as an earlier model's noisy counts say:", *lines] if lines else []
 
 
 def _budget(advice: Recommendation) -> list[str]:

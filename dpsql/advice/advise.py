@@ -8,19 +8,21 @@ training would make; what training is likely to bring follows from a reference p
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from dpsql import methods
 from dpsql.advice.advice_text import advice_as_text
+from dpsql.advice.earlier_models import known_crowded_ranges
 from dpsql.advice.outlook import AMPLE, Outlook, outlook, recommended_method
 from dpsql.advice.reference_problem import Problem
 from dpsql.engines.base import Engine
 from dpsql.errors import ParameterError, UsageError
-from dpsql.kernel.datasets.dataset import Dataset, find_dataset
+from dpsql.kernel.datasets.dataset import Dataset, find_dataset, look_at_dataset
 from dpsql.kernel.plan import Plan
 from dpsql.ledger import Budget, Ledger, format_epsilon, parse_epsilon
 from dpsql.ledger.budget import amount_text
+from dpsql.models.explain.crowded import CrowdedRange
 from dpsql.runs.buy_size import BoughtSize, best_size, buy_size, plan_size
 from dpsql.schema import Schema
 
@@ -47,7 +49,7 @@ class Recommendation:
     several sizes. The others say what would happen if: `twice_rows` with twice the rows, `twice_epsilon` with twice the
     epsilon, `fewer_rows` with half of `max_rows` (where a unit has several rows), and `smaller_epsilon` with the
     smallest epsilon of those tried at which a larger one still brings nothing visible (where epsilon is more than
-    needed).
+    needed). `crowded` has the ranges that an earlier model found far too wide.
     """
 
     schema: Schema
@@ -64,6 +66,7 @@ class Recommendation:
     bought: BoughtSize | None = None
     budget: Budget | None = None
     left: int | None = None
+    crowded: tuple[CrowdedRange, ...] = ()
 
     @property
     def method(self) -> str:
@@ -127,6 +130,7 @@ class Recommendation:
                 name: None if outlook_then is None else outlook_then.to_dict() for name, outlook_then in what_if.items()
             },
             "by_size": [outlook_then.to_dict() for outlook_then in self.by_size],
+            "crowded": [asdict(crowded) for crowded in self.crowded],
             "bought": None if bought is None else {"epsilon": bought.epsilon, "ledger_entry": bought.entry},
             "budget": None
             if budget is None
@@ -173,7 +177,8 @@ def advise_table(
         raise UsageError("a size is guessed or bought, not both.", hint="leave out rows or buy")
     if request_id is not None and buy is None:
         raise ParameterError("request_id", allowed="given only with buy", given=request_id)
-    dataset = find_dataset(engine, ledger, table)
+    look = look_at_dataset if buy is None else find_dataset
+    dataset = look(engine, ledger, table)
     free = advise_schema(dataset.schema, epsilon=epsilon, rows=rows, majority=majority)
     bought = None
     if buy is not None:
@@ -182,13 +187,15 @@ def advise_table(
         bought = best_size(engine, ledger, dataset)
     if bought is not None:
         free = _advice(dataset.schema, free.nano_epsilon, bought.rows, BOUGHT, majority)
-    budget = ledger.budget(dataset.id)
-    return replace(free, table=dataset.table, bought=bought, budget=budget, left=_left_for(budget, who))
+    budget = ledger.budget(dataset.payer)
+    crowded = known_crowded_ranges(engine, dataset)
+    left = budget.left_for(who)
+    return replace(free, table=dataset.table, bought=bought, budget=budget, left=left, crowded=crowded)
 
 
 def plan_advice(engine: Engine, ledger: Ledger, table: str, *, buy: object) -> Plan:
     """Return what buying a table's size would ask and cost. Reads no row, charges nothing."""
-    return plan_size(_check_label(find_dataset(engine, ledger, table)), epsilon=buy)
+    return plan_size(_check_label(look_at_dataset(engine, ledger, table)), epsilon=buy)
 
 
 def _check_label(dataset: Dataset) -> Dataset:
@@ -231,13 +238,6 @@ def _outlook_with_fewer_rows(schema: Schema, rows: int, nano_epsilon: int, probl
         return None
     unit = replace(schema.unit, max_rows=schema.unit.max_rows // 2)
     return outlook(replace(schema, unit=unit), rows, nano_epsilon, replace(problem, max_rows=unit.max_rows))
-
-
-def _left_for(budget: Budget, who: str) -> int | None:
-    """Return what one analyst may still spend: what is left of the table, and under a cap of their own."""
-    own = [share.left for share in budget.analysts if share.name == who]
-    limits = [left for left in (budget.left, *own) if left is not None]
-    return min(limits) if limits else None
 
 
 def _checked_rows(rows: object) -> int:

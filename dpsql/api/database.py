@@ -6,7 +6,7 @@ import getpass
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,18 @@ import pandas as pd
 from dpsql.advice.advise import Recommendation, advise_table, plan_advice
 from dpsql.advice.tune import Tuning, tune
 from dpsql.api import ledger_tables
+from dpsql.api.buy_schema import (
+    BoughtSchema,
+    PlannedPurchase,
+    PurchaseRequest,
+    complete_by_buying,
+    plan_purchase,
+    register_by_buying,
+)
 from dpsql.engines.base import Engine, Health
 from dpsql.engines.open_engine import open_engine
 from dpsql.errors import ParameterError
-from dpsql.kernel.datasets.dataset import Dataset, find_dataset
+from dpsql.kernel.datasets.dataset import Dataset, look_at_dataset
 from dpsql.kernel.plan import Plan
 from dpsql.ledger import Budget, Ledger
 from dpsql.models import store
@@ -27,8 +35,9 @@ from dpsql.models.release_store import MODELS
 from dpsql.models.usable_model import Model
 from dpsql.owner import register as registration
 from dpsql.owner.doctor import examine
-from dpsql.owner.draft_schema import draft_schema
+from dpsql.owner.draft_schema import Draft, DraftRequest, draft_schema
 from dpsql.owner.postgres_roles import PreparedServer, prepare_server
+from dpsql.owner.resolve_table import read_query
 from dpsql.owner.row_ids import add_row_ids
 from dpsql.runs import label_rows, parties
 from dpsql.runs import train as training
@@ -49,18 +58,22 @@ def connect(
     wait: float = 2.0,
     who: str | None = None,
     ledger: str | Path | None = None,
+    attach: Sequence[str | Path] = (),
 ) -> Database:
     """Open a DuckDB file, files of Parquet and CSV, a server by its URL, or what a connection of yours is connected to.
 
     `target` is a path, `postgresql://…`, `spark://…`, `chdb://…`, a connection of DuckDB, psycopg or Ibis, a Session of
     chDB, or a SparkSession (also of Spark Connect). What dpsql opens is hardened and locked down; a DuckDB connection
     of your own cannot be: `Database.weaknesses()` says what it leaves open. Files have their ledger beside them, in
-    `dpsql_ledger.duckdb`, or in the file that `ledger` names; that of Spark and chDB is where `ledger` says. `who` is
-    the name that ledger entries carry; by default the login name, or the environment variable DPSQL_WHO.
+    `dpsql_ledger.duckdb`, or in the file that `ledger` names; that of Spark and chDB is where `ledger` says, and that
+    of a DuckDB file that you cannot write, too. `attach` are other DuckDB files, each FILE or NAME=FILE, whose tables
+    are called NAME.TABLE. `who` is the name that ledger entries carry; by default the login name, or the environment
+    variable DPSQL_WHO.
     """
     if isinstance(wait, bool) or not isinstance(wait, int | float) or not 0 <= wait < math.inf:
         raise ParameterError("wait", allowed="a number of seconds from 0", given=wait)
-    return Database(open_engine(target, create=create, read_only=read_only, wait=wait, ledger=ledger), who=who)
+    engine = open_engine(target, create=create, read_only=read_only, wait=wait, ledger=ledger, attach=attach)
+    return Database(engine, who=who)
 
 
 def login() -> str:
@@ -133,10 +146,23 @@ class Database:
         replace: bool = False,
         lost_runs: int | None = None,
         least_epsilon: object | None = None,
+        holdout: object | None = None,
+        holdout_cap: object | None = None,
+        allow_large: bool = False,
+        view: str | Path | None = None,
+        unit: str | None = None,
+        public: Sequence[str] = (),
+        share_budget: bool = False,
     ) -> Dataset:
         """Register a private table under a public schema and a cap on epsilon.
 
         A run costs at least `least_epsilon`, and from `lost_runs` unfinished runs on further ones wait for you.
+        `holdout`, such as "10%" or 0.1, is a share of the units that no model is trained on: the dataset
+        "TABLE:holdout", with a budget of its own up to `holdout_cap` (the same cap unless given), for evaluations.
+        A cap above 20 is refused unless `allow_large` says that it is meant.
+        `view` is a query over several private tables, as text or as the Path of its file: the dataset is then called
+        `table`, `unit` is its unit's column, and `public` are tables that it joins and that are public. With
+        `share_budget` it pays from the budget that the same rows have already, and `cap` is None.
         """
         dataset = registration.register_table(
             self.engine,
@@ -149,13 +175,68 @@ class Database:
             replace=replace,
             lost_runs=lost_runs,
             least_epsilon=least_epsilon,
+            holdout=holdout,
+            holdout_cap=holdout_cap,
+            allow_large=allow_large,
+            view=read_query(view) if isinstance(view, Path) else view,
+            unit=unit,
+            public=public,
+            share_budget=share_budget,
         )
         MODELS.install(self.engine)
         return dataset
 
-    def draft(self, table: str, *, label: str | None = None) -> str:
-        """Return a schema file proposed from the catalog alone, with gaps for you to fill in."""
-        return draft_schema(self.engine, table, label=label)
+    def draft(
+        self,
+        table: str,
+        *,
+        label: str | None = None,
+        like: str | Path | None = None,
+        dictionary: str | Path | None = None,
+        public_tables: Sequence[str] = (),
+        values_are_public: Sequence[str] = (),
+        buy: object | None = None,
+        delta: object | None = None,
+        cap: object | None = None,
+    ) -> Draft:
+        """Return a proposal for each column, from the catalog and what you name as public; `text` is a schema file.
+
+        `like` is a public sample (a file, or a table that is not private), `dictionary` a code book, `public_tables`
+        are code tables. The distinct values of the columns `values_are_public` are read from the rows: you declare the
+        list public knowledge, the ledger says so, and every certificate of a model of this table says so too.
+
+        With `buy` the table is registered under `cap`, and what is still open is bought for that epsilon: bounds and,
+        with a `delta`, lists of texts. Register it anew (`replace=True`) under the completed file.
+        """
+        request = DraftRequest(label, like, dictionary, public_tables, values_are_public)
+        if buy is None:
+            if cap is not None or delta is not None:
+                raise ParameterError("cap", allowed="given only with buy", given=cap if delta is None else delta)
+            return self.draft_of(table, request)
+        if cap is None:
+            raise ParameterError("cap", allowed="given with buy: the table is registered to be charged", given=cap)
+        purchase = PurchaseRequest(table=table, epsilon=buy, delta=delta, draft=request)
+        return complete_by_buying(self, purchase, cap=cap)[0]
+
+    def draft_of(self, table: str, request: DraftRequest) -> Draft:
+        """Return the draft that a request asks for."""
+        return draft_schema(self.engine, self.book, table, request, who=self.who)
+
+    def plan_purchase(self, table: str, *, buy: object, delta: object | None = None, **given: Any) -> PlannedPurchase:
+        """Return what `buy_schema` would ask and cost. Reads no row, charges nothing."""
+        return plan_purchase(self, _purchase(table, buy, delta, given))
+
+    def buy_schema(
+        self, table: str, *, cap: object, buy: object, delta: object | None = None, **given: Any
+    ) -> BoughtSchema:
+        """Register a table without a schema file; what the catalog and you do not say is bought for epsilon `buy`.
+
+        `label`, `classes`, `target`, `features` and `unit` are what you declare, and `like`, `dictionary`,
+        `public_tables` and `values_are_public` what a draft may use. With a `delta` lists of texts are bought too;
+        without one, texts become hashed categories. All other arguments are those of `register`.
+        """
+        own = {name: given.pop(name) for name in list(given) if name in _OF_REGISTER}
+        return register_by_buying(self, _purchase(table, buy, delta, given), cap=cap, **own)
 
     def add_row_ids(self, table: str, *, column: str = "dpsql_id") -> None:
         """Give every row of a table a random id of its own, to name as `partition` in its schema."""
@@ -167,16 +248,30 @@ class Database:
         cap: object | None,
         *,
         analyst: str | None = None,
+        default_analyst: bool = False,
         kind: str = "pure",
         delta: object | None = None,
+        selection_delta: object | None = None,
+        allow_large: bool = False,
     ) -> Budget:
-        """Set a dataset's cap, or one analyst's cap under it, and return the budget.
+        """Set a dataset's cap, one analyst's cap under it, or that of all analysts without one; return the budget.
 
         Kind "label" is a budget of its own, for methods that protect labels alone, where features are public. So is
         kind "approximate", for runs with a delta: all of them together are then (cap, delta)-private.
+        `selection_delta` is the part of delta that buying lists of values may use up.
         """
         return registration.set_table_cap(
-            self.engine, self.book, table, cap, who=self.who, analyst=analyst, kind=kind, delta=delta
+            self.engine,
+            self.book,
+            table,
+            cap,
+            who=self.who,
+            analyst=analyst,
+            default_analyst=default_analyst,
+            kind=kind,
+            delta=delta,
+            selection_delta=selection_delta,
+            allow_large=allow_large,
         )
 
     def set_limits(self, table: str, *, lost_runs: int | None = None, least_epsilon: object | None = None) -> Budget:
@@ -225,7 +320,7 @@ class Database:
 
     def tune(self, table: str, method: str, *, epsilon: object = 1, rows: int | None = None) -> Tuning:
         """Return the noise on leaves and votes over a grid of settings, one of them picked. Free, and reads no row."""
-        return tune(find_dataset(self.engine, self.book, table).schema, method, epsilon=epsilon, rows=rows)
+        return tune(look_at_dataset(self.engine, self.book, table).schema, method, epsilon=epsilon, rows=rows)
 
     def plan_advice(self, table: str, *, buy: object) -> Plan:
         """Return what buying a table's size for `advise` would ask and cost. Reads no row, charges nothing."""
@@ -387,3 +482,14 @@ class Database:
     def verify(self) -> list[str]:
         """Return one sentence for each thing in the ledger that does not hold; [] when it is sound."""
         return self.book.verify()
+
+
+#: The arguments of `buy_schema` that it hands on to `register`.
+_OF_REGISTER = ("replace", "lost_runs", "least_epsilon", "holdout", "holdout_cap", "allow_large")
+
+
+def _purchase(table: str, buy: object, delta: object | None, given: dict[str, Any]) -> PurchaseRequest:
+    """Return a request from named arguments; those of a draft go into the draft's own request."""
+    names = [argument.name for argument in fields(DraftRequest)]
+    draft = DraftRequest(**{name: given.pop(name) for name in names if name in given})
+    return PurchaseRequest(table=table, epsilon=buy, delta=delta, draft=draft, **given)

@@ -18,9 +18,12 @@ from sqlglot import exp
 
 from dpsql import methods
 from dpsql.api.database import Database, connect
+from dpsql.api.owner_sql import ACTS, OwnerCalls
+from dpsql.api.sql_hints import DUCKDB_FORM, sql_hint
 from dpsql.engines import sql_files
 from dpsql.engines.duckdb.engine import Connection, define
-from dpsql.errors import DpsqlError, ParameterError, QueryFailed, UnknownName, UsageError
+from dpsql.engines.duckdb.use_statement import remember_use
+from dpsql.errors import DpsqlError, ParameterError, QueryFailed, SchemaError, UnknownName, UsageError
 from dpsql.ledger import Ledger
 from dpsql.models import store
 from dpsql.models.release_store import MODELS
@@ -28,8 +31,9 @@ from dpsql.models.score import public_table, scoring_query
 from dpsql.models.usable_model import Model
 from dpsql.runs import train as training
 from dpsql.runs.arguments import arguments, with_options
+from dpsql.runs.private_evaluation import evaluation_of_training
 from dpsql.runs.train import TrainRequest
-from dpsql.schema import Numeric
+from dpsql.schema import Dated, Feature, Numeric
 
 _Result = TypeVar("_Result")
 #: Named values as SQL hands them over.
@@ -37,7 +41,8 @@ _Texts = dict[str, str | None]
 _DUCKDB = "duckdb"
 _TRAINED = (
     "STRUCT(model VARCHAR, method VARCHAR, trees BIGINT, depth BIGINT, leaves BIGINT, epsilon VARCHAR, "
-    'neighbours VARCHAR, spent VARCHAR, "left" VARCHAR, delta VARCHAR, rho VARCHAR)[]'
+    'neighbours VARCHAR, spent VARCHAR, "left" VARCHAR, delta VARCHAR, rho VARCHAR, '
+    "accuracy DOUBLE, accuracy_low DOUBLE, accuracy_high DOUBLE, majority DOUBLE, auc DOUBLE)[]"
 )
 _STEPS = (
     'STRUCT(step VARCHAR, operation VARCHAR, epsilon VARCHAR, noise_scale DOUBLE, scans BIGINT, "values" BIGINT, '
@@ -71,6 +76,7 @@ _CALLS = (
     "dpsql_explain_call",
     "dpsql_advise_call",
 )
+_ALL_CALLS = (*_CALLS, *(act.call for act in ACTS))
 #: The connections that carry the functions; DuckDB shares functions between the connections to one database.
 _ATTACHED: weakref.WeakSet[Connection] = weakref.WeakSet()
 
@@ -80,6 +86,7 @@ def attach(connection: Connection, *, who: str | None = None) -> Database:
 
     The connection stays yours and cannot be locked down: `Database.weaknesses()` says what it leaves open.
     """
+    remember_use(connection)
     database = connect(connection, who=who)
     Ledger(database.engine).install()
     MODELS.install(database.engine)
@@ -94,6 +101,10 @@ def attach(connection: Connection, *, who: str | None = None) -> Database:
     define(connection, evaluate, _hide_error_text(calls.evaluate), [_TEXT] * 4, _FIGURES, changes=True)
     define(connection, explain, _hide_error_text(calls.explain), [_TEXT], _IMPORTANCE)
     define(connection, advise, _hide_error_text(calls.advise), [_TEXT] * 6, _ADVICE, changes=True)
+    owner = OwnerCalls(calls.database)
+    for act in ACTS:
+        call = _hide_error_text(getattr(owner, act.name))
+        define(connection, act.call, call, [_VALUES], act.gives, changes=True)
     _ATTACHED.add(connection)
     for statement in macro_statements():
         connection.execute(statement)
@@ -108,8 +119,11 @@ def macro_statements() -> list[str]:
         "plan_parameters": _parameter_list(names_release=False),
         "plan_values": _value_map(names_release=False),
     }
+    for act in ACTS:
+        pieces |= act.pieces()
     places = re.compile(rf":({'|'.join(pieces)})\b")
-    return [places.sub(lambda place: pieces[place[1]], text) for text in sql_files.statements("duckdb/macros.sql")]
+    statements = [*sql_files.statements("duckdb/macros.sql"), *sql_files.statements("duckdb/owner_macros.sql")]
+    return [places.sub(lambda place: pieces[place[1]], text) for text in statements]
 
 
 def _parameter_list(*, names_release: bool) -> str:
@@ -140,7 +154,7 @@ def _macro_name(name: str) -> exp.Identifier:
 def _make_room(connection: Connection, database: Database) -> None:
     """Take the functions of an earlier attach off this connection; refuse when another connection carries them."""
     if connection in _ATTACHED:
-        for name in _CALLS:
+        for name in _ALL_CALLS:
             connection.remove_function(name)
         return
     if _CALLS[0] in database.engine.user_functions():
@@ -159,7 +173,7 @@ class _Calls:
 
     def train(self, values: _Texts, options: _Texts | None) -> list[dict[str, Any]]:
         """Train and describe the new model in one row."""
-        db, request = self._database(), TrainRequest.from_text(with_options(values, options or {}))
+        db, request = self.database(), TrainRequest.from_text(with_options(values, options or {}))
         model = training.train(db.engine, db.book, request, who=db.who)
         budget = db.budget(request.table, model.certificate.get("kind", "pure"))
         forest = model.released.forest
@@ -176,12 +190,13 @@ class _Calls:
                 "left": budget.left_text,
                 "delta": model.certificate.get("delta"),
                 "rho": model.certificate.get("rho"),
+                **_measured_figures(model),
             }
         ]
 
     def plan(self, values: _Texts, options: _Texts | None) -> list[dict[str, Any]]:
         """Describe the steps of a plan, one row each."""
-        db, request = self._database(), TrainRequest.from_text(with_options(values, options or {}))
+        db, request = self.database(), TrainRequest.from_text(with_options(values, options or {}))
         steps = training.plan(db.engine, db.book, request).to_dict()["steps"]
         names = ("operation", "epsilon", "noise_scale", "scans", "values", "expected_error")
         return [{"step": step["name"], **{name: step[name] for name in names}} for step in steps]
@@ -211,7 +226,7 @@ class _Calls:
     ) -> list[dict[str, Any]]:
         """Measure a model and give one row for each figure, with its interval where the rows are private."""
         name, table = _check_name(name, "model"), _check_name(table, "table")
-        evaluation = self._database().evaluate(name, table, epsilon=epsilon, request_id=request_id).to_dict()
+        evaluation = self.database().evaluate(name, table, epsilon=epsilon, request_id=request_id).to_dict()
         figures = evaluation | {f"f1 of {label}": value for label, value in evaluation.get("class_f1", {}).items()}
         bounds = evaluation.get("intervals", {})
         return [
@@ -239,7 +254,7 @@ class _Calls:
         size = None if rows is None else _parse_integer("rows", rows)
         share = None if majority is None else _parse_number(majority)
         named = _check_name(table, "table")
-        recommendation = self._database().advise(
+        recommendation = self.database().advise(
             named, epsilon=epsilon, rows=size, buy=buy, majority=share, request_id=request_id
         )
         advice = recommendation.to_dict()
@@ -251,16 +266,26 @@ class _Calls:
         ]
 
     def _model(self, name: str) -> Model:
-        db = self._database()
+        db = self.database()
         if name not in self._models:
             self._models = {name: store.load_model(db.engine, name)}  # without its database, which holds the connection
         return self._models[name].within(db)
 
-    def _database(self) -> Database:
+    def database(self) -> Database:
+        """Return the database behind the connection, on a cursor of its own."""
         connection = self._connection()
         if connection is None:
             raise DpsqlError("the connection was closed.")
         return connect(connection, who=self._who)
+
+
+def _measured_figures(model: Model) -> dict[str, float | None]:
+    """Return what the evaluation at the end of a training said; NULL in each place where there was none."""
+    figures = evaluation_of_training(model) or {}
+    low, high = figures.get("intervals", {}).get("accuracy", (None, None))
+    bounds = {"accuracy_low": low, "accuracy_high": high}
+    named = {"accuracy": "accuracy", "majority": "majority_class_share", "auc": "auc"}
+    return {name: figures.get(figure) for name, figure in named.items()} | bounds
 
 
 def _hide_error_text(call: Callable[..., _Result]) -> Callable[..., _Result]:
@@ -273,6 +298,7 @@ def _hide_error_text(call: Callable[..., _Result]) -> Callable[..., _Result]:
             return call(*values)
         except DpsqlError as error:
             problem = error
+            problem.hint = sql_hint(error.hint, DUCKDB_FORM)
         except Exception:  # noqa: BLE001  the border to the database: what passes it is shown to anyone
             problem = QueryFailed("finish the call", "why is withheld too")
         raise problem
@@ -288,7 +314,7 @@ def _columns(model: Model, row: dict[str, str | None]) -> dict[str, Any]:
         if feature.name.lower() not in lowered:
             raise UnknownName("column in the row called", feature.name, row)
         text = lowered[feature.name.lower()]
-        columns[feature.name] = [_parse_number(text) if isinstance(feature, Numeric) else text]
+        columns[feature.name] = [_parse_cell(feature, text)]
     return columns
 
 
@@ -308,6 +334,16 @@ def _parse_integer(name: str, text: str) -> int:
 def _round_figure(value: Any) -> Any:
     """Return a figure with four digits, anything else as it is."""
     return float(f"{value:.4g}") if isinstance(value, float) else value
+
+
+def _parse_cell(feature: Feature, text: str | None) -> Any:
+    """Return a cell of a row as its feature reads it: a date that is none goes where NULL goes."""
+    if isinstance(feature, Dated):
+        try:
+            return feature.number(text)
+        except SchemaError:
+            return np.nan
+    return _parse_number(text) if isinstance(feature, Numeric) else text
 
 
 def _parse_number(text: str | None) -> float:

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
 from dpsql.engines.base import Engine
-from dpsql.kernel.datasets.dataset import find_dataset, registration_of, scope
+from dpsql.kernel.datasets.dataset import account_of, look_at_dataset, registration_of, scope
+from dpsql.kernel.datasets.looked_up_columns import LOOKUP, is_lookup_of
 from dpsql.ledger import Budget, Entry, Ledger
 from dpsql.ledger.budget import amount_text
 
 _COLUMNS = (
-    "entry", "event", "state", "when", "who", "table", "method", "kind", "epsilon", "cap", "delta", "rho", "lost_runs",
-    "least_epsilon", "neighbours", "request_id", "hash",
+    "entry", "event", "state", "when", "who", "table", "method", "kind", "epsilon", "cap", "analyst", "delta", "rho",
+    "lost_runs", "least_epsilon", "neighbours", "request_id", "hash",
 )  # fmt: skip
 
 
 def entry_table(engine: Engine, book: Ledger, table: str | None) -> pd.DataFrame:
     """Return the ledger's entries, of one table or all, one row each, oldest first."""
-    dataset = find_dataset(engine, book, table).id if table is not None else None
-    return pd.DataFrame([_row(entry) for entry in book.entries(dataset)], columns=list(_COLUMNS))
+    if table is None:
+        return _table(book.entries())
+    dataset = look_at_dataset(engine, book, table)
+    lookups = [entry for entry in book.entries(event=LOOKUP) if is_lookup_of(entry, dataset.base)]
+    return _table(sorted([*book.entries(dataset.payer), *lookups], key=lambda entry: entry.entry_id))
+
+
+def _table(entries: Sequence[Entry]) -> pd.DataFrame:
+    return pd.DataFrame([_row(entry) for entry in entries], columns=list(_COLUMNS))
 
 
 def table_budget(engine: Engine, book: Ledger, table: str, kind: str) -> Budget:
@@ -35,20 +44,20 @@ def _dataset_of(engine: Engine, book: Ledger, table: str) -> tuple[str, str]:
     """Return a dataset's id and its table's name as it was registered, though the table may be gone by now."""
     registration = registration_of(book, table)
     if registration is not None:
-        return registration.dataset, registration.table
-    dataset = find_dataset(engine, book, table)
-    return dataset.id, dataset.table
+        return account_of(registration), registration.table
+    dataset = look_at_dataset(engine, book, table)
+    return dataset.payer, dataset.table
 
 
 def budgets(book: Ledger) -> list[Budget]:
     """Return the budgets of all registered tables, of every kind that was opened."""
-    datasets = [entry.dataset for entry in book.registrations()]
+    datasets = [entry.dataset for entry in book.registrations() if account_of(entry) == entry.dataset]
     return [book.budget(dataset, kind) for dataset in datasets for kind in book.kinds(dataset)]
 
 
 def spent_on(engine: Engine, book: Ledger, table: str, batch: str | None, kind: str) -> int:
     """Return what the rows of a batch (or of the whole table) have lost so far, in nano-epsilon (or nano-rho)."""
-    budget, where = table_budget(engine, book, table, kind), scope(find_dataset(engine, book, table), batch)
+    budget, where = table_budget(engine, book, table, kind), scope(look_at_dataset(engine, book, table), batch)
     on_scope = next((share.spent for share in budget.scopes if share.name == where), 0)
     return budget.spent_on_table + on_scope if where else budget.spent
 
@@ -74,6 +83,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         "kind": entry.kind,
         "epsilon": declared.get("epsilon", entry.amount_text) if charged else "",
         "cap": declared.get("epsilon", amount) if capped else "",
+        "analyst": entry.analyst,
         "delta": declared.get("delta", ""),
         "rho": amount if entry.kind == "approximate" else "",
         "lost_runs": str(limits.get("lost_runs", "")),

@@ -124,6 +124,8 @@ def _answer(plpy: Any, worker: subprocess.Popen[bytes]) -> list[dict[str, Any]]:
         for line in lines:
             message = json.loads(line)
             if "rows" in message:
+                for note in message.get("notes", ()):
+                    plpy.warning(note)
                 rows: list[dict[str, Any]] = message["rows"]
                 return rows
             if "error" in message:

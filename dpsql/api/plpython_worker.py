@@ -23,8 +23,10 @@ import resource
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import IO, Any
 
 #: How long making a plan may take inside the server, in seconds.
@@ -59,15 +61,19 @@ def run_worker() -> None:
 
 def _answer_rows(request: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
     """Return rows, or an error in our own words."""
-    from dpsql.errors import DpsqlError
+    from dpsql.api.sql_hints import POSTGRES_FORM, sql_hint
+    from dpsql.errors import DpsqlError, NoRowsWarning
 
     act = ACTS[request["act"]]
     try:
         _check_given(request["act"], request["values"])
         with _open_as_caller(answers) if request["act"] in FREE else _open_as_owner(request) as db:
-            return {"rows": act(db, **request["values"])}
+            with warnings.catch_warnings(record=True) as issued:
+                warnings.simplefilter("always", NoRowsWarning)
+                rows = act(db, **request["values"])
+            return {"rows": rows, "notes": [str(note.message) for note in issued if note.category is NoRowsWarning]}
     except DpsqlError as error:
-        return {"error": error.message, "hint": error.hint or ""}
+        return {"error": error.message, "hint": sql_hint(error.hint, POSTGRES_FORM) or ""}
     except Exception:  # noqa: BLE001  the border to the server: what passes it is shown to anyone
         return {"error": "dpsql could not finish; why is withheld.", "hint": "ask again; if it stays so, report it"}
 
@@ -125,6 +131,60 @@ def answer_advise(db: Any, table: str, epsilon: str, rows: int | None, buy: str 
     return [{"case": case, **{name: figures[name] for name in names}} for case, figures in cases]
 
 
+def answer_register(db: Any, **given: Any) -> Rows:
+    """Register a table for its owner and describe the dataset in one row."""
+    from dpsql.api.owner_sql import OwnerCalls
+
+    return OwnerCalls(lambda: db).register(_owner_words(given, _OF_REGISTER))
+
+
+def answer_set_cap(db: Any, **given: Any) -> Rows:
+    """Set a cap for the owner and describe the budget in one row."""
+    from dpsql.api.owner_sql import OwnerCalls
+
+    return OwnerCalls(lambda: db).set_cap(_owner_words(given, ()))
+
+
+def answer_verify(db: Any) -> Rows:
+    """Return what in the ledger does not hold, or one row that says that it is sound."""
+    from dpsql.api.owner_sql import OwnerCalls
+
+    return OwnerCalls(lambda: db).verify({})
+
+
+#: What the options of a registration may name: nothing that is a file of the server's machine, and nothing that reads
+#: rows without a charge. `schema` is a JSON object, never the name of a file, for the same reason.
+_OF_REGISTER = (
+    "no_cap", "buy", "delta", "unit", "label", "classes", "target", "features", "lost_runs", "least_epsilon", "holdout",
+    "holdout_cap", "allow_large", "view", "public", "share_budget",
+)  # fmt: skip
+
+
+def _owner_words(given: dict[str, Any], allowed: Sequence[str]) -> dict[str, str | None]:
+    """Return the arguments of an owner's act as the acts take them: each as JSON; refuse options that are not allowed.
+
+    A NULL for the schema or the cap of a registration says that there is none, and the act refuses that where no
+    other argument says the same.
+    """
+    from dpsql.errors import ParameterError, UnknownName
+
+    options = _parse_options(given.pop("options", None))
+    for name in options:
+        if name not in allowed:
+            raise UnknownName("option", name, allowed)
+    if given.get("schema") is not None and not isinstance(json.loads(given["schema"]), dict):
+        raise ParameterError("schema", allowed="a JSON object with label, classes and features", given="another value")
+    words: dict[str, str | None] = {}
+    for name, value in {**given, **options}.items():
+        if value is None and name in ("schema", "cap") and allowed:
+            continue
+        is_json = name == "schema"
+        words[name] = value if value is None or is_json else json.dumps(value)
+    if Path(str(options.get("view", ""))).suffix == ".sql":
+        raise ParameterError("view", allowed="the text of a query", given="the name of a file")
+    return words
+
+
 def answer_check(db: Any) -> Rows:
     """Do nothing. An answer shows that this process starts and that the owner role can log in."""
     return [{"database": repr(db)}]
@@ -135,8 +195,13 @@ ACTS: dict[str, Callable[..., Rows]] = {
     "evaluate": answer_evaluate,
     "evaluate_free": answer_evaluate_free,
     "advise": answer_advise,
+    "register": answer_register,
+    "set_cap": answer_set_cap,
+    "verify": answer_verify,
     "check": answer_check,
 }
+#: What the owner alone may have done. The functions are the owner's to call, and the worker looks once more.
+OWNERS = frozenset({"register", "set_cap", "verify"})
 #: What reads with the caller's rights and nothing else.
 FREE = frozenset({"evaluate_free"})
 
@@ -191,7 +256,19 @@ def _open_as_owner(request: dict[str, Any]) -> Iterator[Any]:
     if engine is None:
         raise copied
     with Database(engine, who=request["who"]) as db:
+        if request["act"] in OWNERS:
+            _check_owner(db, request["who"])
         yield db
+
+
+def _check_owner(db: Any, who: str) -> None:
+    """Refuse whoever logged in as neither the owner role, nor a member of it, nor a superuser."""
+    from dpsql.errors import DatabaseError
+
+    with db.engine.transaction() as transaction:
+        (answer,) = transaction.rows("SELECT pg_has_role(CAST(? AS name), current_user, 'MEMBER') AS allowed", (who,))
+    if not answer["allowed"]:
+        raise DatabaseError("this is for the owner of the tables alone.", hint="log in as the owner role")
 
 
 @contextlib.contextmanager

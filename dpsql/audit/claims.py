@@ -21,6 +21,7 @@ from dpsql.audit.loss import SLACK
 from dpsql.ledger import Entry, Ledger
 from dpsql.mechanisms.concentrated import largest_rho
 from dpsql.models.usable_model import Model
+from dpsql.runs.size_first import FOR_THIS_RUN
 
 #: Nano-units in one epsilon, or in one rho.
 NANO = 10**9
@@ -28,7 +29,7 @@ NANO = 10**9
 CHARGES = "the charges"
 BUDGET = "the budget"
 #: What a certificate says of the moment and of the place, not of the run.
-_OF_THE_MOMENT = ("created_at", "ledger_hash", "ledger_entry", "dataset", "unlabelled_dataset", "versions")
+_OF_THE_MOMENT = ("created_at", "ledger_hash", "ledger_entry", "dataset", "unlabelled_dataset", "account", "versions")
 
 #: What is spent of each budget, in nano-epsilon (or nano-rho), by dataset and kind.
 Spent = Mapping[tuple[str, str], int]
@@ -68,9 +69,21 @@ class Claim:
         return float(self.loss / self.promise)
 
 
-def model_outcome(model: Model, *, sessions: range = range(1)) -> Outcome:
-    """Return a model as an outcome: its text, but for moment and place, and what its certificate states."""
-    return Outcome(model_text(model), _stated_loss(model.certificate), sessions)
+def model_outcome(model: Model, *, sessions: range | None = None) -> Outcome:
+    """Return a model as an outcome: its text, but for moment and place, and what its certificate states.
+
+    By default `sessions` are those of its own training, the first of the act.
+    """
+    own = range(count_sessions(model)) if sessions is None else sessions
+    return Outcome(model_text(model), _stated_loss(model.certificate), own)
+
+
+def count_sessions(model: Model) -> int:
+    """Return how many sessions a training had: two where it bought a size by a charge of its own, else one.
+
+    The model's certificate must cover both.
+    """
+    return 2 if model.certificate.get("size", {}).get("bought") == FOR_THIS_RUN else 1
 
 
 def model_text(model: Model) -> str:

@@ -22,7 +22,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsql.audit.record import FLIP, GAUSSIAN, LAPLACE, Numbers, RecordedRelease
+from dpsql.audit.record import FLIP, GAUSSIAN, LAPLACE, Numbers, RecordedRelease, RecordedSelection
 
 #: Decimal digits of everything that holds an exponential or a logarithm.
 DIGITS = 80
@@ -48,6 +48,31 @@ def release_loss(first: RecordedRelease, second: RecordedRelease, *, approximate
     moved = np.flatnonzero((first.exact != second.exact).any(axis=1))
     each = (_choice_loss(first, second, int(row), approximate=approximate) for row in moved)
     return sum(each, Loss())
+
+
+def selection_loss(first: RecordedSelection, second: RecordedSelection) -> Loss:
+    """Return the loss of a selection on the groups that both tables have: that of Gaussian noise on their counts.
+
+    What is released of them is post-processing of these noisy counts. Groups of one table alone are the matter of
+    `selection_delta`.
+    """
+    pairs = [(count, second.exact[key]) for key, count in first.exact.items() if key in second.exact]
+    return Loss(sum(((n - m) ** 2 for n, m in pairs), 0) / (2 * first.variance), Fraction(0))
+
+
+def selection_delta(first: RecordedSelection, second: RecordedSelection) -> Decimal:
+    """Return a bound on the probability that a group of one table alone comes out of a selection.
+
+    Discrete Gaussian noise of variance v reaches d > 0 with probability at most exp(−d²/2v) (see `noise.least_common`).
+    """
+    total = Decimal(0)
+    for own, other in ((first, second), (second, first)):
+        for key, count in own.exact.items():
+            if key not in other.exact:
+                distance = max(0, own.least - count)
+                with localcontext(_precise()):
+                    total += _exp(Fraction(-(distance**2)) / (2 * own.variance))
+    return total
 
 
 def _count_loss(first: RecordedRelease, second: RecordedRelease) -> Loss:

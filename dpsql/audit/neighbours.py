@@ -25,13 +25,15 @@ import numpy as np
 from sqlglot import exp
 
 from dpsql.engines.base import Engine
-from dpsql.schema import Boolean, Categorical, Feature, Numeric, Schema, Target, Unit
+from dpsql.schema import Boolean, Categorical, Feature, Hashed, Numeric, Schema, Target, Unit
 
 #: Columns of the tables, besides features.
 LABEL = "y"
 PERSON = "person"
 BATCH = "era"
 PARTITION = "part"
+#: The parts of a column that says the part itself: at least as many as any run has trees.
+_PARTS = 4096
 #: The values of the batch column; updates name two of them.
 ERAS = ("old", "new")
 #: How many rows the added unit has, besides around its `max_rows`.
@@ -65,7 +67,8 @@ Chance = np.random.Generator
 class MadeUpTable:
     """A table as plain values: its columns' types, its rows, and the schema it is registered under (None: public).
 
-    `gone` are the places, counted from 0, of rows that are written with all others and then deleted.
+    `gone` are the places, counted from 0, of rows that are written with all others and then deleted. `view` is a query
+    over other tables, where this is one: it is registered, and nothing is created.
     """
 
     name: str
@@ -73,6 +76,7 @@ class MadeUpTable:
     rows: tuple[Row, ...]
     schema: Schema | None
     gone: frozenset[int] = frozenset()
+    view: str = ""
 
     @property
     def present(self) -> tuple[Row, ...]:
@@ -84,6 +88,8 @@ class MadeUpTable:
 
         They are deleted in a second transaction: rows that are deleted before they were committed never had an address.
         """
+        if self.view:
+            return
         columns = [
             exp.ColumnDef(this=exp.to_identifier(name, quoted=True), kind=exp.DataType.build(kind, dialect="duckdb"))
             for name, kind in self.types.items()
@@ -128,7 +134,7 @@ def random_schema(
     if numeric:
         features = (Numeric("f0", *_BOUNDS[0]), *features[1:])
     bounds = Target(-3, 7, steps=int(chance.choice([2, 10, 1000])))
-    return Schema(
+    schema = Schema(
         LABEL,
         () if target else _CLASSES[: chance.integers(2, 4)],
         features,
@@ -139,6 +145,9 @@ def random_schema(
         target=bounds if target else None,
         public_features=labels,
     )
+    # Some say the part of a row themselves, also where a unit's rows are in several parts: no privacy may rest on it.
+    stored = len(features) % 2 == 0 and (unit or schema.partition is not None)
+    return replace(schema, partition=PARTITION, parts=_PARTS) if stored else schema
 
 
 def random_pair(
@@ -176,13 +185,15 @@ def swap_roles(pair: Pair) -> Pair:
 
 
 def _feature(chance: Chance, name: str) -> Feature:
-    kind = chance.choice(["number", "number", "category", "wide", "truth"])
+    kind = chance.choice(["number", "number", "category", "wide", "truth", "hashed"])
     if kind == "number":
         lower, upper = _BOUNDS[chance.integers(len(_BOUNDS))]
         null = None if chance.random() < 0.7 else upper
         return Numeric(name, lower, upper, cells=int(chance.choice([2, 17, 64])), null=null)
     if kind == "truth":
         return Boolean(name)
+    if kind == "hashed":
+        return Hashed(name, int(chance.choice([2, 63])))
     values = _VALUES[: chance.integers(1, 8)] if kind == "category" else tuple(f"v{k}" for k in range(70))
     return Categorical(name, values, unknown=None if chance.random() < 0.7 else values[0])
 

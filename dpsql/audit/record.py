@@ -9,9 +9,10 @@ could have come: all that the ratio of its chances needs.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -47,6 +48,21 @@ class RecordedRelease:
     weights: Numbers | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class RecordedSelection:
+    """One selection of common groups: their exact counts, the variance of the noise, the least count, what came out.
+
+    `allowed` is the selection delta: the probability with which a group that one unit alone has may come out.
+    """
+
+    operation: int
+    variance: Fraction
+    least: int
+    allowed: Decimal
+    exact: Mapping[Any, int]
+    released: Mapping[Any, int]
+
+
 @dataclass(frozen=True)
 class RecordedOperation:
     """One question to a session: which, for which step, what that step may cost, and a digest of the answer.
@@ -76,6 +92,7 @@ class Tape:
     keys: list[int] = field(default_factory=list)
     operations: list[RecordedOperation] = field(default_factory=list)
     releases: list[RecordedRelease] = field(default_factory=list)
+    selections: list[RecordedSelection] = field(default_factory=list)
     statements: list[str] = field(default_factory=list)
 
     def __repr__(self) -> str:
@@ -115,13 +132,13 @@ class Recorder:
         self, name: str, step: str, *, session: object, allowed: Fraction, approximate: bool, public: bool
     ) -> Iterator[list[Any]]:
         """Write down an operation: the caller puts the answer into the list. A charged one must have met noise."""
-        before, answer = len(self.tape.releases), list[Any]()
+        before, answer = len(self.tape.releases) + len(self.tape.selections), list[Any]()
         self._depth += 1
         try:
             yield answer
         finally:
             self._depth -= 1
-        if not public and len(self.tape.releases) == before:
+        if not public and len(self.tape.releases) + len(self.tape.selections) == before:
             raise self._stop(f'"{name}" answered step "{step}" without a mechanism that the audit knows')
         number = self._number(session)
         self.tape.operations.append(
@@ -151,6 +168,30 @@ class Recorder:
         if released.shape != self._counts.shape:
             raise self._stop("counts had another shape")
         return np.asarray(released - self._counts).ravel()
+
+    def selection(
+        self, groups: Mapping[Any, int], draw: Callable[[], dict[Any, int]], *, least: int, allowed: Decimal
+    ) -> dict[Any, int]:
+        """Return the groups that a selection shows: drawn, or those of the recorded run, whatever groups are here."""
+        self._check_within("a selection")
+        if self._script is None:
+            self._counts, self._noise = np.array(list(groups.values()), np.int64), None
+            released = draw()
+            if self._noise is None:
+                raise self._stop("groups were released without noise")
+            variance = self._noise[1]
+            self._counts = None
+        else:
+            place = len(self.tape.selections)
+            if place >= len(self._script.selections):
+                raise self._stop("it released something else")
+            recorded = self._script.selections[place]
+            released, variance = dict(recorded.released), recorded.variance
+        operation = len(self.tape.operations)
+        self.tape.selections.append(
+            RecordedSelection(operation, variance, least, allowed, dict(groups), dict(released))
+        )
+        return released
 
     def choice(
         self,

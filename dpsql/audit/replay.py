@@ -23,7 +23,7 @@ from typing import cast
 from dpsql.api.database import Database
 from dpsql.audit.claims import BUDGET, CHARGES, Claim, Outcome, Spent, claims_of, read_spent
 from dpsql.audit.database_text import database_text, table_places
-from dpsql.audit.loss import SLACK, Loss, release_loss, same_noise
+from dpsql.audit.loss import SLACK, Loss, release_loss, same_noise, selection_delta, selection_loss
 from dpsql.audit.record import Recorder, Tape
 from dpsql.audit.seam import Watched, listen
 from dpsql.engines.base import Engine
@@ -168,7 +168,7 @@ def replay(
             before=second.before,
             after=second.after,
         ),
-        releases=len(first.tape.releases),
+        releases=len(first.tape.releases) + len(first.tape.selections),
         steps=steps,
         differences=tuple(_find_differences(first, second)),
         failed=failed,
@@ -197,11 +197,21 @@ def _run(opened: Callable[[], Database], act: Act, script: Tape | None, groups: 
 def _losses(first: Tape, second: Tape) -> tuple[tuple[StepLoss, ...], dict[int, Loss]]:
     """Return the loss of each step and of each session; what only one run released is found by `_find_differences`."""
     sessions, steps = dict[int, Loss](), dict[tuple[int, str, str], StepLoss]()
-    for release, replayed in zip(first.releases, second.releases, strict=False):
-        if release.operation >= len(first.operations) or release.exact.shape != replayed.exact.shape:
-            continue
-        operation = first.operations[release.operation]
-        loss = release_loss(release, replayed, approximate=operation.approximate)
+    losses = [
+        (
+            release.operation,
+            release_loss(release, replayed, approximate=first.operations[release.operation].approximate),
+        )
+        for release, replayed in zip(first.releases, second.releases, strict=False)
+        if release.operation < len(first.operations) and release.exact.shape == replayed.exact.shape
+    ]
+    losses += [
+        (selection.operation, selection_loss(selection, replayed))
+        for selection, replayed in zip(first.selections, second.selections, strict=False)
+        if selection.operation < len(first.operations)
+    ]
+    for number, loss in losses:
+        operation = first.operations[number]
         sessions[operation.session] = sessions.get(operation.session, Loss()) + loss
         before = steps.get(operation.question, StepLoss(operation.step, operation.name, Fraction(0), operation.allowed))
         steps[operation.question] = StepLoss(
@@ -257,4 +267,15 @@ def _differing_noise(tape: Tape, replayed: Tape) -> list[tuple[str, str]]:
             differences.append((SHAPE, "a release had another shape"))
         elif not same_noise(first, second):
             differences.append((NOISE, f"the parameters of {first.mechanism} were other ones"))
-    return differences
+    return differences + _selections_shown(tape, replayed)
+
+
+def _selections_shown(tape: Tape, replayed: Tape) -> list[tuple[str, str]]:
+    """Return a sentence for each selection that shows a unit's own group more often than its delta allows."""
+    if len(tape.selections) != len(replayed.selections):
+        return [(SHAPE, "one of the runs selected more")]
+    return [
+        (NOISE, "a group of one unit may come out with a probability above the selection delta")
+        for first, second in zip(tape.selections, replayed.selections, strict=True)
+        if first.least != second.least or selection_delta(first, second) > first.allowed
+    ]

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from decimal import Decimal
 from fractions import Fraction
 from functools import wraps
 from threading import RLock
@@ -22,6 +23,8 @@ from dpsql.audit.record import EXPONENTIAL, FLIP, GAUSSIAN, LAPLACE, Numbers, Re
 from dpsql.engines.base import Arrays, Engine, Workspace
 from dpsql.kernel import exact, noise, session, statement_size
 from dpsql.kernel.operations import OPERATIONS
+from dpsql.kernel.plan import Step
+from dpsql.kernel.promise import Promise
 
 _RECORDER: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
 #: One audit at a time puts its listeners in place.
@@ -56,6 +59,7 @@ def _put_in_place(places: ExitStack) -> None:
     swaps: list[tuple[object, str, Callable[[Any], Any]]] = [
         (exact, "random_key", _key),
         (noise, "add_noise", _addition),
+        (noise, "select_common", _selection),
         (noise, "discrete_laplace", _sampler(LAPLACE)),
         (noise, "discrete_gaussian", _sampler(GAUSSIAN)),
         (noise, "permute_and_flip", _choice(FLIP)),
@@ -84,6 +88,18 @@ def _addition(real: Callable[..., Numbers]) -> Callable[..., Numbers]:
         if recorder is None:
             return real(counts, *given, **named)
         return recorder.addition(counts, lambda: real(counts, *given, **named))
+
+    return listen
+
+
+def _selection(real: Callable[..., dict[Any, int]]) -> Callable[..., dict[Any, int]]:
+    def listen(groups: Mapping[Any, int], step: Step, promise: Promise) -> dict[Any, int]:
+        recorder = _RECORDER.get()
+        if recorder is None:
+            return real(groups, step, promise)
+        allowed = Decimal(0) if promise.approximate is None else promise.approximate.selection_delta
+        least = noise.least_common(step, promise)
+        return recorder.selection(groups, lambda: real(groups, step, promise), least=least, allowed=allowed)
 
     return listen
 

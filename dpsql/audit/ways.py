@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -18,7 +19,8 @@ import numpy as np
 
 from dpsql import methods
 from dpsql.api.database import Database, connect
-from dpsql.audit.claims import Outcome, model_outcome
+from dpsql.audit.claims import Outcome, count_sessions, model_outcome
+from dpsql.audit.many_table_neighbours import random_warehouses
 from dpsql.audit.neighbours import (
     BATCH,
     ERAS,
@@ -32,10 +34,12 @@ from dpsql.audit.neighbours import (
     swap_roles,
 )
 from dpsql.audit.replay import Act, Replay, replay
+from dpsql.kernel.datasets.dataset import find_dataset
 from dpsql.ledger import Entry
 from dpsql.methods.base import Choice, Flag
+from dpsql.runs.buy_domains import Wishes, buy_domains
 from dpsql.runs.label_rows import TREES_SEE
-from dpsql.schema import Schema
+from dpsql.schema import Categorical, Numeric, Schema
 
 #: The delta of runs and budgets of kind "approximate".
 DELTA = "1e-6"
@@ -115,11 +119,11 @@ def _register(database: Database, tables: Sequence[MadeUpTable], kind: str) -> D
     """Return the database with its private tables registered, and a budget of the kind that will be charged."""
     for table in tables:
         if table.schema is not None:
-            database.register(table.name, table.schema, cap=_CAP)
+            database.register(table.name, table.schema, cap=_CAP, view=table.view or None, allow_large=True)
         if table.schema is not None and kind == "approximate":
-            database.set_cap(table.name, _DELTA_CAP, kind=kind, delta=DELTA)
+            database.set_cap(table.name, _DELTA_CAP, kind=kind, delta=DELTA, allow_large=True)
         elif table.schema is not None and kind == "label" and table.schema.has_label:
-            database.set_cap(table.name, _CAP, kind=kind)
+            database.set_cap(table.name, _CAP, kind=kind, allow_large=True)
     return database
 
 
@@ -170,7 +174,9 @@ def _epsilon(chance: Chance) -> str:
 def _training_act(method: str, chance: Chance, **arguments: Any) -> Act:
     """Return the act that trains one model."""
     given = {"epsilon": _epsilon(chance), **_parameters(method, chance), **arguments}
-    return lambda database: [model_outcome(database.train("people", method=method, request_id="r", **given))]
+    return lambda database: [
+        model_outcome(database.train("people", method=method, request_id="r", allow_large=True, **given))
+    ]
 
 
 def _rows_or_units(chance: Chance, **options: bool) -> Schema:
@@ -256,15 +262,52 @@ def _size_case(name: str, chance: Chance) -> AuditCase:
     return _case_of_pair(name, pair, act, chance=chance)
 
 
+def _domains_case(*, delta: bool) -> Callable[[str, Chance], AuditCase]:
+    """Domains are bought: of all numbers and, with a delta, of all texts; without one, words are the label."""
+
+    def case(name: str, chance: Chance) -> AuditCase:
+        schema = _rows_or_units(chance)
+        pair, epsilon = random_pair(chance, schema, crowded=_CROWDED), _epsilon(chance)
+        numbers = tuple(feature.name for feature in schema.features if type(feature) is Numeric)
+        texts = tuple(feature.name for feature in schema.features if type(feature) is Categorical)
+        wishes = Wishes(numbers, (*texts, schema.label) if delta else (), None if delta else schema.label)
+        bare = wishes.schema(schema.unit)
+        pair = Pair(replace(pair.first, schema=bare), replace(pair.second, schema=bare), pair.differing)
+
+        def act(database: Database) -> Sequence[Outcome]:
+            if delta:
+                half = str(Decimal(DELTA) / 2)
+                database.set_cap("people", _DELTA_CAP, kind="approximate", delta=DELTA, selection_delta=half)
+            dataset = find_dataset(database.engine, database.book, "people")
+            bought = buy_domains(
+                database.engine,
+                database.book,
+                dataset,
+                wishes,
+                epsilon=epsilon,
+                delta=DELTA if delta else None,
+                who=database.who,
+                request_id="r",
+            )
+            return [Outcome(str(bought))]
+
+        kind = "approximate" if delta else "pure"
+        return _case_of_pair(name, pair, act, chance=chance, kind=kind)
+
+    return case
+
+
 def _evaluation_case(name: str, chance: Chance) -> AuditCase:
     """A model is trained and then measured on the same private rows: both are paid."""
     pair, method = random_pair(chance, _rows_or_units(chance)), str(chance.choice(["rdt", "rosnam", "auto"]))
     given, epsilon = {"epsilon": _epsilon(chance), **_parameters(method, chance)}, _epsilon(chance)
 
     def act(database: Database) -> Sequence[Outcome]:
-        model = database.train("people", method=method, request_id="r", **given)
+        model = database.train("people", method=method, request_id="r", allow_large=True, **given)
         figures = database.evaluate(model, "people", epsilon=epsilon, request_id="e")
-        return [model_outcome(model), Outcome(str(figures.to_dict()), Fraction(str(figures.epsilon)), range(1, 2))]
+        last = count_sessions(model)
+        measured = Outcome(str(figures.to_dict()), Fraction(str(figures.epsilon)), range(last, last + 1))
+        return [model_outcome(model), measured]
 
     return _case_of_pair(name, pair, act, chance=chance)
 
@@ -276,9 +319,9 @@ def _update_case(name: str, chance: Chance) -> AuditCase:
     given = {"epsilon": _epsilon(chance), **_parameters("rdt", chance)}
 
     def act(database: Database) -> Sequence[Outcome]:
-        model = database.train("people", method="rdt", request_id="r", batch=ERAS[0], **given)
+        model = database.train("people", method="rdt", request_id="r", batch=ERAS[0], allow_large=True, **given)
         updated = database.update(model, ERAS[1], request_id="u")
-        return [model_outcome(model), model_outcome(updated, sessions=range(2))]
+        return [model_outcome(model), model_outcome(updated, sessions=range(count_sessions(model) + 1))]
 
     eras = {row[list(pair.first.types).index(BATCH)] for row in pair.differing}
     scopes = {"", *(f"{BATCH}={era}" for era in eras)}
@@ -318,6 +361,24 @@ def _contribution_case(name: str, chance: Chance) -> AuditCase:
     return _case_of_pair(name, pair, act, chance=chance)
 
 
+def _view_case(name: str, chance: Chance) -> AuditCase:
+    """A model on a view over two private tables, measured there too: neighbours differ in a person in both tables."""
+    first, second = random_warehouses(chance)
+    if chance.random() < 0.5:
+        first, second = second, first
+    method = str(chance.choice(["rdt", "id3", "snr", "auto", "rosnam"]))
+    given, epsilon = {"epsilon": _epsilon(chance), **_parameters(method, chance)}, _epsilon(chance)
+
+    def act(database: Database) -> Sequence[Outcome]:
+        model = database.train("people", method=method, request_id="r", **given)
+        figures = database.evaluate(model, "people", epsilon=epsilon, request_id="e")
+        last = count_sessions(model)
+        measured = Outcome(str(figures.to_dict()), Fraction(str(figures.epsilon)), range(last, last + 1))
+        return [model_outcome(model), measured]
+
+    return AuditCase(name, first, second, act)
+
+
 #: Methods that read rows without labels have ways of their own; all others are trained as they are.
 _SEMI = [name for name, method in methods.METHODS.items() if "unlabelled" in method.parameters]
 _PLAIN = [name for name in methods.METHODS if name not in _SEMI]
@@ -333,8 +394,11 @@ WAYS: dict[str, Callable[[str, Chance], AuditCase]] = {
     **{f"{name} of labels": _labels_case(name) for name in _SEMI},
     **{f"{name} of labels with another table": _labels_case(name, beside=True) for name in _SEMI},
     "size": _size_case,
+    "domains": _domains_case(delta=False),
+    "domains with a delta": _domains_case(delta=True),
     "evaluation": _evaluation_case,
     "update": _update_case,
     **{f"{way} of new rows": _label_request_case(trees_see) for trees_see, way in TREES_SEE.items()},
     "contribution": _contribution_case,
+    "view over several tables": _view_case,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dpsql.bench.accuracy_commands import accuracy_command
 from dpsql.bench.engine_commands import engines
+from dpsql.bench.forms import forms
 from dpsql.bench.speed_commands import counts_command, growth, noise
 
-COMMANDS = (accuracy_command, counts_command, growth, noise, engines)
+COMMANDS = (accuracy_command, counts_command, forms, growth, noise, engines)

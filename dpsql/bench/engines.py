@@ -196,7 +196,7 @@ def _work(place: MeasuredPlace, method: str | None) -> Callable[[], object]:
         forest = random_forest(axes(place.source.schema), trees=TREES, depth=DEPTH, seed=1, branches=2)
         return partial(_count, place.engine, place.source, forest)
     database = Database(place.engine, who="bench")
-    database.register(place.name, place.source.schema, cap=1000)
+    database.register(place.name, place.source.schema, cap=1000, allow_large=True)
     return partial(database.train, place.name, epsilon=1, method=method, trees=TREES, depth=DEPTH)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import click
 
 from dpsql.advice.advise import Recommendation, advise_schema
@@ -72,11 +74,11 @@ def advise_command(
     assert table is not None
     if dry_run and buy is None:
         raise UsageError("advice without --buy is free and touches nothing.", hint="leave out --dry-run")
-    with target.open() as db:
+    with target.open(writes=buy is not None and tune is None and not dry_run) as db:
         if tune is not None:
             with show_progress(f"tuning {tune}"):
                 tuned = db.tune(table, tune, epsilon=epsilon, rows=rows)
-            _print_grid(tuned, epsilon, as_json=as_json)
+            _print_grid(tuned, epsilon, as_json=as_json, place=f"{target.words} --table {shlex.quote(table)}")
             return
         if dry_run:
             print_plan(db.plan_advice(table, buy=buy), db.budget(table), db.spent_on(table), as_json=as_json)
@@ -87,7 +89,7 @@ def advise_command(
         return
     if buy is not None and advice.bought is not None:
         note(f"Charged epsilon {advice.bought.epsilon} for the size (entry {advice.bought.entry}).")
-    words = f"{target.words} --table {table} --epsilon {advice.epsilon}"
+    words = f"{target.words} --table {shlex.quote(table)} --epsilon {advice.epsilon}"
     note(f"Next:  dpsql train {words} --dry-run")
 
 
@@ -98,7 +100,7 @@ def _print(advice: Recommendation, *, as_json: bool) -> None:
         say(str(advice))
 
 
-def _print_grid(tuned: Tuning, epsilon: str, *, as_json: bool) -> None:
+def _print_grid(tuned: Tuning, epsilon: str, *, as_json: bool, place: str = "--db PATH --table TABLE") -> None:
     """Print the noise that a method's forests would have, and the setting that was picked."""
     if as_json:
         print_json(tuned.to_dict())
@@ -124,4 +126,4 @@ def _print_grid(tuned: Tuning, epsilon: str, *, as_json: bool) -> None:
     words = " ".join(f"--{name} {value}" for name, value in tuned.best_setting.parameters.items())
     say(f"Picked: {words}. The deepest forest whose votes stand out of their noise.")
     note("Noise alone was weighed: how good the splits are is not known without rows. Nothing was read or charged.")
-    note(f"Next:  dpsql train --table TABLE --method {tuned.method} {words} --epsilon {epsilon} --dry-run")
+    note(f"Next:  dpsql train {place} --method {tuned.method} {words} --epsilon {epsilon} --dry-run")

@@ -7,8 +7,10 @@ import click
 from dpsql.cli.options import DatabaseTarget, as_json, database
 from dpsql.cli.output import budget_values, note, print_json, print_plan, print_table, say, show_progress
 from dpsql.errors import UsageError
+from dpsql.kernel.datasets.hold_out import without_suffix
 from dpsql.models.evaluate import Evaluation, NumericEvaluation
 from dpsql.models.plot import check_plot, reliability_plot
+from dpsql.runs.private_evaluation import measured_table
 
 _FIGURES = {
     "accuracy": "accuracy",
@@ -48,20 +50,25 @@ def evaluate_command(
       dpsql evaluate --db data.duckdb --model adult_1 --table adult --epsilon 0.5
 
     Free of charge on a public table. On a private registered table --epsilon is charged, and all figures come from
-    noisy counts, with intervals that hold them 95 times in 100.
+    noisy counts, with intervals that hold them 95 times in 100. A model is measured on the hold-out of the table that
+    it was trained on, where there is one.
     """
     if epsilon is None and (dry_run or request_id is not None):
         raise UsageError("a free evaluation has no plan and no request id.", hint="--epsilon E, or leave them out")
     if plot is not None:
         check_plot(plot)
-    with target.open() as db:
+    with target.open(writes=epsilon is not None and not dry_run) as db:
         if dry_run:
             plan = db.plan_evaluation(model, table, epsilon=epsilon)
-            print_plan(plan, db.budget(table), db.spent_on(table), as_json=as_json)
+            payer = measured_table(db.engine, db.book, db.model(model), table)
+            print_plan(plan, db.budget(payer), db.spent_on(payer), as_json=as_json)
+            _note_hold_out(model, table, payer)
             return
         with show_progress(f"evaluating on {table}"):
             evaluation = db.evaluate(model, table, epsilon=epsilon, request_id=request_id)
-        left = None if epsilon is None else db.budget(table)
+        left = None if epsilon is None else db.budget(evaluation.table)
+    if left is not None:
+        _note_hold_out(model, table, left.table)
     if plot is not None:
         if isinstance(evaluation, NumericEvaluation):
             raise UsageError("a model that predicts a number has no probabilities to plot.", hint="leave out --plot")
@@ -76,6 +83,12 @@ def evaluate_command(
     if left is not None:
         budget = f'Budget of "{left.table}": {left.left_text} of {left.cap_text} left.'
         say(f"\nCharged epsilon {evaluation.epsilon}. {budget}")
+
+
+def _note_hold_out(model: str, table: str, payer: str) -> None:
+    """Say where a model is measured on the hold-out of the table that was named."""
+    if without_suffix(payer) != payer and without_suffix(table) == table:
+        note(f'"{model}" was trained on "{table}": it is measured on the hold-out, "{payer}", which pays.')
 
 
 def _print_figures(measured: Evaluation) -> None:

@@ -11,6 +11,7 @@ from dpsql.cli.options import DatabaseTarget, as_json, database, parameters
 from dpsql.cli.output import check_new, note, print_json, say, say_exact, show_progress
 from dpsql.errors import ParameterError, UsageError
 from dpsql.models.explain import PANELS, TOP
+from dpsql.models.explain.hash_words import words_with_cells
 from dpsql.runs.train import ARGUMENTS
 
 #: Arguments that have a value whether or not they were given.
@@ -23,6 +24,7 @@ _DEFAULTS = [name for name, argument in ARGUMENTS.items() if argument.default is
 @click.option("--top", type=int, metavar="N", help=f"How many features to show [default: {TOP}].")
 @click.option("--plot", metavar="FILE", help="Also draw it, as a new PNG file.")
 @click.option("--background", metavar="TABLE", help="A public table that says how often values occur.")
+@click.option("--word", multiple=True, metavar="FEATURE=WORD", help="Say which cell of a hashed feature a word is in.")
 @click.option("--leaf", type=int, default=0, show_default=True, help="Which leaf, numbered over all trees.")
 @options.request_options(names_release=False, table="A registered table: show the SQL of training on it.")
 @as_json
@@ -32,6 +34,7 @@ def explain_command(
     top: int | None,
     plot: str | None,
     background: str | None,
+    word: tuple[str, ...],
     table: str | None,
     leaf: int,
     as_json: bool,
@@ -52,8 +55,8 @@ def explain_command(
     if (model is None) == (table is None):
         raise UsageError("name what to explain.", hint="--model NAME or --table TABLE")
     if table is not None:
-        _refuse({"--top": top, "--plot": plot, "--background": background}, "--model")
-        with target.open() as db:
+        _refuse({"--top": top, "--plot": plot, "--background": background, "--word": word or None}, "--model")
+        with target.open(writes=False) as db:
             explanation = db.explain(table, leaf=leaf, **parameters(given))
         if as_json:
             print_json(explanation.to_dict())
@@ -64,8 +67,9 @@ def explain_command(
     if top is not None and top < 1:
         raise ParameterError("top", allowed="a whole number from 1", given=top)
     check_new(plot)
-    with target.open() as db:
+    with target.open(writes=False) as db:
         stored = db.model(str(model))
+        words = list(words_with_cells(stored.schema, word))
         with show_progress(f'reading "{model}"'):
             learned = stored.explain(background)
             if plot is not None:
@@ -73,9 +77,11 @@ def explain_command(
     if plot is not None:
         note(f"Wrote {plot}.")
     if as_json:
-        print_json(learned.to_dict())
+        print_json({**learned.to_dict(), **({"words": words} if words else {})})
     else:
         say(learned.text(top=top or TOP))
+        for line in words:
+            say(f"{line['feature']} {line['word']} is in {line['cell']} (a hash cell).")
 
 
 def _refuse(given: dict[str, object], other: str) -> None:

@@ -48,7 +48,7 @@ def export(
     """
     given = {"--table": table, "--form": form, "--name": name, "--probabilities": probabilities or None}
     _check_words(to, dialect, onnx, [option for option, value in given.items() if value is not None])
-    with target.open() as db:
+    with target.open(writes=False) as db:
         stored = db.model(model)
     if onnx is not None:
         stored.export_onnx(onnx)

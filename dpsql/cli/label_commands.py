@@ -104,7 +104,7 @@ def label_request_command(target: DatabaseTarget, table: str, to: str, as_json: 
     Free of charge: the trees are random, and no row is read.
     """
     check_new(to)
-    with target.open() as db:
+    with target.open(writes=False) as db:
         request = db.structure(table, **parameters(given))
     write_new(to, request.to_json())
     if as_json:

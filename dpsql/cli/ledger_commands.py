@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from dpsql.cli.cap_notes import analyst_text
 from dpsql.cli.options import DatabaseTarget, as_json, database
 from dpsql.cli.output import print_csv, print_json, print_table, say
 from dpsql.errors import LedgerBroken, UsageError
@@ -20,10 +21,22 @@ _COLUMNS = ("entry", "when", "who", "event", "table", "method", "epsilon", "cap"
 @click.option("--wait", type=float, default=2.0, show_default=True, metavar="SECONDS",
               help="How long to wait for another process to let the file go.")  # fmt: skip
 @click.option("--read-only", is_flag=True, help="Open the file read-only.")
+@click.option("--ledger", "place", metavar="FILE", envvar="DPSQL_LEDGER",
+              help="Where the ledger is, if not in the database: a file, or postgresql://…")  # fmt: skip
+@click.option("--attach", multiple=True, metavar="[NAME=]FILE",
+              help="Another DuckDB file, whose tables are NAME.TABLE (repeat).")  # fmt: skip
 @as_json
 @click.pass_context
 def ledger(
-    context: click.Context, table: str | None, as_csv: bool, db: str | None, wait: float, read_only: bool, as_json: bool
+    context: click.Context,
+    table: str | None,
+    as_csv: bool,
+    db: str | None,
+    wait: float,
+    read_only: bool,
+    place: str | None,
+    attach: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Show who spent what, and check that nothing was changed.
 
@@ -37,13 +50,14 @@ def ledger(
         if table is not None or as_csv or as_json or read_only:
             name = context.invoked_subcommand
             raise UsageError("options of a subcommand stand behind it.", hint=f"dpsql ledger {name} --db PATH …")
-        context.default_map = {name: {"db": db, "wait": wait} for name in ledger.commands} if db is not None else None
+        given = {"db": db, "wait": wait, "ledger": place, "attach": attach}
+        context.default_map = dict.fromkeys(ledger.commands, given) if db is not None else None
         return
     if as_csv and as_json:
         raise UsageError("one form at a time: CSV or JSON.", hint="leave out --csv or --json")
     if db is None:
         raise click.UsageError("Missing option '--db'.")
-    with DatabaseTarget(db, wait, read_only, None).open() as opened:
+    with DatabaseTarget(db, wait, read_only, None, place, attach).open(writes=False) as opened:
         entries = opened.ledger(table)
     if as_json:
         print_json(entries.to_dict("records"))
@@ -57,6 +71,7 @@ def ledger(
                 f", delta {delta}" if shown and delta else ""
                 for shown, delta in zip(entries[column], entries["delta"], strict=True)
             ]
+        entries["cap"] += [f" for {analyst_text(name)}" if name else "" for name in entries["analyst"]]
         print_table(None, _COLUMNS, entries[list(_COLUMNS)].to_numpy().tolist())
 
 
@@ -72,7 +87,7 @@ def verify(target: DatabaseTarget, as_json: bool) -> None:
 
     Exit code 3 when something does not hold.
     """
-    with target.open() as db:
+    with target.open(writes=False) as db:
         findings = db.verify()
     if as_json:
         print_json({"sound": not findings, "findings": findings})

@@ -8,10 +8,12 @@ from typing import Any
 import click
 import pandas as pd
 
+from dpsql.cli.evaluation_lines import evaluation_line
 from dpsql.cli.label_commands import label_new_rows, label_options, refuse_label_options
 from dpsql.cli.options import DatabaseTarget, as_json, database
 from dpsql.cli.output import check_new, note, print_json, print_table, say, say_exact, show_progress, write_new
 from dpsql.errors import ParameterError, UsageError
+from dpsql.models.model import lookup_note
 from dpsql.models.scoring_sql import FORMS
 from dpsql.models.usable_model import Model
 from dpsql.runs.update import rebuild_gain
@@ -32,7 +34,7 @@ def models(target: DatabaseTarget, as_json: bool) -> None:
     Example:
       dpsql models --db data.duckdb
     """
-    with target.open() as db:
+    with target.open(writes=False) as db:
         table = db.models()
     if as_json:
         print_json(table.to_dict("records"))
@@ -54,7 +56,7 @@ def show(target: DatabaseTarget, model: str, tree: int, depth: int, as_json: boo
     Example:
       dpsql show --db data.duckdb --model adult_1 --tree 2 --depth 4
     """
-    with target.open() as db:
+    with target.open(writes=False) as db:
         stored = db.model(model)
     drawn = stored.show(tree, depth=depth)
     if as_json:
@@ -68,6 +70,8 @@ def show(target: DatabaseTarget, model: str, tree: int, depth: int, as_json: boo
     say(f"Private:     {_PRIVATE[card.get('private')]}")
     say(f"Epsilon:     {card['epsilon']}")
     say(f"Neighbours:  {card.get('neighbours', _UNSAID)}")
+    if lookup_note(card):
+        say(f"Domains:     {lookup_note(card)}")
     say(f"Trained on:  {card.get('table', _UNSAID)} (dataset {card.get('dataset', _UNSAID)}), {card['created_at']}")
     if card.get("ledger_entry") is not None:
         say(f"Ledger:      entry {card['ledger_entry']}, {card.get('ledger_hash', _UNSAID)[:16]}…")
@@ -76,6 +80,8 @@ def show(target: DatabaseTarget, model: str, tree: int, depth: int, as_json: boo
     gain = rebuild_gain(card)
     if gain:
         say(f"Updates:     {gain}")
+    for measured in card.get("evaluations", []):
+        say(f"Measured:    {evaluation_line(measured)}")
     say(f"Digest:      {card['digest'][:16]}…")
     say(f"\nTree {tree} of {forest.trees}:")
     say(drawn)
@@ -137,7 +143,7 @@ def predict(
         raise UsageError("one thing at a time: --probabilities, --threshold or --top.", hint="leave out the others")
     check_new(to)
     data: str | Path = table if table is not None else Path(str(file))
-    with target.open() as db:
+    with target.open(writes=into is not None or (private and not labelling["dry_run"])) as db:
         if private:
             display = {"--key": key, "--probabilities": proba or None, "--threshold": threshold, "--top": top}
             shown = [option for option, value in display.items() if value is not None]
@@ -194,7 +200,7 @@ def sql(
     """
     if create and form == "select":
         raise UsageError("a SELECT cannot be created.", hint="--form view, table_macro or macro")
-    with target.open() as db:
+    with target.open(writes=create) as db:
         stored = db.model(model)
         settings: dict[str, Any] = {"name": name, "probabilities": probabilities}
         if not create:

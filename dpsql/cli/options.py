@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 import click
 
 from dpsql.api.database import Database, connect
+from dpsql.cli.own_hints import complete_hint
 from dpsql.engines.open_engine import show_target, url_forms
-from dpsql.errors import UsageError
+from dpsql.errors import DpsqlError, UsageError
 from dpsql.methods import METHODS, PARAMETERS
 from dpsql.methods.base import Choice, Flag, Integer, Method, Parameter
 from dpsql.runs.arguments import arguments
@@ -29,12 +30,20 @@ class DatabaseTarget:
     read_only: bool
     who: str | None
     ledger: str | None = None
+    attach: tuple[str, ...] = ()
 
-    def open(self) -> Database:
-        """Open the database, hardened and locked."""
+    def open(self, *, writes: bool = True) -> Database:
+        """Open the database, hardened and locked; a command that `writes` nothing leaves every file as it was."""
         if self.db is None:
             raise UsageError("no database was named.", hint="--db PATH")
-        return connect(self.db, wait=self.wait, read_only=self.read_only, who=self.who, ledger=self.ledger)
+        return connect(
+            self.db,
+            wait=self.wait,
+            read_only=self.read_only or not writes,
+            who=self.who,
+            ledger=self.ledger,
+            attach=self.attach,
+        )
 
     @property
     def words(self) -> str:
@@ -45,7 +54,7 @@ class DatabaseTarget:
         >>> DatabaseTarget("spark://local[2]/lake", 2.0, False, None, "books.duckdb").words
         "--db 'spark://local[2]/lake' --ledger books.duckdb"
         """
-        named = (("--db", self.db), ("--ledger", self.ledger))
+        named = (("--db", self.db), ("--ledger", self.ledger), *(("--attach", text) for text in self.attach))
         return " ".join(f"{option} {shlex.quote(show_target(value))}" for option, value in named if value)
 
 
@@ -61,9 +70,20 @@ def maybe_database(command: _Command) -> _Command:
 
 def _with_target(command: _Command, *, required: bool) -> _Command:
     def command_with_target(
-        db: str | None, wait: float, read_only: bool, who: str | None, ledger: str | None, **options: Any
+        db: str | None,
+        wait: float,
+        read_only: bool,
+        who: str | None,
+        ledger: str | None,
+        attach: tuple[str, ...],
+        **options: Any,
     ) -> Any:
-        return command(target=DatabaseTarget(db, wait, read_only, who, ledger), **options)
+        target = DatabaseTarget(db, wait, read_only, who, ledger, attach)
+        try:
+            return command(target=target, **options)
+        except DpsqlError as error:
+            error.hint = complete_hint(error.hint, target.words, options)
+            raise
 
     command_with_target.__name__ = command.__name__
     command_with_target.__doc__ = command.__doc__
@@ -74,6 +94,8 @@ def _with_target(command: _Command, *, required: bool) -> _Command:
                      help="How long to wait for another process to let the file go."),
         click.option("--ledger", metavar="FILE", envvar="DPSQL_LEDGER",
                      help="Where the ledger is, if not in the database: a file, or postgresql://…"),
+        click.option("--attach", multiple=True, metavar="[NAME=]FILE",
+                     help="Another DuckDB file, whose tables are NAME.TABLE (repeat)."),
         click.option("--db", required=required, metavar="PATH", envvar="DPSQL_DB",
                      help=f"A DuckDB, Parquet or CSV file, a folder of those, {_URLS}"),
     ):  # fmt: skip
@@ -100,6 +122,9 @@ def request_options(*, names_release: bool, table: str | None = None) -> Callabl
             command = _parameter_option(name, next(iter(kinds.values())), _parameter_help(kinds))(command)
         for name, argument in reversed(arguments(names_release=names_release).items()):
             sentence, metavar = argument.metadata["help"], argument.metadata["metavar"]
+            if argument.metadata["flag"]:
+                command = click.option(argument.metadata["flag"], name, is_flag=True, help=sentence)(command)
+                continue
             settings: dict[str, Any] = {"help": sentence, "metavar": metavar}
             if argument.default is MISSING:
                 settings |= {"required": table is None, "help": table or sentence}

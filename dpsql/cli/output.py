@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import shlex
 import sys
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -168,7 +169,9 @@ def print_plan(plan: Plan, budget: Budget, before: int, *, as_json: bool) -> Non
             left=amount_text(left_of(budget.cap, before)),
             cap=amount_text(budget.cap),
             measure=charge_measure(plan.kind),
-            hint=f"dpsql ledger --table {budget.table}" if budget.cap else how_to_open(budget.table, plan.kind),
+            hint=f"dpsql ledger --table {shlex.quote(budget.table)}"
+            if budget.cap
+            else how_to_open(budget.table, plan.kind),
         )
 
 

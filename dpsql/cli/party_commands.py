@@ -74,7 +74,7 @@ def export_trees_command(target: DatabaseTarget, table: str, to: str, as_json: b
     Reads no row and charges nothing.
     """
     check_new(to)
-    with target.open() as db:
+    with target.open(writes=False) as db:
         text = db.export_structure(table, **parameters(given))
     _write(to, text)
     if as_json:

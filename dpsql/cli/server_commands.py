@@ -74,7 +74,7 @@ def doctor(target: DatabaseTarget, as_json: bool) -> None:
       dpsql doctor --db data.duckdb
       dpsql doctor --db postgresql://owner@localhost/data
     """
-    with target.open() as db:
+    with target.open(writes=False) as db:
         checks = db.doctor()
     if as_json:
         print_json(

@@ -11,9 +11,11 @@ import click
 from dpsql.api import census
 from dpsql.api.demo import Demonstration, demonstrate
 from dpsql.api.shell import Answer, Shell
+from dpsql.cli.evaluation_lines import evaluation_line
 from dpsql.cli.options import DatabaseTarget, as_json, database
 from dpsql.cli.output import note, print_json, print_table, say, show_progress
 from dpsql.errors import DpsqlError, ParameterError
+from dpsql.runs.private_evaluation import evaluation_of_training
 
 
 @click.command()
@@ -35,6 +37,7 @@ def demo(db: str, rows: int, as_json: bool) -> None:
         shown = demonstrate(db, rows=rows)
     if as_json:
         print_json({"db": db, "model": shown.model.name, "evaluation": shown.evaluation.to_dict(),
+                    "holdout_evaluation": evaluation_of_training(shown.model),
                     "spent": shown.budget.spent_text, "left": shown.budget.left_text})  # fmt: skip
     else:
         _print_demonstration(shown, db)
@@ -52,17 +55,23 @@ def _exists(path: str) -> bool:
 
 
 def _print_demonstration(shown: Demonstration, db: str) -> None:
-    say(f'Made {db}: private table "census" and hold-out table "census_holdout", both synthetic.')
-    say(f'Registered "census" with a cap of {shown.budget.cap_text} (privacy unit: {shown.model.certificate["unit"]}).')
+    say(f'Made {db}: private table "census" and public table "census_holdout" of other people, both synthetic.')
+    say(f'Registered "census" with a cap of {shown.budget.cap_text} (privacy unit: {shown.model.certificate["unit"]}), '
+        f"and 10 % of it as a hold-out, never trained on, with a cap of {shown.hold_out_budget.cap_text}.")  # fmt: skip
     forest = shown.model.released.forest
     say(f'Trained "{shown.model.name}" for epsilon {shown.model.certificate["epsilon"]}: {forest.trees} trees, '
         f"{forest.leaves} leaves.")  # fmt: skip
-    say(str(shown.evaluation) + "\n")
+    for measured in shown.model.certificate["evaluations"]:
+        say(f"On the hold-out: {evaluation_line(measured)}.")
+    say(f"For free: {shown.evaluation}\n")
     print_table("Predictions", list(shown.predictions.columns), shown.predictions.head(3).to_numpy().tolist())
     say("")
     columns = ["entry", "who", "event", "table", "method", "epsilon", "cap", "state"]
     print_table("Ledger", columns, shown.ledger[columns].to_numpy().tolist())
-    say(f"\nLeft: {shown.budget.left_text} of {shown.budget.cap_text}.\n")
+    say("")
+    for budget in (shown.budget, shown.hold_out_budget):
+        say(f'Left of "{budget.table}": {budget.left_text} of {budget.cap_text}.')
+    say("")
 
 
 @click.command()

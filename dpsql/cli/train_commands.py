@@ -2,62 +2,122 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
 from dpsql.cli import options
+from dpsql.cli.cap_notes import note_warnings
+from dpsql.cli.evaluation_lines import evaluation_line
 from dpsql.cli.options import DatabaseTarget, as_json, database, parameters
 from dpsql.cli.output import budget_values, note, print_json, print_plan, say, say_exact, show_progress
-from dpsql.errors import UsageError
+from dpsql.compile.count.literal import LOGGER
+from dpsql.errors import NoRowsWarning, UsageError
 from dpsql.kernel.describe import larger_noise_notes
+from dpsql.models.model import lookup_note
+from dpsql.runs.private_evaluation import evaluation_of_training
+from dpsql.runs.size_first import FOR_THIS_RUN
 
 
 @click.command("train")
 @database
 @options.request_options(names_release=True)
 @click.option("--dry-run", is_flag=True, help="Show steps, cost, noise and budget; touch nothing.")
+@click.option("-v", "--verbose", is_flag=True, help="With --literal: show each statement before it runs.")
 @click.option("--sql", is_flag=True, help="Print the statement that would run; touch nothing.")
 @as_json
-def train_command(target: DatabaseTarget, dry_run: bool, sql: bool, as_json: bool, **given: Any) -> None:
+def train_command(target: DatabaseTarget, dry_run: bool, verbose: bool, sql: bool, as_json: bool, **given: Any) -> None:
     """Train a private forest on a registered table.
 
     \b
     Example:
       dpsql train --db data.duckdb --table adult
       dpsql train --db data.duckdb --table adult --epsilon 0.5 --dry-run
+      dpsql train --db data.duckdb --table adult --epsilon 1 --evaluate 0.1
 
     The charge is in the ledger before the first row is read, and stays whatever happens next. With --delta the run is
     (epsilon, delta)-private and pays from a budget of kind "approximate", which the owner must have opened.
+    With --evaluate the model is measured on the table's hold-out, whose own budget pays for that.
     """
     if sql and dry_run:
         raise UsageError("one thing at a time: the SQL or the plan.", hint="leave out --sql or --dry-run")
     request = parameters(given)
     table, batch = request.pop("table"), request.get("batch")
-    with target.open() as db:
+    with target.open(writes=not sql and not dry_run) as db:
         if sql:
             _print_sql(table, db.explain(table, **request).statement_sql, as_json=as_json)
             return
         if dry_run:
             plan = db.plan(table, **request)
             print_plan(plan, db.budget(table, plan.kind), db.spent_on(table, batch, plan.kind), as_json=as_json)
+            if request.get("evaluate") is not None:
+                note(f"Then the hold-out would pay epsilon {request['evaluate']} for an evaluation.")
             return
-        with show_progress(f'training on "{table}"'):
+        started = time.perf_counter()
+        with (
+            _shown_statements(verbose=verbose),
+            show_progress(f'training on "{table}"'),
+            note_warnings(),
+            warnings.catch_warnings(),
+        ):
+            warnings.simplefilter("ignore", NoRowsWarning)  # said below, with the rest of the output
             model = db.train(table, **request)
+        seconds = time.perf_counter() - started
         left = db.budget(table, model.certificate.get("kind", "pure"))
+        measured = evaluation_of_training(model)
+        beside = None if measured is None else db.budget(measured["table"])
     if as_json:
-        print_json({"model": model.name, "budget": budget_values(left), "certificate": dict(model.certificate)})
+        described: dict[str, Any] = {
+            "model": model.name,
+            "budget": budget_values(left),
+            "certificate": dict(model.certificate),
+        }
+        if beside is not None:
+            described |= {"evaluation": measured, "holdout_budget": budget_values(beside)}
+        print_json(described)
         return
     forest = model.released.forest
-    say(f'Model "{model.name}": {model.method}, {forest.trees} trees, depth {forest.depth}, {forest.leaves} leaves.')
+    trees = "1 tree" if forest.trees == 1 else f"{forest.trees} trees"
+    say(f'Model "{model.name}": {model.method}, {trees}, depth {forest.depth}, {forest.leaves} leaves.')
     if not model.certificate["private"]:
         say("NOT differentially private: the published variant has no proof.")
-    say(f"Charged {_loss(model.certificate)} ({model.certificate['neighbours']}).")
+    say(f"Charged {_loss(model.certificate)} ({model.certificate['neighbours']}){_entries(model.certificate)}.")
     say(f'Budget of "{left.table}": {left.spent_text} of {left.cap_text} spent, {left.left_text} left.')
+    if lookup_note(model.certificate):
+        say(f"Domains: {lookup_note(model.certificate)}.")
+    for sentence in model.certificate.get("warnings", ()):
+        note(f"WARNING: {sentence}")
+    if measured is not None and beside is not None:
+        say(f"Measured: {evaluation_line(measured)}.")
+        say(f'Budget of "{beside.table}": {beside.spent_text} of {beside.cap_text} spent, {beside.left_text} left.')
     for sentence in larger_noise_notes(model.certificate["plan"]):
         note(sentence)
+    if request.get("literal"):
+        note(f"Each leaf was counted by a statement of its own: {seconds:.1f} s in all.")
     note(f"Next:  dpsql predict {target.words} --model {model.name} --table NEW_ROWS")
+
+
+@contextmanager
+def _shown_statements(*, verbose: bool) -> Iterator[None]:
+    """Print the statements of single leaves to stderr as they run; without `verbose` print nothing."""
+    if not verbose:
+        yield
+        return
+    log, handler = logging.getLogger(LOGGER), logging.StreamHandler(sys.stderr)
+    level = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+        log.removeHandler(handler)
 
 
 def _print_sql(table: str, statement: str, *, as_json: bool) -> None:
@@ -66,6 +126,19 @@ def _print_sql(table: str, statement: str, *, as_json: bool) -> None:
         print_json({"table": table, "sql": statement})
     else:
         say_exact(statement)
+
+
+def _entries(certificate: Mapping[str, Any]) -> str:
+    """Return which ledger entries paid, where a bought size has one of its own."""
+    size = certificate.get("size")
+    if not size:
+        return ""
+    if size["bought"] != FOR_THIS_RUN:
+        return f"; its size was bought earlier, by entry {size['ledger_entry']}"
+    return (
+        f": {size['epsilon']} for the size (entry {size['ledger_entry']}), "
+        f"the rest for training (entry {certificate['ledger_entry']})"
+    )
 
 
 def _loss(certificate: Mapping[str, Any]) -> str:

@@ -9,7 +9,9 @@ the syntax tree:
 - Every function is on a short list of total ones, which never fail, whatever a cell holds. The list is common to all
   databases, or declared by the vocabulary of the one that is asked.
 - Nothing is ordered, limited, sampled or made distinct.
-- Of the tables with private rows (those named with a schema, and cached rows) at most one is read, and only once.
+- Of the tables with private rows (those named with a schema, and cached rows) at most one is read, and only once. The
+  rows of a view over several tables (`unit_rows`) count as one, and have checks of their own
+  (`compile/views/unit_rows_check.py`): each of them depends on one unit.
 """
 
 from __future__ import annotations
@@ -19,13 +21,15 @@ import re
 from sqlglot import exp
 
 from dpsql.compile.predict.probabilities import LEAST_LOG
+from dpsql.compile.views.unit_relations import UNIT_ROWS
+from dpsql.compile.views.unit_rows_check import NotUnitLocal, check_unit_rows
 from dpsql.compile.vocabulary import Vocabulary, double
 from dpsql.schema.features import MAX_STEPS
 
 #: How the names of tables with cached rows begin.
 CACHED_PREFIX = "kept_"
 #: The columns that cached rows may have.
-_CACHED_COLUMNS = re.compile(r"node|class|ticket|word_[0-9]+")
+_CACHED_COLUMNS = re.compile(r"node|class|ticket|part|word_[0-9]+")
 #: Keys whose values are numbers on a public grid, whatever the rows hold.
 GRID_KEYS = frozenset(("leaf", "node", "class", "ask", "cell"))
 _FORBIDDEN = (
@@ -69,6 +73,8 @@ COMMON_FUNCTIONS = frozenset(
         "try_cast",
     ]
 )
+#: What a view over several tables may call besides (`compile/views/unit_aggregates.py`); they take any value.
+_VIEW_FUNCTIONS = frozenset(("min", "is_nan"))
 #: The function that builds a map. A map of constants cannot fail; a map of a row's own values could, because it may
 #: have the same key twice or NULL as a key.
 _MAP = "map"
@@ -91,8 +97,35 @@ def check_statement(query: exp.Expr, vocabulary: Vocabulary) -> None:
         _check_projection(projection, keys)
 
 
+def check_value_counts(query: exp.Expr, vocabulary: Vocabulary) -> None:
+    """Raise NotAggregate unless the query gives the texts of `compile/count/value_counts.py` that many rows have.
+
+    This is the one statement whose groups are not those of a public grid. Its groups must be counted in one part of it,
+    by `ask` and `value` alone, and then be compared with a number, so that texts which few rows have stay inside.
+    """
+    if not isinstance(query, exp.Select) or query.args.get("group"):
+        raise NotAggregate("only common texts can be selected")
+    _check_parts(query, vocabulary)
+    parts = {part.alias: part.this for part in query.ctes}
+    source, counted = query.args.get("from_"), parts.get("counted")
+    if source is None or source.sql() != "FROM counted" or query.args.get("joins") or counted is None:
+        raise NotAggregate("common texts are selected from counted ones")
+    if [column.sql() for column in query.selects] != ["ask", "value", "rows"]:
+        raise NotAggregate("a common text has an ask, a value and its rows, and nothing else")
+    test = query.args["where"].this if query.args.get("where") else None
+    if not isinstance(test, exp.GT) or test.this.sql() != "rows" or not test.expression.is_int:
+        raise NotAggregate("texts that few rows have must be left out")
+    if [column.sql() for column in counted.selects] != ["ask", "value", "COUNT(*) AS rows"]:
+        raise NotAggregate("texts are counted by ask and value")
+    group = counted.args.get("group")
+    if group is None or [key.sql() for key in group.expressions] != ["ask", "value"]:
+        raise NotAggregate("texts are counted by ask and value")
+
+
 def check_cached_rows(query: exp.Expr, vocabulary: Vocabulary) -> None:
-    """Raise NotAggregate unless the query gives rows that may be cached in a workspace: node, class, ticket, words.
+    """Raise NotAggregate unless the query gives rows that may be cached in a workspace.
+
+    These have a node, a class, a ticket, a stored part and words of cells, and nothing else.
 
     For example, the rows of `SELECT node, class, word_0 FROM depth_1` may be cached.
     """
@@ -101,7 +134,7 @@ def check_cached_rows(query: exp.Expr, vocabulary: Vocabulary) -> None:
     _check_parts(query, vocabulary)
     for projection in query.selects:
         if not isinstance(projection, exp.Column) or not _CACHED_COLUMNS.fullmatch(projection.name):
-            raise NotAggregate("a kept row has a node, a class, a ticket and words of cells, and nothing else")
+            raise NotAggregate("a kept row has a node, a class, a ticket, a part and words of cells, and nothing else")
 
 
 def check_unlabelled(query: exp.Expr, label: str) -> None:
@@ -133,9 +166,13 @@ def _check_parts(query: exp.Select, vocabulary: Vocabulary) -> None:
     allowed = (COMMON_FUNCTIONS | vocabulary.functions) - {_MAP}
     maps = _MAP in vocabulary.functions
     private = 0
-    for node in query.walk():
+    for node in query.walk(prune=_is_unit_rows):
         if isinstance(node, (exp.Identifier, exp.Literal, exp.Column)):
             continue  # these are most of the nodes of a large statement
+        if _is_unit_rows(node):
+            _check_unit_rows(node, allowed)
+            private += 1
+            continue
         if isinstance(node, _FORBIDDEN):
             raise NotAggregate(f"{type(node).__name__} has no place in a count")
         if isinstance(node, exp.Func) and _name(node) not in allowed and not _cannot_fail(node, maps=maps):
@@ -146,6 +183,25 @@ def _check_parts(query: exp.Select, vocabulary: Vocabulary) -> None:
         raise NotAggregate("a count is not ordered")
     if private > 1:
         raise NotAggregate("private rows are read once: joined with themselves, one row would count many times")
+
+
+def _is_unit_rows(node: exp.Expr) -> bool:
+    """Whether a node is the rows of a view over several tables."""
+    return isinstance(node, exp.Subquery) and node.alias == UNIT_ROWS
+
+
+def _check_unit_rows(rows: exp.Expr, allowed: frozenset[str]) -> None:
+    """Refuse rows of a view that do not each depend on one unit, or that call a function that may fail."""
+    assert isinstance(rows, exp.Subquery)
+    try:
+        check_unit_rows(rows)
+    except NotUnitLocal as reason:
+        raise NotAggregate(f"the rows of a view are not of one unit each: {reason}") from None
+    for node in rows.walk():
+        if isinstance(node, _FORBIDDEN) and not isinstance(node, exp.Distinct):
+            raise NotAggregate(f"{type(node).__name__} has no place in a view")
+        if isinstance(node, exp.Func) and _name(node) not in allowed | _VIEW_FUNCTIONS:
+            raise NotAggregate(f"the function {_name(node)} is not on the list")
 
 
 def _keys(group: exp.Expr | None) -> set[str]:

@@ -9,13 +9,17 @@ cast here can fail, whatever a cell holds.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlglot import exp
 
+from dpsql.compile.hashed_cells import hashed_cell_expression
+from dpsql.compile.stored_parts import PART, stored_part
 from dpsql.compile.vocabulary import Vocabulary, case, column, double, int_literal, name_as, paren
-from dpsql.schema import CELLS, Categorical, Numeric, Schema, Target
+from dpsql.compile.word_text import word_text
+from dpsql.schema import CELLS, Categorical, Dated, Hashed, Numeric, Schema, Target
+from dpsql.spelling import split_catalog
 from dpsql.trees.grid import AXES_PER_WORD, BITS, Axis, axes, words
 
 #: The CTE of the packed rows.
@@ -31,6 +35,7 @@ class Source:
     """A table to count or score: where it is, and what each schema column is in it.
 
     - `columns` maps a column of the schema to its expression: itself for a table, its definition for a view.
+    - `table` is a table, or the rows of a view over several tables (`compile/views/unit_relations.py`).
     - `where` is a view's own filter.
     - `integers` names the columns of integer type, which cannot hold NaN; `decimals` names the columns whose type holds
       numbers that no double can.
@@ -39,12 +44,15 @@ class Source:
     - `cached_rows` names a workspace table that has the packed rows already.
     - `known_by` names the columns that tell rows apart where rows have no address: those of all registered features, of
       which `schema` may have only some.
+    - If `literal` is true, each leaf is counted by a statement of its own (`compile/count/literal.py`).
     - `reads` is what the catalog said of the table (and of the view onto it) before the charge: the database is asked
       whether that still holds.
+    - `types` are the types of columns in the database's own words, as far as they are known: one of dates or times is
+      read by its type.
     """
 
     schema: Schema
-    table: exp.Table
+    table: exp.Table | exp.Subquery
     columns: Mapping[str, exp.Expr]
     where: exp.Expr | None = None
     integers: frozenset[str] = frozenset()
@@ -53,7 +61,9 @@ class Source:
     every_label: bool = False
     cached_rows: str = ""
     known_by: tuple[str, ...] = ()
+    literal: bool = False
     reads: tuple[Any, ...] = ()
+    types: Mapping[str, str] = field(default_factory=dict)
 
     def with_value(self, name: str, value: str) -> Source:
         """Return the source restricted to rows whose column, as text, equals this value."""
@@ -69,8 +79,18 @@ class Source:
         return column(name) if expression is None else expression.copy()
 
     def number(self, name: str, vocabulary: Vocabulary) -> exp.Expr:
-        """Return a column of numbers as a double."""
+        """Return a column of numbers as a double; a date or timestamp is a number of units since 1970."""
+        feature = self.schema.feature(name)
+        if isinstance(feature, Dated):
+            seconds = vocabulary.seconds(self.column(name), self.types.get(name, feature.kind))
+            if feature.seconds_per_unit == 1:
+                return paren(seconds)
+            return paren(exp.Div(this=seconds, expression=double(feature.seconds_per_unit), typed=True))
         return vocabulary.number(self.column(name), decimal=name in self.decimals)
+
+    def never_nan(self, feature: Numeric) -> bool:
+        """Whether a feature's column can hold no NaN: integers, dates and times."""
+        return feature.name in self.integers or isinstance(feature, Dated)
 
 
 @dataclass(frozen=True)
@@ -100,7 +120,8 @@ EVERY_UNIT = Part()
 
 def table_reference(name: str, schema: str | None = None) -> exp.Table:
     """Return a quoted table reference, qualified so that no CTE or temporary table can take its place."""
-    return exp.table_(name, db=schema, quoted=True)
+    catalog, inner = (None, None) if schema is None else split_catalog(schema)
+    return exp.table_(name, db=inner, catalog=catalog, quoted=True)
 
 
 def pack_rows(source: Source, vocabulary: Vocabulary, tickets: Tickets, part: Part = EVERY_UNIT) -> exp.Select:
@@ -109,9 +130,15 @@ def pack_rows(source: Source, vocabulary: Vocabulary, tickets: Tickets, part: Pa
     With a numeric target `class` is its number of steps, from 0 to the declared `steps`.
     """
     if source.cached_rows:
-        names = ["class", "ticket", *(word_name(number) for number in range(words(len(axes(source.schema)))))]
+        names = packed_names(source.schema)
         return _rows_of_part(exp.select(*names).from_(source.cached_rows), part, exp.column("ticket"))
     return _rows(source, vocabulary, tickets, part, packed_words(source, vocabulary))
+
+
+def packed_names(schema: Schema) -> list[str]:
+    """Return the names of the columns of packed rows."""
+    part = [] if schema.parts is None else [PART]
+    return ["class", "ticket", *part, *(word_name(number) for number in range(words(len(axes(schema)))))]
 
 
 def counted_rows(
@@ -127,8 +154,10 @@ def _rows(
     source: Source, vocabulary: Vocabulary, tickets: Tickets, part: Part, cells: Sequence[exp.Expr]
 ) -> exp.Select:
     unit, ticket = source.schema.unit, _ticket(source, vocabulary, tickets)
-    class_and_ticket = (name_as(_class(source, vocabulary), "class"), name_as(ticket, "ticket"))
-    query = exp.Select().select(*class_and_ticket, *cells, copy=False).from_(source.table.copy(), copy=False)
+    first = [name_as(class_number(source, vocabulary), "class"), name_as(ticket, "ticket")]
+    if source.schema.partition is not None and source.schema.parts is not None:
+        first.append(name_as(stored_part(source.column(source.schema.partition), source.schema.parts), PART))
+    query = exp.Select().select(*first, *cells, copy=False).from_(source.table.copy(), copy=False)
     query = _rows_of_part(query, part, ticket)
     if source.where is not None:
         query = query.where(source.where.copy(), copy=False)
@@ -148,7 +177,8 @@ def _rows_of_part(query: exp.Select, part: Part, ticket: exp.Expr) -> exp.Select
     return query.where(exp.Mod(this=upper, expression=int_literal(part.of)).eq(int_literal(part.index)), copy=False)
 
 
-def _class(source: Source, vocabulary: Vocabulary) -> exp.Expr:
+def class_number(source: Source, vocabulary: Vocabulary) -> exp.Expr:
+    """Return what stands for a row's label: the number of its class, or the steps of a numeric target."""
     if not source.labelled:
         return int_literal(0)
     target = source.schema.target
@@ -208,7 +238,12 @@ def category_digit(feature: Categorical, digit: int, source: Source, vocabulary:
 
 def class_position(source: Source, vocabulary: Vocabulary) -> exp.Expr:
     """Return the number of a row's class, NULL for a label that is none of the classes."""
-    return vocabulary.position(source.schema.classes, _text(source.column(source.schema.label)))
+    return vocabulary.position(source.schema.classes, label_text(source))
+
+
+def label_text(source: Source) -> exp.Expr:
+    """Return a row's label as text, with classes in place of their synonyms."""
+    return word_text(source.column(source.schema.label), source.schema.class_synonyms)
 
 
 def has_label(source: Source) -> exp.Expr:
@@ -236,7 +271,7 @@ def known_label(source: Source, vocabulary: Vocabulary) -> exp.Expr:
         return _known_number(source, vocabulary)
     if vocabulary.row_by_row:
         classes = [exp.Literal.string(name) for name in source.schema.classes]
-        return exp.In(this=_text(source.column(source.schema.label)), expressions=classes)
+        return exp.In(this=label_text(source), expressions=classes)
     return class_position(source, vocabulary).is_(exp.null()).not_()
 
 
@@ -269,11 +304,11 @@ def target_steps(target: Target, number: exp.Expr, vocabulary: Vocabulary) -> ex
 def numeric_cell(feature: Numeric, source: Source, vocabulary: Vocabulary) -> exp.Expr:
     """Return the cell of a number; the expression is total: NULL, NaN, infinities and outliers have a cell too."""
     value, number = source.column(feature.name), source.number(feature.name, vocabulary)
-    integer = feature.name in source.integers
+    never_nan = source.never_nan(feature)
     if vocabulary.row_by_row:
         bucket = vocabulary.row_by_row.bucket(number, feature.edges)
         cell = exp.Coalesce(this=bucket, expressions=[int_literal(feature.null_cell)])
-        if integer or feature.null_cell == feature.cells - 1:
+        if never_nan or feature.null_cell == feature.cells - 1:
             return cell
         return case([(vocabulary.is_nan(number.copy()), int_literal(feature.null_cell))], cell)
     scaled = exp.Mul(
@@ -282,7 +317,7 @@ def numeric_cell(feature: Numeric, source: Source, vocabulary: Vocabulary) -> ex
     if vocabulary.step:
         return vocabulary.step(scaled, feature.cells, feature.null_cell)
     missing: exp.Expr = value.is_(exp.null())
-    if not integer:
+    if not never_nan:
         missing = exp.or_(missing, vocabulary.is_nan(number.copy()))
     # Most rows take the first branch; LEAST and GREATEST would cost more than all the rest of the expression.
     inside = exp.And(
@@ -300,8 +335,11 @@ def numeric_cell(feature: Numeric, source: Source, vocabulary: Vocabulary) -> ex
 def category_cell(feature: Categorical, source: Source, vocabulary: Vocabulary) -> exp.Expr:
     """Return the cell of a category; the expression is total: NULL and unknown values have a cell too."""
     value = source.column(feature.name)
+    if isinstance(feature, Hashed):
+        return hashed_cell_expression(feature, value, vocabulary)
     cell = exp.Coalesce(
-        this=vocabulary.position(feature.values, _text(value)), expressions=[int_literal(feature.unknown_cell)]
+        this=vocabulary.position(feature.values, word_text(value, feature.synonyms)),
+        expressions=[int_literal(feature.unknown_cell)],
     )
     if feature.null_cell == feature.unknown_cell:
         return cell
@@ -309,8 +347,12 @@ def category_cell(feature: Categorical, source: Source, vocabulary: Vocabulary) 
 
 
 def _ticket(source: Source, vocabulary: Vocabulary, tickets: Tickets) -> exp.Expr:
-    """Return a keyed hash of the unit, a declared partition column or the row itself; it depends on that unit alone."""
-    name = source.schema.unit.column or source.schema.partition
+    """Return a keyed hash of the unit, a declared partition column or the row itself; it depends on that unit alone.
+
+    A column that says the part itself has too few values to hash: it decides on the tree, never on the ticket.
+    """
+    hashed_partition = source.schema.partition if source.schema.parts is None else None
+    name = source.schema.unit.column or hashed_partition
     if name is None:
         return vocabulary.keyed_hash(_row_identity(source, vocabulary), tickets.keys)
     ticket = vocabulary.keyed_hash([source.column(name)], tickets.keys)

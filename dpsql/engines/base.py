@@ -43,12 +43,13 @@ class Column:
     """One column as the catalog describes it.
 
     `type` is the engine's own name for the column's type. `family` is our name for it: integer, real, text, boolean,
-    date, other; opaque where nothing can be keyed by it; or untyped, for text that the declared schema says how to read
-    (a cell of CSV). `values` are the values of an ENUM. `decimal` says that the type holds numbers which no double can.
+    date, timestamp, other; opaque where nothing can be keyed by it; or untyped, for text that the declared schema says
+    how to read (a cell of CSV). `values` are the values of an ENUM. `decimal` says that the type holds numbers which no
+    double can.
     `collation` names a rule under which texts of different bytes can be equal, "" where equal means equal bytes.
     `computed` says that the column is generated: an expression that the database may evaluate when a row is read.
     `fallible` says that the column is stored and can hold what the database fails to read (a time in Parquet): nothing
-    may look at it.
+    may look at it. `encoding` names the encoding of its texts where that is not UTF-8.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Column:
     collation: str = ""
     computed: bool = False
     fallible: bool = False
+    encoding: str = ""
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,19 @@ class TableInfo:
         """Return the column of that name, or the first where letter case alone differs, or None."""
         same = next((column for column in self.columns if column.name == name), None)
         return same or next((column for column in self.columns if column.name.lower() == name.lower()), None)
+
+
+@dataclass(frozen=True)
+class ColumnNote:
+    """What the catalog says of a column beside its type. It is read for drafts of schemas, and by no run.
+
+    `comment` is what somebody wrote about the column. `unique` says that no two rows have the same value there.
+    `references` is the schema, the table and the column of a foreign key that this column alone makes up.
+    """
+
+    comment: str = ""
+    unique: bool = False
+    references: tuple[str, str, str] | None = None
 
 
 class Transaction(Protocol):
@@ -206,6 +221,10 @@ class Engine(Protocol):
         """
         ...
 
+    def column_notes(self, info: TableInfo) -> dict[str, ColumnNote]:
+        """Return comments, unique keys and foreign keys by column, as far as the catalog has them. Reads no row."""
+        ...
+
     def identify(self, transaction: Transaction, info: TableInfo) -> TableInfo:
         """Return a base table with the identity that tells it from all others from now on; one without is given one.
 
@@ -223,6 +242,13 @@ class Engine(Protocol):
 
     def is_built_in(self, name: str) -> bool:
         """Return whether a macro of that name would stand in for a function of SQL's own; False without macros."""
+        ...
+
+    def unique_keys(self, info: TableInfo) -> list[frozenset[str]] | None:
+        """Return the sets of columns that the catalog says are unique in a stored table, in lower case.
+
+        None where this database's catalog has no keys that hold, and views over several tables are not offered.
+        """
         ...
 
     def ways_in(self, info: TableInfo) -> list[Health]:

@@ -48,4 +48,13 @@ def with_mark(comment: str | None, identity: str) -> str:
     >>> with_mark("all customers", "0123456789abcdef0123456789abcdef")
     'all customers [dpsql 0123456789abcdef0123456789abcdef]'
     """
-    return f"{_MARK.sub('', comment or '')} [dpsql {identity}]".strip()
+    return f"{without_mark(comment)} [dpsql {identity}]".strip()
+
+
+def without_mark(comment: str | None) -> str:
+    """Return a comment without the identity that it tells.
+
+    >>> without_mark("all customers [dpsql 0123456789abcdef0123456789abcdef]")
+    'all customers'
+    """
+    return _MARK.sub("", comment or "")

@@ -43,6 +43,10 @@ class LedgerElsewhere:
         """Return False: there are no macros."""
         return False
 
+    def unique_keys(self, info: TableInfo) -> list[frozenset[str]] | None:
+        """Return None: keys are not enforced here."""
+        return None
+
     def ways_in(self, info: TableInfo) -> list[Health]:
         """Return nothing: there are no roles, so whoever can name a table can read it."""
         return []

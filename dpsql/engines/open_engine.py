@@ -16,6 +16,7 @@ from typing import Any
 
 from dpsql.engines import chdb, duckdb, postgres, spark
 from dpsql.engines.base import Engine
+from dpsql.engines.other_databases import scheme_of, url_refusal
 from dpsql.engines.spec import EngineSpec, NotAConnection, Opening
 from dpsql.errors import DatabaseError, ParameterError, UsageError
 
@@ -33,18 +34,33 @@ def open_engine(
     read_only: bool = False,
     wait: float = 2.0,
     ledger: str | Path | None = None,
+    attach: Sequence[str | Path] = (),
 ) -> Engine:
-    """Open what a target names, or wrap a connection. `ledger` is where the ledger of files, Spark or chDB lies."""
-    opening = Opening(create, read_only, wait, ledger)
+    """Open what a target names, or wrap a connection.
+
+    `ledger` is where the ledger of files, of a DuckDB file that is only read, of Spark or of chDB lies; `attach` are
+    the DuckDB files to attach to a DuckDB file.
+    """
+    opening = Opening(create, read_only, wait, ledger, attach=tuple(map(str, attach)))
     if isinstance(target, str | Path):
         return _open_target(str(target), opening)
     return _adopt(target, opening)
 
 
 def show_target(target: str) -> str:
-    """Return a target as it may be shown, without passwords."""
+    """Return a target, or NAME=TARGET, as it may be shown, without passwords.
+
+    >>> show_target("hr=mysql://ann:secret@host/x"), show_target("hr=people.duckdb")
+    ('hr=mysql://…', 'hr=people.duckdb')
+    """
+    name, _, place = target.partition("=")
+    if scheme_of(place) and not scheme_of(name):
+        return f"{name}={show_target(place)}"
     spec = _spec_of_url(target)
-    return target if spec is None else spec.hide_secrets(target)
+    if spec is not None:
+        return spec.hide_secrets(target)
+    scheme = scheme_of(target)
+    return f"{scheme}://…" if scheme else target
 
 
 def url_forms(specs: Sequence[EngineSpec] = SPECS) -> str:
@@ -60,6 +76,12 @@ def _open_target(target: str, opening: Opening) -> Engine:
     spec = _spec_of_url(target) or next((spec for spec in SPECS if spec.opens_path(target)), None)
     if spec is None or "\x00" in target:
         raise _unknown_target(target)
+    if not spec.opens_url(target) and not Path(target).exists():
+        refusal = url_refusal(target)
+        if refusal is not None:
+            raise refusal
+    if opening.attach and (spec.name != duckdb.SPEC.name or duckdb.is_table_files(target)):
+        raise _attach_refused(opening.attach[0])
     opening, undo = _with_ledger(spec, opening, takes_ledger=not spec.opens_url(target) and spec.takes_ledger(target))
     with undo:
         engine = spec.load().open_target(target, opening)
@@ -73,6 +95,8 @@ def _adopt(connection: object, opening: Opening) -> Engine:
     spec = _spec_of_connection(connection)
     if spec is None:
         raise _unknown_target(type(connection))
+    if opening.attach:
+        raise _attach_refused(opening.attach[0])
     opening, undo = _with_ledger(spec, opening, takes_ledger=False)
     with undo:
         try:
@@ -95,7 +119,7 @@ def _with_ledger(spec: EngineSpec, opening: Opening, *, takes_ledger: bool) -> t
         return opening, undo
     place = _ledger_place(spec, opening.ledger_place)
     spec.load()
-    ledger = open_engine(place, create=not opening.read_only, read_only=opening.read_only, wait=opening.wait)
+    ledger = _open_target(str(place), Opening(read_only=opening.read_only, wait=opening.wait, made_by_writing=True))
     undo.callback(ledger.close)
     return replace(opening, ledger=ledger), undo
 
@@ -178,6 +202,15 @@ def _load_entry_point(entry: EntryPoint) -> EngineSpec:
 
 def _driver_of(connection: object) -> str:
     return type(connection).__module__.split(".")[0]
+
+
+def _attach_refused(given: str) -> ParameterError:
+    return ParameterError(
+        "attach",
+        allowed="given only with the path of a DuckDB file",
+        given=show_target(given),
+        hint="on a connection of your own run ATTACH yourself, before you hand it over",
+    )
 
 
 def _ledger_refused(place: str | Path) -> ParameterError:

@@ -18,6 +18,8 @@ class Opening:
 
     `wait` are the seconds to wait for others who hold the database. `ledger_place` is where the caller wants the
     ledger; `ledger` is the open database that holds it, for an engine that declares `ledger_elsewhere`.
+    `made_by_writing` says that a file which is not there is made by the first write to it, and not before. `attach` are
+    the databases to attach to a DuckDB file, each FILE or NAME=FILE.
     """
 
     create: bool = False
@@ -25,6 +27,8 @@ class Opening:
     wait: float = 2.0
     ledger_place: str | Path | None = None
     ledger: Engine | None = None
+    made_by_writing: bool = False
+    attach: tuple[str, ...] = ()
 
     @property
     def open_ledger(self) -> Engine:

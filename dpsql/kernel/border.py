@@ -32,7 +32,7 @@ from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.operations import OPERATIONS, Operation
 from dpsql.kernel.plan import Composition, Parallel, Plan, Sample, Sequential, Sides, Step
 from dpsql.kernel.promise import Approximate, Promise
-from dpsql.schema import Boolean, Categorical, Feature, Numeric, Schema, Unit
+from dpsql.schema import Boolean, Categorical, Dated, Feature, Hashed, Numeric, Schema, Unit
 from dpsql.trees import serialize
 from dpsql.trees.estimate.mixtures import Mixtures
 from dpsql.trees.forest import Forest, Level
@@ -122,7 +122,7 @@ def rebuild_strategy(given: object, cells: int) -> Strategy:
 
 def rebuild_features(given: object) -> tuple[Feature, ...]:
     """Return features with the same declarations."""
-    return tuple(_fields_of(feature, (Numeric, Categorical, Boolean)) for feature in _tuple(given))
+    return tuple(_fields_of(feature, (Numeric, Categorical, Boolean, Hashed, Dated)) for feature in _tuple(given))
 
 
 def rebuild_schema(schema: Schema, features: tuple[Feature, ...]) -> Schema:
@@ -186,6 +186,17 @@ def rebuild_axis_numbers(given: object, count: int) -> tuple[int, ...]:
     return tuple(check_whole_number(_plain_integer(axis), least=0, most=count - 1) for axis in numbers)
 
 
+def rebuild_names(given: object, schema: Schema, kind: type[Feature]) -> tuple[str, ...]:
+    """Return names of features of the kernel's own schema, each of that kind and named once."""
+    names = tuple(_text(name) for name in (list(given) if type(given) is list else _tuple(given)))
+    features = {feature.name: feature for feature in schema.features}
+    if not names or len(set(names)) != len(names):
+        raise AllowanceExceeded("columns must be handed over as names, each once.")
+    if not all(isinstance(features.get(name), kind) for name in names):
+        raise AllowanceExceeded("a column was handed over that is no feature of that kind.")
+    return names
+
+
 def check_whole_number(given: object, *, least: int, most: int = 2**63 - 1) -> int:
     """Return a whole number in range, or raise AllowanceExceeded; true and false are no numbers."""
     if type(given) is not int or not least <= given <= most:
@@ -242,7 +253,8 @@ def _promise(given: object) -> Promise:
         delta = Decimal(_check_class(Decimal, approximate.delta))
         nano_epsilon = check_whole_number(approximate.nano_epsilon, least=1)
         nano_rho = check_whole_number(approximate.nano_rho, least=1)
-        approximate = Approximate(nano_epsilon, delta, nano_rho)
+        selection_delta = Decimal(_check_class(Decimal, approximate.selection_delta))
+        approximate = Approximate(nano_epsilon, delta, nano_rho, selection_delta)
     column = None if unit.column is None else _text(unit.column)
     max_rows = check_whole_number(unit.max_rows, least=1)
     return _build(lambda: Promise(Unit(column, max_rows), check_flag(promise.labels_only), approximate))
@@ -271,9 +283,10 @@ def _fields_of(given: Any, classes: tuple[type[Any], ...]) -> Any:
 def _plain_fields(given: Any, leave_out: str = "") -> dict[str, Any]:
     """Return copies of the values of an object's fields, by name. The values must be plain.
 
-    Lists become tuples, so that nobody can write to the values that the kernel uses.
+    Lists become tuples, so that nobody can write to the values that the kernel uses. Fields that the class itself works
+    out are left to it.
     """
-    names = (field.name for field in fields(given) if field.name != leave_out)
+    names = (field.name for field in fields(given) if field.init and field.name != leave_out)
     return {name: _freeze(copy_plain_value(getattr(given, name))) for name in names}
 
 

@@ -15,19 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from dpsql.compile.check import check_cached_rows, check_statement, check_unlabelled
+from dpsql.compile.check import check_cached_rows, check_statement, check_unlabelled, check_value_counts
 from dpsql.compile.count import histograms as histogram_counts
 from dpsql.compile.count import leaves as counts
-from dpsql.compile.count import mixture_counts, score_counts
+from dpsql.compile.count import literal, mixture_counts, score_counts, value_counts
+from dpsql.compile.count import magnitudes as magnitude_statements
 from dpsql.compile.count import pseudo_counts as pseudo
 from dpsql.compile.count.histograms import Asks
 from dpsql.compile.count.leaves import Slice, Statement
 from dpsql.compile.count.levels import Tables
-from dpsql.compile.rows import PACKED, Part, Source, Tickets, pack_rows, word_name
+from dpsql.compile.rows import PACKED, Part, Source, Tickets, pack_rows, packed_names
 from dpsql.compile.vocabulary import Vocabulary
 from dpsql.engines.base import Arrays, Engine, Workspace
 from dpsql.kernel import published
 from dpsql.kernel.candidates import Candidates
+from dpsql.kernel.datasets.many_tables import QUERY
 from dpsql.kernel.operations import Choose
 from dpsql.kernel.plan import Step
 from dpsql.kernel.statement_size import GROUPS_PER_STATEMENT, tree_ranges
@@ -36,7 +38,7 @@ from dpsql.mechanisms.rng import random_key
 from dpsql.schema import CELLS, Feature
 from dpsql.trees.estimate.mixtures import Mixtures
 from dpsql.trees.forest import PASS, Forest, Level
-from dpsql.trees.grid import axes, words
+from dpsql.trees.magnitude_grid import MAGNITUDES
 from dpsql.trees.score_grid import ScoreGrid
 from dpsql.trees.voting import VotingForest
 
@@ -56,7 +58,8 @@ class Rows:
         self._engine = engine
         self._source = source
         self._sides = sides
-        self._reads = tuple(dict.fromkeys(table for rows in (source, *sides.values()) for table in rows.reads))
+        reads = (table for rows in (source, *sides.values()) for table in rows.reads)
+        self._reads = tuple(dict.fromkeys(table for table in reads if table.kind != QUERY))
         self._tickets = Tickets(tuple(random_key() >> 1 for _ in range(3)))
         self._classes = len(source.schema.classes)
         self._open = ExitStack()
@@ -83,7 +86,7 @@ class Rows:
     def hold(self) -> None:
         """Store the packed rows in the workspace: later questions read them there, and no longer read the table."""
         source = replace(self._source, cached_rows="")
-        names = ["class", "ticket", *(word_name(number) for number in range(words(len(axes(source.schema)))))]
+        names = packed_names(source.schema)
         query = exp.Select().with_(PACKED, pack_rows(source, self._engine.vocabulary, self._tickets), copy=False)
         query = query.select(*(exp.column(name) for name in names), copy=False).from_(PACKED, copy=False)
         check_cached_rows(query, self._engine.vocabulary)
@@ -97,6 +100,8 @@ class Rows:
 
     def leaf_counts(self, forest: Forest, part: Part, *, shared: bool) -> Counts:
         """Return the exact count of each (leaf, class) of the full grid. One scan for each range of trees."""
+        if self._counts_literally(forest, part):
+            return self._literal_counts(forest, part, shared=shared)
         if _walks_several_trees(forest, shared) and _has_single_splits(forest):
             return self._cell_counts(forest, part)
         grid = np.zeros((forest.leaves, self._classes), np.int64)
@@ -131,6 +136,14 @@ class Rows:
         """
         grid = np.zeros((forest.leaves, 2), np.int64)
         steps = self._source.schema.steps
+        if self._counts_literally(forest, part):
+            for leaf in range(forest.leaves):
+                _add_two_sums(
+                    grid,
+                    self._run(literal.literal_sums(*self._leaf_arguments(forest, leaf, part, shared=shared))),
+                    steps,
+                )
+            return grid
         if self._continues_to(forest, part, shared=shared):
             statement = counts.sum_by_leaf(*self._at_nodes(forest, part, shared=shared), steps=steps)
             _add_two_sums(grid, self._run(statement), steps)
@@ -141,12 +154,33 @@ class Rows:
             _add_two_sums(grid[leaves], self._run(statement), steps)
         return grid
 
+    def _counts_literally(self, forest: Forest, part: Part) -> bool:
+        """Whether each leaf is counted by a statement of its own. It follows from the request and public trees."""
+        return self._source_of(part).literal and forest.leaves <= literal.MOST_LEAVES
+
+    def _literal_counts(self, forest: Forest, part: Part, *, shared: bool) -> Counts:
+        """Return the counts of `leaf_counts`, by one statement for each leaf. As many scans as there are leaves."""
+        grid = np.zeros((forest.leaves, self._classes), np.int64)
+        for leaf in range(forest.leaves):
+            statement = literal.literal_counts(*self._leaf_arguments(forest, leaf, part, shared=shared))
+            add_on_grid(grid[leaf], self._run(statement), "class")
+        return grid
+
+    def _leaf_arguments(
+        self, forest: Forest, leaf: int, part: Part, *, shared: bool
+    ) -> tuple[Source, Forest, int, Vocabulary, Tickets, Slice, Part]:
+        """Return what a statement about one leaf is built from. The statement is logged, without the secret keys."""
+        source = replace(self._source_of(part), cached_rows="")
+        trees = Slice.of(source.schema, forest, shared=shared)
+        literal.log_statement(source, forest, leaf, self._engine.vocabulary, trees, part)
+        return source, forest, leaf, self._engine.vocabulary, self._tickets, trees, part
+
     def _range_arguments(
         self, forest: Forest, first: int, last: int, part: Part, *, shared: bool
     ) -> tuple[Source, Forest, Vocabulary, Tickets, Slice, Part]:
         """Return what a statement about the trees from `first` to `last` (excluded) is built from."""
         trees = forest if (first, last) == (0, forest.trees) else forest.part(first, last)
-        numbers = Slice(shared, first, forest.trees)
+        numbers = Slice.of(self._source_of(part).schema, forest, shared=shared, first=first)
         return self._source_of(part), trees, self._engine.vocabulary, self._tickets, numbers, part
 
     def histograms(self, forest: Forest, asks: Asks, part: Part, *, shared: bool, by_class: bool) -> Counts:
@@ -223,6 +257,29 @@ class Rows:
         sums = self._run(statement)
         names = [mixture_counts.right_name(number) for number in range(len(mixtures.factors))]
         return np.array([sums[name][0] for name in names], np.int64)
+
+    def magnitudes(self, names: Sequence[str], part: Part) -> Counts:
+        """Return the exact count of each (column, cell) of the fixed grid of powers of two. One scan."""
+        source = replace(self._source_of(part), cached_rows="")  # packed words do not hold the column
+        statement = magnitude_statements.magnitude_counts(source, names, self._engine.vocabulary, self._tickets, part)
+        grid = np.zeros((len(names), MAGNITUDES), np.int64)
+        add_on_grid(grid, self._run(statement), "ask", "cell")
+        return grid
+
+    def common_values(self, names: Sequence[str], part: Part, *, more_than: int) -> dict[tuple[str, str], int]:
+        """Return the exact count of each (column, text) that more than so many rows have, in order. One scan.
+
+        Which texts there are depends on the rows: the caller shows none before noise and a threshold have decided.
+        """
+        source = replace(self._source_of(part), cached_rows="")  # packed words do not hold the column
+        statement = value_counts.value_counts(
+            source, names, self._engine.vocabulary, self._tickets, part, more_than=more_than
+        )
+        check_value_counts(statement.query, self._engine.vocabulary)
+        groups = self._opened_workspace.aggregate(statement.query, statement.tables)
+        rows = zip(groups["ask"].tolist(), groups["value"].tolist(), groups["rows"].tolist(), strict=True)
+        counted = sorted((int(ask), text, int(count)) for ask, text, count in rows if type(text) is str)
+        return {(names[ask], text): count for ask, text, count in counted}
 
     def _at_nodes(self, forest: Forest, part: Part, *, shared: bool) -> tuple[exp.Select, str, Tables]:
         """Return an unfinished query that brings every row to its leaf.

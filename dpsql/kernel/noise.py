@@ -35,9 +35,10 @@ Proof (approximate privacy):
 from __future__ import annotations
 
 import math
-from decimal import Decimal
+from collections.abc import Mapping
+from decimal import Context, Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,18 +58,43 @@ if TYPE_CHECKING:
 NANO = 10**9
 #: How many binary digits a rounded variance or row epsilon has: few enough for fast sampling.
 _DIGITS = 24
+_Key = TypeVar("_Key")
 
 
-def approximate(nano_epsilon: int, delta: Decimal) -> Approximate:
+def approximate(nano_epsilon: int, delta: Decimal, selection_delta: Decimal = Decimal(0)) -> Approximate:
     """Return what (epsilon, delta) allows a run to spend: the largest rho, in whole nano-rho, rounded down.
+
+    `selection_delta` is the part of delta that is set aside for the selection of common values.
 
     >>> approximate(10**9, Decimal("1e-6")).nano_rho
     24355970
     """
-    nano_rho = math.floor(NANO * largest_rho(Fraction(nano_epsilon, NANO), Fraction(delta)))
+    if not 0 <= selection_delta < delta:
+        raise ParameterError("selection_delta", allowed="from 0 to less than delta", given=selection_delta)
+    left = Fraction(delta) - Fraction(selection_delta)
+    nano_rho = math.floor(NANO * largest_rho(Fraction(nano_epsilon, NANO), left))
     if nano_rho < 1:
         raise ParameterError("epsilon", allowed=f"larger for so small a delta ({delta})", given=nano_epsilon / NANO)
-    return Approximate(nano_epsilon, delta, nano_rho)
+    return Approximate(nano_epsilon, delta, nano_rho, selection_delta)
+
+
+def least_common(step: Step, promise: Promise) -> int:
+    """Return the noisy count T from which a value is released: 2c + √(2·variance·ln(K·c/selection_delta)), rounded up.
+
+    The noise on one count exceeds T − 2c with probability at most selection_delta/(K·c), because discrete Gaussian
+    noise X has E[exp(tX)] ≤ exp(t²·variance/2) (Canonne, Kamath & Steinke 2020, Lemma 7; then Markov's inequality for
+    the best t). Proof of what follows from this: `operations.CommonValues`.
+    """
+    allowed = promise.approximate
+    if allowed is None or not allowed.selection_delta:
+        raise ParameterError("delta", allowed="given: a selection of values needs a part of it", given=None)
+    units_values = _times_counted(step) * promise.change
+    # Rounded up twice: 30 digits are far more than the error of `ln`, and the root is that of a larger whole number.
+    # The digits are counted here: a method could have set others for the whole process.
+    precise = Context(prec=30)
+    ratio = precise.divide(Decimal(units_values), allowed.selection_delta)
+    logarithm = precise.add(precise.ln(ratio), Decimal("1e-20"))
+    return 2 * promise.change + math.isqrt(math.ceil(2 * variance(step, promise) * Fraction(logarithm))) + 1
 
 
 def rho(step: Step, promise: Promise) -> Fraction:
@@ -127,6 +153,18 @@ def add_noise(counts: NDArray[np.int64], step: Step, promise: Promise) -> NDArra
     else:
         noise = discrete_gaussian(variance(step, promise), counts.size)
     return counts + noise.reshape(counts.shape)
+
+
+def select_common(groups: Mapping[_Key, int], step: Step, promise: Promise) -> dict[_Key, int]:
+    """Return the groups whose noisy counts reach `least_common`, each with its noisy count.
+
+    `groups` are the exact counts of the groups that more rows have than one unit can contribute. Proof:
+    `operations.CommonValues`.
+    """
+    least = least_common(step, promise)
+    noise = discrete_gaussian(variance(step, promise), len(groups)).tolist()
+    noisy = {key: count + more for (key, count), more in zip(groups.items(), noise, strict=True)}
+    return {key: count for key, count in noisy.items() if count >= least}
 
 
 def choose_largest(counts: NDArray[np.integer[Any]], step: Step, promise: Promise) -> NDArray[np.int64]:

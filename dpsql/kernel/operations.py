@@ -8,11 +8,11 @@ table in docs/understanding/privacy.md. `OPERATIONS` lists all operations; what 
 
 The proofs share one argument. Neighbouring tables differ in one unit, that is in at most c = `max_rows` rows. Add these
 rows one at a time. Each adds 1 to one cell for each tree that it walks and each axis that it is read on. It walks one
-tree where trees are disjoint (the ticket is a function of the unit alone, so no other row moves), and all T trees where
-they are shared. If a single +1 costs at most e, the unit costs at most c·T·axes·e (group privacy, Dwork & Roth 2014,
-Theorem 2.2 and 3.16). Each operation therefore runs at e = epsilon / (c·T·axes), which is `Step.row_epsilon`. Where
-labels alone are private, another label takes 1 from one cell and adds 1 to another cell, which is the factor 2 of
-`Promise.change`: c is then 2·`max_rows`.
+tree where trees are disjoint (its ticket follows from the unit alone, its stored part from the row alone, so no other
+unit's row moves; a unit's rows may be in several trees), and all T trees where they are shared. If a single +1 costs at
+most e, the unit costs at most c·T·axes·e (group privacy, Dwork & Roth 2014, Theorem 2.2 and 3.16). Each operation
+therefore runs at e = epsilon / (c·T·axes), which is `Step.row_epsilon`. Where labels alone are private, another label
+takes 1 from one cell and adds 1 to another cell, which is the factor 2 of `Promise.change`: c is then 2·`max_rows`.
 
 This holds for pure epsilon. A plan for (epsilon, delta) gets other noise for the same steps; `kernel/noise.py` has the
 proof.
@@ -85,6 +85,8 @@ class Operation:
     needs_target: ClassVar[bool] = False
     #: Whether rows are told apart by class, however the operation is asked.
     by_class: ClassVar[bool] = False
+    #: Whether it shows values that only rows tell. A part of delta must then be set aside for it.
+    needs_selection_delta: ClassVar[bool] = False
 
     @property
     def needs_classes(self) -> bool:
@@ -312,6 +314,56 @@ class Pick(Operation):
 
 
 @dataclass(frozen=True, slots=True)
+class Magnitudes(Operation):
+    """How many rows each of several columns has by sign and power of two, on the grid of `trees/magnitude_grid.py`.
+
+    A step of this operation has as many `axes` as columns are asked about. Bounds of the columns follow from the noisy
+    counts alone.
+
+    Proof: the grid is fixed, the same for every table. A row is in one cell of each column, NULL and NaN in a cell of
+    their own, so all counts change by at most c·axes in L1; discrete Laplace noise of that scale over epsilon on every
+    cell, empty ones included, gives epsilon as in `LeafCounts`.
+    """
+
+    name = "magnitudes"
+    answer = "rows by sign and power of two, for each of several columns of numbers"
+    sensitivity = "c·axes"
+    noise_words = "discrete Laplace, scale c·axes/ε"
+
+
+@dataclass(frozen=True, slots=True)
+class CommonValues(Operation):
+    """The texts that many rows have in common, of several columns together, each with a noisy count.
+
+    A step of this operation has as many `axes` as columns are asked about. A text that at most c rows have is never
+    released. Any other text is released with its noisy count if that count is at least T (`noise.least_common`).
+
+    Proof: let D' be D with one more unit, which has at most c rows, and let K be the number of columns. Let S be the
+    texts (of all columns) that more than c rows of D have. On S the noisy counts are those of a Gaussian mechanism: the
+    unit moves the counts of one column by a vector of Euclidean length at most c, and those of all columns by at most
+    c·√K, so they are rho-zCDP (`kernel/noise.py`, step 2), and comparing them with T is post-processing. A text that
+    D' counts more than c times, and D does not, is in a row of the unit. So there are at most c·K such texts, and D'
+    has each at most 2c times. Each is released only if its noise is at least T − 2c, which happens with probability at
+    most selection_delta/(c·K). So with probability at least 1 − selection_delta none of them is released. Given that,
+    what D' releases has exactly the distribution of the Gaussian mechanism on S, because the noise on different texts
+    is independent. This is selection_delta-approximate rho-zCDP (Bun & Steinke 2016, Definition 8.1, in both
+    directions). By their Lemma 8.2 the rho of all runs add up and so do their selection deltas; rho-zCDP that implies
+    (epsilon, delta − selection_delta) then gives (epsilon, delta) in all. (That the texts which at most c rows have are
+    left out before noise is added is why T has 2c and not c.)
+    """
+
+    name = "common_values"
+    answer = "the texts of several columns that many rows have, each with its number of rows"
+    sensitivity = (
+        "c in each of the columns (Euclidean length c·√axes); a text of one unit shows with probability below δ"
+    )
+    noise_words = "none: it is not offered without a δ"
+    mechanism = Mechanism("none", "discrete Gaussian, and a threshold")
+    may_come_later = False
+    needs_selection_delta = True
+
+
+@dataclass(frozen=True, slots=True)
 class Later(Operation):
     """An allowance for steps that are planned once an earlier answer is known (`Session.later`).
 
@@ -393,7 +445,7 @@ class PseudoCounts(ExactAnswer):
 
 
 _ALL: tuple[type[Operation], ...] = (
-    Size, LeafCounts, LeafSums, LeafLabels, Histograms, ScoreCounts, Choose, Linear, Pick,
+    Size, LeafCounts, LeafSums, LeafLabels, Histograms, ScoreCounts, Choose, Linear, Pick, Magnitudes, CommonValues,
     Later, PublicSize, PublicSplits, PseudoCounts,
 )  # fmt: skip
 #: Every operation by its name: those with noise, the allowance, those without noise.

@@ -201,6 +201,7 @@ class Plan:
         if not self.promise.labels_only and any(step.free for step in self.steps):
             raise ParameterError("plan", allowed="free steps only where labels alone are private", given=self.method)
         self._check_approximate()
+        self._check_selection()
         top = self.composition
         if any(map(has_sides, (top.unlabelled, top.labelled) if isinstance(top, Sides) else (top,))):
             raise ParameterError("plan", allowed="two sides at its top alone: each is charged apart", given=self.method)
@@ -239,8 +240,18 @@ class Plan:
         if self.promise.labels_only or isinstance(self.composition, Sides) or not self.private:
             why = "left out: labels alone, rows without labels and published forms are paid by epsilon alone"
             raise ParameterError("delta", allowed=why, given=allowed.delta)
-        if allowed.nano_epsilon != self.nano_epsilon or allowed != noise.approximate(self.nano_epsilon, allowed.delta):
+        due = noise.approximate(self.nano_epsilon, allowed.delta, allowed.selection_delta)
+        if allowed.nano_epsilon != self.nano_epsilon or allowed != due:
             raise ParameterError("plan", allowed="what its epsilon and delta allow", given=self.method)
+
+    def _check_selection(self) -> None:
+        """Refuse a selection of values without a part of delta for it, two of them, and such a part without one."""
+        selections = [step for step in self.steps if step.operation.needs_selection_delta]
+        allowed = self.promise.approximate
+        has_part = allowed is not None and allowed.selection_delta > 0
+        if len(selections) != has_part or any(step.uses > 1 for step in selections):
+            why = "one selection of values with a part of delta for it, or neither"
+            raise ParameterError("plan", allowed=why, given=self.method)
 
     def cost_of(self, side: str) -> int:
         """Return the cost of the steps of one side. In a plan without sides all steps are on the labelled side."""
@@ -276,7 +287,8 @@ class Plan:
         allowed, epsilon = self.promise.approximate, {"epsilon": format_epsilon(self.nano_epsilon)}
         if allowed is None:
             return epsilon
-        return epsilon | {"delta": format_delta(allowed.delta), "rho": format_epsilon(allowed.nano_rho)}
+        loss = epsilon | {"delta": format_delta(allowed.delta), "rho": format_epsilon(allowed.nano_rho)}
+        return loss | ({"selection_delta": format_delta(allowed.selection_delta)} if allowed.selection_delta else {})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values: what `--dry-run --json` prints and the ledger stores."""

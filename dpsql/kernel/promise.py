@@ -16,11 +16,16 @@ from dpsql.schema import Unit
 
 @dataclass(frozen=True)
 class Approximate:
-    """(epsilon, delta) for one run: what was asked for, and the rho that implies it (see `kernel/noise.py`)."""
+    """(epsilon, delta) for one run: what was asked for, and the rho that implies it (see `kernel/noise.py`).
+
+    `selection_delta` is the part of delta that a step which selects common values may use up (`CommonValues` of
+    `kernel/operations.py`). The rho then implies epsilon at the rest of delta.
+    """
 
     nano_epsilon: int
     delta: Decimal
     nano_rho: int
+    selection_delta: Decimal = Decimal(0)
 
     @property
     def rate(self) -> Fraction:

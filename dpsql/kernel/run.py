@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
 from dpsql.engines.base import Engine, Transaction
-from dpsql.errors import DpsqlError, NotPrivate, ParameterError, QueryFailed, RunFailed
+from dpsql.errors import DpsqlError, NotPrivate, ParameterError, QueryFailed, RunFailed, TableChanged
 from dpsql.kernel.border import AllowanceExceeded, rebuild_plan
 from dpsql.kernel.datasets.dataset import Dataset, scope
 from dpsql.kernel.plan import LABELLED, UNLABELLED, Plan
@@ -56,7 +56,7 @@ class Job:
     """A run to be charged: the dataset, the plan, its charge, and which rows it is about.
 
     `batch` is one batch of the dataset, or None for all rows. `other` is the dataset that holds the unlabelled rows, if
-    it is another one.
+    it is another one. If `literal` is true, each leaf is counted by a statement of its own.
     """
 
     dataset: Dataset
@@ -64,6 +64,7 @@ class Job:
     charge: Charge
     batch: str | None = None
     other: Dataset | None = None
+    literal: bool = False
 
     @classmethod
     def of(
@@ -75,10 +76,11 @@ class Job:
         request_id: str | None,
         batch: str | None = None,
         other: Dataset | None = None,
+        literal: bool = False,
     ) -> Job:
         """Return a job with the charge that its plan costs."""
         charge = charge_for(dataset, plan, who=who, request_id=request_id, batch=batch, other=other)
-        return cls(dataset, plan, charge, batch, other)
+        return cls(dataset, plan, charge, batch, other, literal)
 
 
 def charge_for(
@@ -100,10 +102,10 @@ def charge_for(
         raise ParameterError("request_id", allowed="text, not empty", given=request_id)
     return Charge(
         request_id=request_id or secrets.token_hex(16),
-        dataset=dataset.id,
-        table=dataset.table,
+        dataset=dataset.payer,
+        table=dataset.payer_table,
         method=plan.method,
-        plan=plan.to_dict() | ({} if batch is None else {"batch": batch}),
+        plan=plan.to_dict() | ({} if batch is None else {"batch": batch}) | _charged_view(dataset),
         amount=plan.charge if other is None else plan.cost_of(LABELLED),
         neighbours=plan.promise.neighbours,
         unit=str(plan.promise),
@@ -111,6 +113,11 @@ def charge_for(
         kind=plan.kind,
         who=who,
     )
+
+
+def _charged_view(dataset: Dataset) -> dict[str, str]:
+    """Return which dataset a charge is for, where it is not the one whose budget pays."""
+    return {"view": dataset.table} if dataset.account else {}
 
 
 def other_charge(charge: Charge, plan: Plan, other: Dataset) -> Charge | None:
@@ -121,8 +128,8 @@ def other_charge(charge: Charge, plan: Plan, other: Dataset) -> Charge | None:
     return replace(
         charge,
         request_id=f"{charge.request_id}/unlabelled",
-        dataset=other.id,
-        table=other.table,
+        dataset=other.payer,
+        table=other.payer_table,
         amount=cost,
         scope="",
     )
@@ -135,12 +142,17 @@ def run(engine: Engine, ledger: Ledger, job: Job, ask: Callable[[Session], Relea
     With a second dataset both are charged in one step, or neither is.
     """
     plan = rebuild_plan(job.plan)
-    dataset, batch, other = job.dataset, job.batch, job.other
+    dataset, batch, other, literal = job.dataset, job.batch, job.other, job.literal is True
+    if any(side is not None and side.base.named_alone for side in (dataset, other)):
+        raise TableChanged("the ledger was upgraded while the run was planned.", hint="ask again")
     due = charge_for(dataset, plan, who=job.charge.who, request_id=job.charge.request_id, batch=batch, other=other)
     _check_charge(job.charge, due)
     # From here on the kernel uses its own plan and charge: those that were handed over could answer otherwise later.
-    refuse_unproven(ledger, dataset, plan)
+    for side in (dataset, other):
+        if side is not None:
+            refuse_unproven(ledger, side, plan)
     rows, sides = rows_to_read(engine, dataset, other, plan, batch)
+    rows, sides = replace(rows, literal=literal), {side: replace(own, literal=literal) for side, own in sides.items()}
     second = None if other is None else other_charge(due, plan, other)
     registrations = {side.id: side.registration for side in (dataset, other) if side is not None}
     entries = ledger.reserve_all([due] if second is None else [due, second], registrations)
@@ -204,8 +216,8 @@ def _check_charge(given: Charge, due: Charge) -> None:
 
 
 def refuse_unproven(ledger: Ledger, dataset: Dataset, plan: Plan) -> None:
-    """Raise NotPrivate if a plan has a step without a proof, and its dataset has a cap."""
-    if not plan.private and ledger.budget(dataset.id).cap is not None:
+    """Raise NotPrivate if a plan has a step without a proof, and a dataset that it reads has a cap."""
+    if not plan.private and ledger.budget(dataset.payer).cap is not None:
         raise NotPrivate(
             f'method "{plan.method}" as published is not differentially private, and "{dataset.table}" has a cap.',
             hint="leave out --as-published, or register a public copy with --no-cap",

@@ -31,11 +31,13 @@ from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.exact import Counts, Rows
 from dpsql.kernel.operations import (
     Choose,
+    CommonValues,
     Histograms,
     LeafCounts,
     LeafLabels,
     LeafSums,
     Linear,
+    Magnitudes,
     Pick,
     PseudoCounts,
     PublicSize,
@@ -45,10 +47,11 @@ from dpsql.kernel.operations import (
 )
 from dpsql.kernel.plan import FEATURES, UNLABELLED, Composition, Plan, Step
 from dpsql.mechanisms.choose import exponential
-from dpsql.schema import CELLS, Feature, Schema
+from dpsql.schema import CELLS, Categorical, Feature, Numeric, Schema
 from dpsql.trees.estimate.mixtures import Mixtures
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes as axes_of
+from dpsql.trees.magnitude_grid import MAGNITUDES
 from dpsql.trees.score_grid import ScoreGrid
 from dpsql.trees.strategies.strategy import Strategy
 from dpsql.trees.voting import VotingForest
@@ -319,6 +322,30 @@ class Session:
             right_rows = self._rows.right_rows(rebuilt, _part(step))
             epsilon = step.row_epsilon(self._plan.promise)
             return int(exponential(right_rows[None, :], epsilon, monotone=True, weights=rebuilt.weights[None, :])[0])
+
+    @hide_failures
+    def magnitudes(self, name: str, columns: Sequence[str]) -> NoisyCounts:
+        """Return noisy counts of (column, cell): numeric features by sign and power of two (`trees/magnitude_grid.py`).
+
+        Proof: `operations.Magnitudes`.
+        """
+        with self._allowance.take(name, Magnitudes) as taken:
+            names = border.rebuild_names(columns, self._schema, Numeric)
+            step = self._allowance.use(taken, self._schema, axes=len(names), cells=len(names) * MAGNITUDES)
+            return self._add_noise(self._rows.magnitudes(names, _part(step)), step)
+
+    @hide_failures
+    def common_values(self, name: str, columns: Sequence[str]) -> list[tuple[str, str, int]]:
+        """Return (column, text, noisy count) of each text of some categorical features that many rows have.
+
+        Proof: `operations.CommonValues`.
+        """
+        with self._allowance.take(name, CommonValues) as taken:
+            names = border.rebuild_names(columns, self._schema, Categorical)
+            step = self._allowance.use(taken, self._schema, axes=len(names), cells=len(names))
+            promise = self._plan.promise
+            groups = self._rows.common_values(names, _part(step), more_than=promise.change)
+            return [(*key, count) for key, count in noise.select_common(groups, step, promise).items()]
 
     @hide_failures
     def public_size(self, name: str) -> int:

@@ -20,15 +20,18 @@ by 1 each (`Promise.change`). It changes nothing that is read without noise.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 
 from sqlglot import exp
 
 from dpsql.compile.rows import Source, has_label, known_label
 from dpsql.engines.base import Engine
-from dpsql.errors import NotPrivate, NotRegistered, ParameterError, SchemaError, UnknownName
-from dpsql.kernel.datasets.dataset import Dataset, find_dataset, registered_datasets, source
+from dpsql.errors import NotPrivate, NotRegistered, ParameterError, SchemaError, UnknownName, UsageError
+from dpsql.kernel.datasets.dataset import Dataset, look_at_dataset, registered_datasets, source
+from dpsql.kernel.datasets.hold_out import without_suffix
 from dpsql.kernel.datasets.row_conditions import is_condition, row_test
+from dpsql.kernel.operations import ScoreCounts
 from dpsql.kernel.plan import FEATURES, LABELLED, UNLABELLED, Plan, Sides
 from dpsql.ledger import Ledger
 from dpsql.schema import Schema
@@ -48,7 +51,7 @@ def partner(engine: Engine, ledger: Ledger, dataset: Dataset, unlabelled: str) -
             allowed="a name that is not both a registered table and a declared condition",
             given=unlabelled,
         )
-    other = find_dataset(engine, ledger, unlabelled)
+    other = look_at_dataset(engine, ledger, unlabelled)
     if other.id == dataset.id:
         raise ParameterError("unlabelled", allowed="another table, or a condition on rows", given=unlabelled)
     if other.schema.features != dataset.schema.features:
@@ -91,8 +94,21 @@ def with_sides(plan: Plan, *, disjoint: bool) -> Plan:
     return replace(plan, composition=replace(plan.composition, disjoint=disjoint))
 
 
+def refuse_hold_out(dataset: Dataset | None) -> None:
+    """Raise UsageError where a dataset is a hold-out: its rows measure models, and no model is made from them."""
+    if dataset is not None and dataset.is_hold_out:
+        table = shlex.quote(without_suffix(dataset.table))
+        raise UsageError(
+            f'"{dataset.table}" is a hold-out: it is for evaluations alone, and no model is trained on it.',
+            hint=f"dpsql train --table {table}; then dpsql evaluate --table {table} --epsilon E",
+        )
+
+
 def check_sides(dataset: Dataset, other: Dataset | None, plan: Plan) -> None:
     """Raise NotPrivate if a plan assumes more than the owner declared. The kernel makes this check for every plan."""
+    refuse_hold_out(other)
+    if any(type(step.operation) is not ScoreCounts for step in plan.steps):
+        refuse_hold_out(dataset)
     if plan.promise.unit != dataset.schema.unit:
         raise NotPrivate(
             f'the plan protects {plan.promise}, and "{dataset.table}" was registered to protect {dataset.schema.unit}.'
@@ -118,8 +134,23 @@ def rows_to_read(
     No row is read. A dry run calls this function too, but the run's own call, before its charge, is what decides.
     """
     check_sides(dataset, other, plan)
+    _check_parts(dataset, plan)
     rows = source(engine, dataset, batch)
     return rows, sources(engine, dataset, other, plan, rows)
+
+
+def _check_parts(dataset: Dataset, plan: Plan) -> None:
+    """Refuse a plan with more disjoint trees than the stored partition column has parts: some would have no rows."""
+    schema = dataset.schema
+    if schema.parts is None:
+        return
+    most = max((step.trees for step in plan.steps if not step.shared), default=1)
+    if most > schema.parts:
+        raise ParameterError(
+            "trees",
+            allowed=f'at most {schema.parts}, the declared parts of column "{schema.partition}" (trees are disjoint)',
+            given=most,
+        )
 
 
 def sources(engine: Engine, dataset: Dataset, other: Dataset | None, plan: Plan, rows: Source) -> dict[str, Source]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 from dpsql.engines.base import Transaction
 from dpsql.ledger.amount import format_epsilon, parse_epsilon
+from dpsql.ledger.budget import ANY_ANALYST
 from dpsql.ledger.chain import Event, parse_json_column
 from dpsql.ledger.entry import folds_scopes
 from dpsql.ledger.formats import LEDGER
 from dpsql.ledger.limits import Limits
+from dpsql.ledger.selection import add_deltas, selection_delta_of
 
 
 @dataclass
@@ -19,7 +22,8 @@ class Account:
     """What the events say of one dataset and kind, in nano-epsilon, or in nano-rho for kind "approximate".
 
     `declared` is the nano-epsilon for which the owner declared a cap of kind "approximate". `spent_on_table` is what
-    charges on the whole table add up to; charges on one scope of it are added up in `scopes`.
+    charges on the whole table add up to; charges on one scope of it are added up in `scopes`. `selection_delta` is the
+    part of the owner's delta that selections of common values may use up, and `selection_used` is what they have used.
     """
 
     table: str
@@ -29,6 +33,8 @@ class Account:
     scopes: dict[str, int] = field(default_factory=dict)
     analysts: dict[str, int] = field(default_factory=dict)
     analyst_caps: dict[str, int | None] = field(default_factory=dict)
+    selection_delta: Decimal = Decimal(0)
+    selection_used: Decimal = Decimal(0)
 
     @property
     def largest_loss(self) -> int:
@@ -113,6 +119,7 @@ def _set_cap(accounts: Accounts, event: Event) -> None:
     if event.kind == "approximate":
         epsilon = parse_json_column(event.details).get("epsilon")
         account.declared = None if epsilon is None else parse_epsilon(epsilon)
+        account.selection_delta = selection_delta_of(parse_json_column(event.details))
 
 
 def _limit_findings(accounts: Accounts, runs: Runs, event: Event) -> list[str]:
@@ -137,10 +144,15 @@ def _spend(accounts: Accounts, event: Event) -> list[str]:
     else:
         account.spent_on_table += event.amount
         loss = account.largest_loss
-    analyst_cap = account.analyst_caps.get(event.who)
+    own_cap = account.analyst_caps.get(event.who)
+    analyst_cap = account.analyst_caps.get(ANY_ANALYST) if own_cap is None else own_cap
     over = account.cap is not None and loss > account.cap
     over_own = analyst_cap is not None and account.analysts[event.who] > analyst_cap
-    return [f"event {event.sequence} passes the cap that held then."] if over or over_own else []
+    if event.kind == "approximate":
+        needed = selection_delta_of(parse_json_column(event.plan))
+        account.selection_used = add_deltas(account.selection_used, needed)
+    over_delta = account.selection_used > account.selection_delta
+    return [f"event {event.sequence} passes the cap that held then."] if over or over_own or over_delta else []
 
 
 #: The rows of each budget table: its name -> the row's key -> its other values.

@@ -53,7 +53,7 @@ def format_epsilon(nano: int) -> str:
     return f"{sign}{units}.{decimals}" if decimals else f"{sign}{units}"
 
 
-def parse_delta(value: object) -> Decimal:
+def parse_delta(value: object, name: str = "delta") -> Decimal:
     """Return a delta, exactly as it was written: at least 1e-100 and below 0.01.
 
     Takes text, float (by its shortest decimal form) or Decimal. It should be far below 1 over the number of rows.
@@ -68,7 +68,7 @@ def parse_delta(value: object) -> Decimal:
         if _LEAST_DELTA <= delta < MOST_DELTA and delta.normalize(_SHORT) == delta:
             return delta.normalize(_SHORT)
     raise ParameterError(
-        "delta",
+        name,
         allowed="a number from 1e-100 to below 0.01, far below 1 over the number of rows",
         given=value,
         hint="delta 1e-6",

@@ -12,7 +12,11 @@ from dpsql.ledger import limits
 from dpsql.ledger.amount import NANO, format_delta, format_epsilon, parse_epsilon
 from dpsql.ledger.chain import parse_json_column
 from dpsql.ledger.limits import Standing
+from dpsql.ledger.selection import selection_delta_of
 from dpsql.mechanisms.concentrated import smallest_epsilon
+
+#: The name under which the cap of all analysts without a cap of their own is kept.
+ANY_ANALYST = "*"
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,9 @@ class Budget:
     `spent_on_table` is what charges on the whole table add up to; `spent` is that plus the largest scope's spending.
 
     The amounts of kind "approximate" are nano-rho. The owner declared such a cap as an epsilon and a delta: `declared`,
-    in nano-epsilon, and `delta`. `standing` is the dataset's, whatever the kind: its limits and its unfinished runs.
+    in nano-epsilon, and `delta`. A part of that delta, `selection_delta`, is set aside for selections of common values,
+    and amounts of rho stand for epsilon at the rest. `standing` is the dataset's, whatever the kind: its limits and its
+    unfinished runs.
 
     >>> budget = Budget("adult", "adult", "pure", cap=2_000_000_000, spent_on_table=0, spent=500_000_000)
     >>> budget.left_text
@@ -68,6 +74,7 @@ class Budget:
     scopes: tuple[Share, ...] = ()
     delta: Decimal | None = None
     declared: int | None = None
+    selection_delta: Decimal = Decimal(0)
     standing: Standing = field(default_factory=Standing)
 
     @property
@@ -84,6 +91,24 @@ class Budget:
         """Return what a charge on one scope may still cost, or None without a cap."""
         spent = next((share.spent for share in self.scopes if share.name == scope), 0)
         return left_of(self.cap, self.spent_on_table + spent if scope else self.spent)
+
+    @property
+    def default_analyst_cap(self) -> int | None:
+        """Return the cap of each analyst who has none of their own, or None."""
+        return next((share.cap for share in self.analysts if share.name == ANY_ANALYST), None)
+
+    def left_for(self, analyst: str) -> int | None:
+        """Return what one analyst may still spend on the whole table: the least of all caps that hold for them.
+
+        >>> shares = (Share("ann", None, 5), Share(ANY_ANALYST, 20, 0))
+        >>> budget = Budget("adult", "adult", "pure", cap=100, spent_on_table=90, spent=90, analysts=shares)
+        >>> budget.left_for("ann"), budget.left_for("bob")
+        (10, 10)
+        """
+        own = next((share for share in self.analysts if share.name == analyst), Share(analyst, None, 0))
+        cap = self.default_analyst_cap if own.cap is None else own.cap
+        limits = [left for left in (self.left, left_of(cap, own.spent)) if left is not None]
+        return min(limits) if limits else None
 
     @property
     def cap_text(self) -> str:
@@ -108,7 +133,8 @@ class Budget:
         """
         if self.delta is None or nano_rho == 0:
             return format_epsilon(nano_rho)
-        exact = smallest_epsilon(Fraction(nano_rho if up else nano_rho + 1, NANO), Fraction(self.delta))
+        delta = Fraction(self.delta) - Fraction(self.selection_delta)
+        exact = smallest_epsilon(Fraction(nano_rho if up else nano_rho + 1, NANO), delta)
         steps = exact * NANO / _SHOWN
         return format_epsilon((math.ceil(steps) if up else math.floor(steps)) * _SHOWN)
 
@@ -160,6 +186,7 @@ def read_budget(transaction: Transaction, dataset: str, kind: str) -> Budget | N
         scopes=tuple(Share(**share) for share in transaction.rows(_SCOPES, (dataset, kind))),
         delta=Decimal(declared["delta"]) if "delta" in declared else None,
         declared=parse_epsilon(declared["epsilon"]) if "epsilon" in declared else None,
+        selection_delta=selection_delta_of(declared),
         standing=limits.read_standing(transaction, dataset),
     )
 

@@ -58,6 +58,7 @@ class Registration:
     """What an owner registers.
 
     `fold` says that scopes mean other rows from now on. What was charged on any scope then counts for every row.
+    `beside` is a second dataset of the same table that is registered in the same step, with its cap.
     """
 
     dataset: str
@@ -65,6 +66,7 @@ class Registration:
     details: Mapping[str, Any] = field(hash=False)
     replace: bool = False
     fold: bool = False
+    beside: tuple[Registration, int | None] | None = None
 
     def stored_values(self) -> dict[str, Any]:
         """Return what the entry stores."""

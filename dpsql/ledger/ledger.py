@@ -21,6 +21,7 @@ from dpsql.ledger.chain import Event
 from dpsql.ledger.charge import Charge, canonical_json, check_text
 from dpsql.ledger.entry import Entry, Registration, differences, entry_of, event_of, fold
 from dpsql.ledger.limits import limit_details
+from dpsql.ledger.selection import check_selection
 from dpsql.ledger.spend import spend
 from dpsql.ledger.transaction import Block
 from dpsql.ledger.waiting import PATIENCE, wait_in_turn
@@ -73,12 +74,18 @@ class Ledger:
         self.install()
         check_text("who", who)
 
-        def register(into: Block) -> Entry:
-            registration = decide(into)
+        def enter(into: Block, registration: Registration, cap_nano: int | None) -> Entry:
             event = Event(0, "register", 0, dataset=check_text("dataset", registration.dataset), kind=kind,
                           cap=cap_nano, table_name=check_text("table", registration.table), who=who,
                           details=canonical_json("details", registration.stored_values()))  # fmt: skip
             return owner_acts.enter_registration(into, event, replace=registration.replace)
+
+        def register(into: Block) -> Entry:
+            registration = decide(into)
+            entry = enter(into, registration, cap_nano)
+            if registration.beside is not None:
+                enter(into, *registration.beside)
+            return entry
 
         return self.write(register)
 
@@ -114,6 +121,21 @@ class Ledger:
         event = Event(0, "limit", 0, dataset=dataset, who=check_text("who", who),
                       details=canonical_json("details", details))  # fmt: skip
         return self.write(lambda into: owner_acts.set_limits(into, event))
+
+    def record_lookup(self, table: str, details: Callable[[Block], Mapping[str, Any]], who: str) -> Entry:
+        """Record that the owner had the values of columns looked up, outside the guarantee of any run.
+
+        `details` is called inside the block, and returns what the entry stores. The table need not be registered yet.
+        """
+        self.install()
+        check_text("who", who)
+
+        def enter(into: Block) -> Entry:
+            stored = canonical_json("details", details(into))
+            event = Event(0, "lookup", 0, table_name=check_text("table", table), who=who, details=stored)
+            return owner_acts.enter_lookup(into, event)
+
+        return self.write(enter)
 
     def accept_runs(self, dataset: str, who: str) -> Entry:
         """Accept a dataset's unfinished runs, so that they count no longer: the owner has looked into them."""
@@ -298,7 +320,7 @@ class Ledger:
             ledger_upgrade.upgrade(into, self.engine)
 
     def _require_installed(self, table: str) -> None:
-        with self.engine.transaction() as transaction:
+        with self.engine.snapshot() as transaction:
             if _is_installed(transaction):
                 return
         findings = self._receipt_without_ledger()
@@ -327,6 +349,7 @@ def _reserve(into: Block, charge: Charge) -> Entry:
                 given=charge.request_id,
             )
         return entry_of(into.events_of(earlier.entry_id))
+    check_selection(charge, into.state.replayed.accounts.get((charge.dataset, charge.kind)))
     spend(into, charge)
     return entry_of([into.append(event_of(charge))], fresh=True)
 

@@ -1,4 +1,4 @@
-"""The owner's acts: registering a dataset, setting caps and limits, accepting unfinished runs or a restored ledger.
+"""The owner's acts: registering a dataset, setting caps and limits, looking values up, accepting lost runs or a ledger.
 
 Each act is an entry of the ledger.
 """
@@ -16,10 +16,11 @@ from dpsql.ledger import accounts, limits
 from dpsql.ledger import receipt as receipts
 from dpsql.ledger import transaction as blocks
 from dpsql.ledger.amount import MOST
-from dpsql.ledger.chain import Event
+from dpsql.ledger.chain import Event, parse_json_column
 from dpsql.ledger.charge import canonical_json, check_kind
 from dpsql.ledger.entry import Entry, entry_of, folds_scopes
 from dpsql.ledger.receipt import Receipt
+from dpsql.ledger.selection import check_still_covered, selection_delta_of
 from dpsql.ledger.spend import OPEN_ANALYST
 from dpsql.ledger.transaction import Block
 from dpsql.ledger.upgrade import upgrade
@@ -65,6 +66,8 @@ def set_cap(into: Block, event: Event) -> Entry:
         into.run(_SET_ANALYST_CAP, (event.cap, *key))
     else:
         _require_cap(event.cap)
+        account = into.state.replayed.accounts.get((event.dataset, event.kind))
+        check_still_covered(account, selection_delta_of(parse_json_column(event.details)))
         _put_cap(into, event, opened=event.kind in own_rows)
     return entry_of([into.append(event)])
 
@@ -72,6 +75,11 @@ def set_cap(into: Block, event: Event) -> Entry:
 def set_limits(into: Block, event: Event) -> Entry:
     """Change a dataset's least charge, or how many of its runs may stay unfinished."""
     return entry_of([into.append(_with_table(into, event))])
+
+
+def enter_lookup(into: Block, event: Event) -> Entry:
+    """Enter that values of a table, registered or not, were looked up. Nothing is charged: it is no release."""
+    return entry_of([into.append(event)])
 
 
 def accept_runs(into: Block, event: Event) -> Entry:

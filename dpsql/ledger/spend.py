@@ -48,7 +48,8 @@ def _spend_analyst(transaction: Transaction, charge: Charge) -> int:
     """Add a charge to its analyst's row, and return how many rows changed, 1 or 0."""
     key = (charge.dataset, charge.kind, charge.who)
     transaction.run(OPEN_ANALYST, (*key, *key))
-    return transaction.run(_SPEND_ANALYST, (charge.amount, *key, charge.amount))
+    others = (charge.dataset, charge.kind, budgets.ANY_ANALYST)
+    return transaction.run(_SPEND_ANALYST, (charge.amount, *key, charge.amount, *others))
 
 
 def _budget_for(transaction: Transaction, charge: Charge) -> Budget:
@@ -111,12 +112,13 @@ def _dataset_refusal(charge: Charge, before: Budget) -> BudgetExceeded:
 
 
 def _analyst_refusal(charge: Charge, before: Budget) -> BudgetExceeded:
-    share = next(share for share in before.analysts if share.name == charge.who)
+    own = [share for share in before.analysts if share.name == charge.who]
+    cap = own[0].cap if own and own[0].cap is not None else before.default_analyst_cap
     return BudgetExceeded(
         f'analyst "{charge.who}" on table "{charge.table}"',
         needed=charge.amount_text,
-        left=share.left_text,
-        cap=share.cap_text,
+        left=budgets.amount_text(budgets.left_of(cap, own[0].spent if own else 0)),
+        cap=budgets.amount_text(cap),
         measure=charge.measure,
         hint=f"dpsql budget --table {shlex.quote(charge.table)}",
     )
@@ -170,5 +172,8 @@ WHERE NOT EXISTS (SELECT 1 FROM dpsql.analyst_budget WHERE dataset = ? AND kind 
 _SPEND_ANALYST = """
 UPDATE dpsql.analyst_budget
 SET spent = spent + ?
-WHERE dataset = ? AND kind = ? AND analyst = ? AND spent + ? <= coalesce(cap, 8000000000000000000)
+WHERE dataset = ? AND kind = ? AND analyst = ? AND spent + ? <= coalesce(cap, (
+    SELECT others.cap FROM dpsql.analyst_budget AS others
+    WHERE others.dataset = ? AND others.kind = ? AND others.analyst = ?
+), 8000000000000000000)
 """

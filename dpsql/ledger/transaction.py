@@ -98,6 +98,10 @@ class Block:
         """Return every registration, in order, as the block sees them: nobody adds one while it is open."""
         return chain.read_chain(self._inner, {"event": "register"})
 
+    def lookups(self) -> list[Event]:
+        """Return every lookup, in order, as the block sees them."""
+        return chain.read_chain(self._inner, {"event": "lookup"})
+
     def events_of(self, entry_id: int) -> list[Event]:
         """Return the events of one entry, in order."""
         return chain.read_chain(self._inner, {"entry_id": entry_id})

@@ -7,6 +7,9 @@ From 1 to 2: the column of amounts is named `amount`, writers queue by `turn`, a
 by the database's own identity of it. Format 1 identified tables by name alone, so the table that bears the name at the
 moment of the upgrade is taken for the registered one, as that format would have done. A table that can no longer be
 identified is left without an identity: no run reads it before its owner has registered it anew.
+
+From 2 to 3: no table changes. A registration may have a hold-out, whose units older code would train on, and a cap may
+be that of all analysts without one of their own, which older code would not hold them to.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from dpsql.ledger.charge import canonical_json
 from dpsql.ledger.transaction import Block
 
 #: The file of `sql/upgrade/` that leads to each format, and perhaps one more of that name for a dialect.
-STEPS = {2: "0002_amounts.sql"}
+STEPS = {2: "0002_amounts.sql", 3: "0003_hold_outs.sql"}
 #: Who made the event: nobody asked for it.
 WHO = "dpsql"
 #: The identity of a registered table that can no longer be identified: no table has it.

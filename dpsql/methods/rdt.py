@@ -44,6 +44,7 @@ from dpsql.kernel.session import Session
 from dpsql.kernel.statement_size import tree_ranges
 from dpsql.methods.base import Integer, Method, Parameter, Trained, resolve_parameters
 from dpsql.methods.shared.noisy_leaves import fill_leaves, leaf_step, size_then_counts
+from dpsql.methods.shared.row_evidence import bought_rows
 from dpsql.schema import Categorical, Schema
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
@@ -94,7 +95,7 @@ class Rdt(Method):
         """Return the forest whose leaves vote with their noisy counts."""
         depth = session.plan.parameters.get("wanted_depth")
         if depth is None:
-            depth = height(session.schema, max(1, session.size("size")))
+            depth = height(session.schema, max(1, bought_rows(session)))
         return Trained(count(session, random_trees(session.schema, session.plan.parameters, depth)))
 
 

@@ -58,6 +58,7 @@ from dpsql.kernel.session import Session
 from dpsql.kernel.statement_size import tree_ranges
 from dpsql.methods.base import Integer, Method, Parameter, Trained, resolve_parameters
 from dpsql.methods.shared.noisy_leaves import shared_counts, size_then_counts
+from dpsql.methods.shared.row_evidence import bought_rows
 from dpsql.schema import Schema
 from dpsql.trees.estimate.confidence import confidence_votes, most_confident
 from dpsql.trees.forest import Forest
@@ -121,7 +122,7 @@ class Snr(Method):
         """Return the forest in which each leaf votes with the most confident reliable node on its path."""
         schema, plan = session.schema, session.plan
         bought = "grown_depth" not in plan.parameters
-        rows = max(1, session.size("size")) if bought else schema.rows
+        rows = max(1, bought_rows(session)) if bought else schema.rows
         counts = plan.step("counts")
         forest = random_trees_for(schema, plan.promise, plan.parameters, counts, rows)
         noisy_counts = session.leaf_counts("counts", forest)

@@ -50,6 +50,7 @@ from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.methods.base import Choice, Flag, Integer, Method, Parameter, Trained, resolve_parameters
 from dpsql.methods.shared.noisy_leaves import SIZE_SHARE, fill_leaves, leaf_step
+from dpsql.methods.shared.row_evidence import bought_rows
 from dpsql.schema import Schema
 from dpsql.trees.forest import PASS, Forest
 from dpsql.trees.grid import Axis, axes
@@ -110,7 +111,7 @@ class Spe(Method):
         plan = session.plan
         depth = plan.parameters.get("wanted_depth")
         if depth is None:
-            rows, leaf_share = max(1, session.size("size")), plan.step("counts").nano_epsilon
+            rows, leaf_share = max(1, bought_rows(session)), plan.step("counts").nano_epsilon
             depth = public_depth(session.schema, plan.parameters, leaf_share, rows, plan.promise)
         roots = self.public_trees(session.schema, plan)
         return Trained(fill_leaves(session, median_forest(session, roots, depth)))

@@ -42,6 +42,7 @@ from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
 from dpsql.methods.base import Choice, Integer, Method, Parameter, Text, Trained, resolve_parameters
 from dpsql.methods.shared.noisy_leaves import SIZE_SHARE, fill_leaves, leaf_step
+from dpsql.methods.shared.row_evidence import bought_rows
 from dpsql.methods.spe import DEEPEST, median_forest, one_axis_each, public_depth, splits_step
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
@@ -152,7 +153,7 @@ def labelled_depth(session: Session, counts: Step) -> int:
     settings, promise = session.plan.parameters, session.plan.promise
     if settings["depth"] is not None:
         return int(settings["most_depth"])
-    rows = session.public_size("size") if promise.labels_only else session.size("size")
+    rows = session.public_size("size") if promise.labels_only else bought_rows(session)
     fewest = FEWEST if promise.labels_only else 1.0
     return public_depth(session.schema, settings, counts.nano_epsilon, max(1, rows), promise, fewest=fewest)
 

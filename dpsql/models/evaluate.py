@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 from dpsql.compile.predict.evaluation_counts import evaluation_query
 from dpsql.errors import SchemaError, UnknownName
 from dpsql.kernel.datasets.dataset import LABEL_FAMILIES, TARGET_FAMILIES
+from dpsql.kernel.datasets.possible_values import unreadable_classes
 from dpsql.kernel.datasets.untyped_columns import fits_families
 from dpsql.models import figures
 from dpsql.models.model import ReleasedModel
 from dpsql.models.score import PREDICTION, public_table, scoring_query
 from dpsql.schema import category_text
+from dpsql.schema.synonyms import positions_of
 
 #: The next step that the error offers where the table is registered.
 _BUY = "a table of new rows, or --epsilon 0.5: figures from noisy counts of the registered table, charged"
@@ -139,7 +141,7 @@ def evaluate(model: ReleasedModel, data: pd.DataFrame | str) -> Evaluation | Num
         raise UnknownName("column in the data called", model.schema.label, (str(name) for name in data.columns))
     if model.schema.target is not None:
         return _numeric_evaluation(model, "the data", data[model.schema.label], model.labels(data))
-    numbers: dict[str | None, int] = {name: number for number, name in enumerate(model.classes)}
+    numbers = dict[str | None, int](positions_of(model.classes, model.schema.class_synonyms).items())
     truth = np.array([numbers.get(label, -1) for label in _texts(data[model.schema.label])], np.int64)
     scores = model.scores(data)[truth >= 0]
     tally = figures.tally_rows(truth[truth >= 0], np.argmax(scores, axis=1), model.released.shares(scores))
@@ -156,13 +158,20 @@ def _evaluate_table(model: ReleasedModel, name: str) -> Evaluation | NumericEval
     families = LABEL_FAMILIES if model.schema.target is None else TARGET_FAMILIES
     if not fits_families(label, families):
         raise SchemaError(f'the label "{label.name}" is {label.type}; it must be {" or ".join(families)}.')
+    for problem in unreadable_classes(label, model.schema):
+        raise problem.error
     engine = model.database.engine
     if model.schema.target is not None:
         pairs = engine.frame(scoring_query(model, info, key=label.name))
         return _numeric_evaluation(model, info.name, pairs[label.name], pairs[PREDICTION].to_numpy(float))
     scored = scoring_query(model, info, key=label.name, probabilities=True, ordered=False)
     query = evaluation_query(
-        scored, model.classes, engine.vocabulary, bins=figures.BINS, least=figures.LEAST_PROBABILITY
+        scored,
+        model.classes,
+        engine.vocabulary,
+        bins=figures.BINS,
+        least=figures.LEAST_PROBABILITY,
+        synonyms=model.schema.class_synonyms,
     )
     return _evaluation(model, info.name, _tally_of_frame(engine.frame(query), len(model.classes)))
 

@@ -6,7 +6,9 @@ adds whole-number weights. So labels are equal in every row; nothing is rounded 
 are equal up to the last digits of Exp.
 
 Inputs are the features by name, each a column of rows × 1: doubles (NaN where missing) and texts. A missing category is
-the empty text; where the empty text is a declared value, it is another text that the file's metadata names.
+the empty text; where the empty text is a declared value, it is another text that the file's metadata names. ONNX has
+no hash: a hashed category is the number of its cell (`dpsql.hashed_cell`), any number that is none is a missing value,
+and the metadata says how many cells there are and how to find the one of a value.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import numpy as np
 
 from dpsql.errors import ParameterError, UsageError
 from dpsql.models.model import ReleasedModel
-from dpsql.schema import CELLS, Categorical, Feature, Numeric, Schema, Target
+from dpsql.schema import CELLS, Categorical, Dated, Feature, Hashed, Numeric, Schema, Target
 from dpsql.trees.forest import PASS, Forest, Level
 from dpsql.trees.grid import BITS, digits
 from dpsql.trees.voting import Weights
@@ -44,6 +46,8 @@ _EXACT = 2**53
 _HALF = 20
 #: The name of ONNX's set of operators for machine learning.
 _ML = "ai.onnx.ml"
+#: How the metadata says what the cell of a hashed category is.
+_HASH = "the first 8 hexadecimal digits of MD5 of the value's text in UTF-8, as a number, modulo cells; missing: cells"
 
 
 def check_onnx() -> None:
@@ -135,16 +139,22 @@ def missing_text(feature: Categorical) -> str:
     >>> missing_text(Categorical("c", ("a", "b"))), missing_text(Categorical("c", ("", "b")))
     ('', '<missing>')
     """
-    text = "" if "" not in feature.values else "<missing>"
-    while text in feature.values:
+    text = "" if "" not in feature.positions else "<missing>"
+    while text in feature.positions:
         text += ">"
     return text
 
 
 def _facts(model: ReleasedModel) -> dict[str, str]:
-    missing = {feature.name: missing_text(feature) for feature in model.schema.categorical}
+    hashed = {feature.name: feature.hash_cells for feature in model.schema.features if isinstance(feature, Hashed)}
+    missing = {
+        feature.name: missing_text(feature) for feature in model.schema.categorical if feature.name not in hashed
+    }
     digest = str(model.certificate["digest"])
-    return {"dpsql.model": model.name, "dpsql.digest": digest, "dpsql.missing": json.dumps(missing)}
+    facts = {"dpsql.model": model.name, "dpsql.digest": digest, "dpsql.missing": json.dumps(missing)}
+    facts |= {"dpsql.hashed": json.dumps(hashed), "dpsql.hash": _HASH} if hashed else {}
+    dated = {feature.name: feature.unit for feature in model.schema.features if isinstance(feature, Dated)}
+    return facts | ({"dpsql.units_since_1970_utc": json.dumps(dated)} if dated else {})
 
 
 def _check_size(forest: Forest, values: int) -> None:
@@ -157,6 +167,8 @@ def _input(feature: Feature) -> Any:
     from onnx import TensorProto, helper
 
     kind = TensorProto.DOUBLE if isinstance(feature, Numeric) else TensorProto.STRING
+    if isinstance(feature, Hashed):
+        kind = TensorProto.INT64
     return helper.make_tensor_value_info(feature.name, kind, ["rows", 1])
 
 
@@ -201,6 +213,8 @@ def _number_cell(graph: _Graph, feature: Numeric) -> str:
 
 
 def _category_cell(graph: _Graph, feature: Categorical) -> str:
+    if isinstance(feature, Hashed):
+        return _hashed_cell(graph, feature)
     places = {missing_text(feature): feature.null_cell} | feature.positions
     return graph.add(
         "LabelEncoder",
@@ -210,6 +224,14 @@ def _category_cell(graph: _Graph, feature: Categorical) -> str:
         values_int64s=list(places.values()),
         default_int64=feature.unknown_cell,
     )
+
+
+def _hashed_cell(graph: _Graph, feature: Hashed) -> str:
+    """Return the cell that is given, where there is one of that number; else that of NULL."""
+    reached = graph.add("GreaterOrEqual", feature.name, graph.constant(0))
+    below = graph.add("Less", feature.name, graph.constant(feature.hash_cells))
+    known = graph.add("And", reached, below)
+    return graph.add("Where", known, feature.name, graph.constant(feature.null_cell))
 
 
 def _step(graph: _Graph, level: Level, cells: str, nodes: str) -> str:

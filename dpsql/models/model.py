@@ -20,11 +20,13 @@ from numpy.typing import NDArray
 from dpsql.engines.base import Engine
 from dpsql.errors import ParameterError, SchemaError, UnknownName, UsageError
 from dpsql.ledger import Ledger, formats, json_text
-from dpsql.schema import Feature, Numeric, Schema
+from dpsql.models.boolean_columns import check_booleans
+from dpsql.schema import Categorical, Dated, Feature, Numeric, Schema
 from dpsql.trees import grid
 from dpsql.trees.estimate.decisions import most_probable, past_threshold
 from dpsql.trees.estimate.means import predicted_numbers
 from dpsql.trees.grid import Cells
+from dpsql.trees.moment_columns import moment_numbers
 from dpsql.trees.serialize import from_json, to_json
 from dpsql.trees.voting import VotingForest
 
@@ -32,6 +34,8 @@ from dpsql.trees.voting import VotingForest
 FORMAT = "dpsql-model"
 #: The name of the format of a certificate.
 CERTIFICATE = "dpsql-certificate"
+#: The key of a certificate under which columns stand whose values the owner looked up.
+LOOKED_UP = "looked_up"
 
 
 class Home(Protocol):
@@ -153,6 +157,8 @@ class ReleasedModel:
             if feature.name not in frame.columns:
                 raise UnknownName("column in the data called", feature.name, (str(name) for name in frame.columns))
             columns[feature.name] = _plain_column(feature, frame[feature.name])
+            if isinstance(feature, Categorical):
+                check_booleans(feature, columns[feature.name])
         return grid.grid_cells(self.schema, columns)
 
     def to_json(self, path: str | Path | None = None) -> str:
@@ -192,6 +198,18 @@ class ReleasedModel:
         return cls(name or own_name, method, table, schema, released, certificate)
 
 
+def lookup_note(certificate: Mapping[str, Any]) -> str:
+    """Return a sentence on the columns whose values the owner looked up in the rows; "" where there are none.
+
+    >>> lookup_note({"looked_up": ["job"]})
+    'the values of "job" were looked up in the private rows by the owner, outside the guarantee'
+    """
+    names = ", ".join(f'"{name}"' for name in certificate.get(LOOKED_UP, ()))
+    return (
+        f"the values of {names} were looked up in the private rows by the owner, outside the guarantee" if names else ""
+    )
+
+
 def check_certificate(certificate: Mapping[str, Any]) -> None:
     """Raise TypeError where a value in a certificate has another type than in those that dpsql writes.
 
@@ -209,11 +227,11 @@ def check_certificate(certificate: Mapping[str, Any]) -> None:
 _CERTIFICATE_TYPES: dict[Any, tuple[str, ...]] = {
     str: (
         "kind", "delta", "rho", "neighbours", "unit", "dataset", "table", "method", "ledger_hash", "created_at",
-        "digest", "composition", "updated_from", "request_id",
+        "digest", "composition", "updated_from", "request_id", "account",
     ),
     bool: ("private",),
-    dict: ("plan", "versions"),
-    list: ("batches", "updates", "parties"),
+    dict: ("plan", "versions", "size"),
+    list: ("batches", "updates", "parties", "warnings", "evaluations", LOOKED_UP),
     int | None: ("ledger_entry",),
 }  # fmt: skip
 
@@ -222,6 +240,8 @@ def _plain_column(feature: Feature, column: pd.Series) -> pd.Series:
     """Return a column with one kind of missing value; a number's column holds numbers, or is refused."""
     if isinstance(feature, Numeric) and getattr(column.dtype, "kind", "") in "iufb":
         return column
+    if isinstance(feature, Dated):
+        return pd.Series(moment_numbers(feature, column), index=column.index)
     values = column.astype(object)
     values = values.mask(values.isna(), None)
     if not isinstance(feature, Numeric):

@@ -1,4 +1,4 @@
-"""Where releases are stored: models, sizes and evaluations, each in a table of schema `dpsql`.
+"""Where releases are stored: models, sizes, domains and evaluations, each in a table of schema `dpsql`.
 
 Every release is stored in the transaction that writes its ledger event, and is found again by its ledger entry. So a
 request that is repeated gets the same release and charges nothing.
@@ -28,7 +28,7 @@ class ReleaseTable:
 
     def is_installed(self, engine: Engine) -> bool:
         """Return whether the table exists."""
-        with engine.transaction() as transaction:
+        with engine.snapshot() as transaction:
             return has_part(transaction, self.name)
 
     def install(self, engine: Engine) -> None:
@@ -47,7 +47,7 @@ class ReleaseTable:
         """Return the row that a ledger entry released; raise DpsqlError where it was charged and released nothing."""
         rows: list[dict[str, Any]] = []
         if entry.state == "released" and self.is_installed(engine):
-            with engine.transaction() as transaction:
+            with engine.snapshot() as transaction:
                 rows = transaction.rows(self.by_entry, (entry.entry_id,))
         if not rows:
             raise DpsqlError(
@@ -61,6 +61,8 @@ class ReleaseTable:
 MODELS = ReleaseTable("model", "SELECT name FROM dpsql.model WHERE entry_id = ?")
 #: The noisy numbers of rows.
 SIZES = ReleaseTable("size", "SELECT entry_id, noisy_rows FROM dpsql.size WHERE entry_id = ?")
+#: The noisy answers from which domains follow.
+DOMAINS = ReleaseTable("domains", "SELECT entry_id, answers FROM dpsql.domains WHERE entry_id = ?")
 #: The noisy counts of evaluations on private rows.
 EVALUATIONS = ReleaseTable("evaluation", "SELECT noisy_counts FROM dpsql.evaluation WHERE entry_id = ?")
 

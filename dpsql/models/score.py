@@ -23,10 +23,11 @@ from dpsql.engines.files.table_files import file_identities
 from dpsql.engines.identity_texts import PATH, share_rows
 from dpsql.errors import BudgetError, ParameterError, UnknownName, UsageError
 from dpsql.kernel.datasets.dataset import fit_features, private_tables, why_not_free
-from dpsql.kernel.datasets.untyped_columns import typed_expressions
+from dpsql.kernel.datasets.untyped_columns import typed_expressions, types_read
 from dpsql.ledger.formats import has_part
 from dpsql.models.model import Home, ReleasedModel
-from dpsql.schema import Categorical, Schema
+from dpsql.schema import Categorical, Dated, Schema
+from dpsql.trees.moment_columns import moment_numbers
 
 #: The name of the column with the predicted label.
 PREDICTION = "prediction"
@@ -92,7 +93,14 @@ def scoring_query(
     forest, read = model.released.forest, typed_expressions(info, model.schema)
     place = table_reference(info.table, info.schema)
     return predictions(
-        Source(model.schema, place, read, integers=info.integers, decimals=info.decimals),
+        Source(
+            model.schema,
+            place,
+            read,
+            integers=info.integers,
+            decimals=info.decimals,
+            types=types_read(info, model.schema),
+        ),
         forest,
         stored_parts(int(model.model_id or 0), model.released),
         database.engine.vocabulary,
@@ -157,14 +165,30 @@ def feature_rows(database: Home, schema: Schema, name: str, *, most: int) -> pd.
     info = public_table(database, name)
     fit_features(info, schema)
     columns, read = [], typed_expressions(info, schema)
+    source = Source(schema, table_reference(info.table, info.schema), read, types=types_read(info, schema))
     for feature in schema.features:
         column = info.column(feature.name)
         assert column is not None
         value = read.get(feature.name) or exp.column(exp.to_identifier(column.name, quoted=True))
         if isinstance(feature, Categorical):
             value = exp.cast(value, exp.DataType.Type.TEXT)
+        elif isinstance(feature, Dated):
+            value = source.number(feature.name, database.engine.vocabulary)
         columns.append(value.as_(feature.name, quoted=True))
     return database.engine.frame(exp.select(*columns).from_(table_reference(info.table, info.schema)).limit(most))
+
+
+def number_columns(schema: Schema) -> list[str]:
+    """Return the features whose cells of CSV are read as numbers."""
+    return [feature.name for feature in schema.numeric if not isinstance(feature, Dated)]
+
+
+def with_moments(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    """Return rows of a file with dates and times as numbers of units; a text that is no date goes where NULL goes."""
+    dated = [feature for feature in schema.features if isinstance(feature, Dated) and feature.name in frame.columns]
+    return frame.assign(
+        **{feature.name: moment_numbers(feature, frame[feature.name], forgive=True) for feature in dated}
+    )
 
 
 def _score_file(
@@ -176,7 +200,8 @@ def _score_file(
     probabilities: bool,
     threshold: Mapping[str, float] | None,
 ) -> pd.DataFrame | None:
-    frame = read_rows(public_file(model.database, path), [feature.name for feature in model.schema.numeric])
+    frame = read_rows(public_file(model.database, path), number_columns(model.schema))
+    read = with_moments(frame, model.schema)
     keys = [key] if key else [name for name in frame.columns if model.schema.feature(str(name)) is None]
     if key is not None and key not in frame.columns:
         raise UnknownName("column in the file called", key, (str(name) for name in frame.columns))
@@ -185,13 +210,13 @@ def _score_file(
     if into is not None:
         database = _database(model)
         check_new_table(database, into)
-        scored = frame.assign(**{PREDICTION: model.labels(frame, threshold=threshold)})
+        scored = frame.assign(**{PREDICTION: model.labels(read, threshold=threshold)})
         database.engine.create(into, exp.select("*").from_("dpsql_scored"), {"dpsql_scored": scored})
         return None
     result = frame[keys].copy() if keys else pd.DataFrame({"row": range(1, len(frame) + 1)})
-    result[PREDICTION] = model.labels(frame, threshold=threshold)
+    result[PREDICTION] = model.labels(read, threshold=threshold)
     if probabilities:
-        result = result.join(model.shares(frame).add_prefix("p_"))
+        result = result.join(model.shares(read).add_prefix("p_"))
     return result
 
 
@@ -220,7 +245,7 @@ def check_new_table(database: Home, into: str) -> None:
 
 def _check_stored(model: ReleasedModel, database: Home) -> None:
     """Raise UsageError unless the database has this very model under its number; another model may have the number."""
-    with database.engine.transaction() as transaction:
+    with database.engine.snapshot() as transaction:
         there = has_part(transaction, "model")
         stored = (
             transaction.rows("SELECT digest FROM dpsql.model WHERE model_id = ?", (model.model_id,)) if there else []

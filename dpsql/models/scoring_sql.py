@@ -12,10 +12,10 @@ from dpsql.compile.rows import Source, table_reference
 from dpsql.compile.vocabulary import Vocabulary
 from dpsql.errors import ParameterError, UnknownName, UsageError
 from dpsql.kernel.datasets.dataset import fit_features, registration_of
-from dpsql.kernel.datasets.untyped_columns import typed_expressions
+from dpsql.kernel.datasets.untyped_columns import typed_expressions, types_read
 from dpsql.models.model import ReleasedModel
 from dpsql.models.score import public_table
-from dpsql.schema import Numeric, Schema
+from dpsql.schema import Dated, Numeric, Schema
 
 #: The forms of the SQL.
 FORMS = ("select", "view", "table_macro", "macro")
@@ -162,8 +162,9 @@ def _macro(name: str, parameters: list[str], body: exp.Expr, *, table: bool = Fa
 
 
 def _function(name: exp.Table, schema: Schema, body: exp.Expr, dialect: str) -> exp.Expr:
-    """Return a function in SQL, for a database without macros; numbers are doubles, categories are text."""
+    """Return a function in SQL, for a database without macros; numbers are doubles, dates are timestamps."""
     kinds = {feature.name: "DOUBLE" if isinstance(feature, Numeric) else "TEXT" for feature in schema.features}
+    kinds |= {feature.name: "TIMESTAMP" for feature in schema.features if isinstance(feature, Dated)}
     parameters = [
         exp.ColumnDef(this=exp.to_identifier(parameter, quoted=True), kind=exp.DataType.build(kind))
         for parameter, kind in kinds.items()
@@ -232,4 +233,5 @@ def _source_of_table(model: ReleasedModel, table: str) -> Source:
     if taken:
         raise ParameterError("table", allowed=f'without a column named "{taken[0]}"', given=info.name)
     schema = None if info.schema == model.database.engine.implicit_schema else info.schema
-    return Source(model.schema, table_reference(info.table, schema), typed_expressions(info, model.schema))
+    read, types = typed_expressions(info, model.schema), types_read(info, model.schema)
+    return Source(model.schema, table_reference(info.table, schema), read, types=types)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -62,6 +63,20 @@ def add(engine: Engine, model: Model) -> Model:
     return wait_in_turn(attempt)  # another model may get the same number at the same moment
 
 
+def add_evaluation(transaction: Transaction, model: Model, summary: Mapping[str, Any]) -> None:
+    """Put the figures of a charged evaluation into a stored model's certificate; one stored elsewhere stays as it is.
+
+    It is done in the transaction that stores the evaluation itself, with its ledger event.
+    """
+    if not transaction.has_table("model"):
+        return
+    key = (model.name, model.certificate["digest"])
+    for row in transaction.rows("SELECT certificate FROM dpsql.model WHERE name = ? AND digest = ?", key):
+        certificate = json_text.parse(row["certificate"])
+        certificate["evaluations"] = [*certificate.get("evaluations", []), summary]
+        transaction.run(_RECERTIFY, (json.dumps(certificate), *key))
+
+
 def check_free(engine: Engine, name: str) -> None:
     """Refuse a model name that cannot be used or is already taken."""
     if not isinstance(name, str) or not name.strip() or len(name) > 200 or not _is_storable(name):
@@ -93,7 +108,7 @@ def list_models(engine: Engine) -> list[dict[str, Any]]:
     """Return one row per model, oldest first, without the forests."""
     if not MODELS.is_installed(engine):
         return []
-    with engine.transaction() as transaction:
+    with engine.snapshot() as transaction:
         return transaction.rows(_LIST)
 
 
@@ -113,7 +128,7 @@ def load_model(engine: Engine, name: str) -> Model:
 
 
 def _load_model(engine: Engine, name: str) -> Model:
-    with engine.transaction() as transaction:
+    with engine.snapshot() as transaction:
         row = transaction.rows("SELECT * FROM dpsql.model WHERE name = ?", (name,))[0]
         nodes = transaction.arrays(_NODES, (row["model_id"],))
         leaves = transaction.arrays(_LEAVES, (row["model_id"],))
@@ -146,6 +161,7 @@ def _is_storable(name: str) -> bool:
 
 
 _INSERT = "INSERT INTO dpsql.model VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_RECERTIFY = "UPDATE dpsql.model SET certificate = ? WHERE name = ? AND digest = ?"
 _LIST = """
 SELECT name, method, table_name, trees, depth, leaves, epsilon, created_at, digest, entry_id
 FROM dpsql.model ORDER BY model_id

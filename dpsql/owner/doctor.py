@@ -49,12 +49,12 @@ def _table(engine: Engine, ledger: Ledger, name: str, dataset: Dataset) -> Healt
 
 def _way_in(engine: Engine, ledger: Ledger, dataset: Dataset) -> Health | None:
     """Say in which way an analyst can learn of a private table's rows without dpsql; None where there is no way."""
-    schema, name = dataset.place
-    info = engine.table(name, schema=schema)
-    if info is None or ledger.budget(dataset.id).cap is None:
+    if ledger.budget(dataset.payer).cap is None:
         return None
-    for way in [*engine.ways_in(info), *engine.readers(info)]:
-        return Health(f"table {dataset.table}", False, way.state, way.fix)
+    tables = [engine.table(name, schema=schema) for schema, name in dataset.private_places]
+    for info in (info for info in tables if info is not None):
+        for way in [*engine.ways_in(info), *engine.readers(info)]:
+            return Health(f"table {dataset.table}", False, way.state, way.fix)
     return None
 
 
@@ -62,7 +62,7 @@ def _runs(ledger: Ledger) -> list[Health]:
     """Say of each registered table how many of its runs are unfinished, and whether further ones wait for the owner."""
     health = []
     for dataset in registered_datasets(ledger).values():
-        budget = ledger.budget(dataset.id)
+        budget = ledger.budget(dataset.payer)
         standing, fix = budget.standing, f"find out why, then: dpsql ledger accept --table {shlex.quote(dataset.table)}"
         summary = f"{standing.text}, least charge {standing.limits.least_text}"
         health.append(Health(f"runs on {dataset.table}", budget.cap is None or not standing.waits, summary, fix))

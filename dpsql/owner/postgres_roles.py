@@ -123,7 +123,7 @@ def _build(engine: Engine, owner: str, values: dict[str, str], files: Sequence[s
     prepared = plpython and _has_functions(engine)
     with engine.transaction() as transaction:
         _give_to_owner(transaction, owner)
-        for name in [*files, *(["plpython.sql"] if plpython else [])]:
+        for name in [*files, *(["plpython.sql", "owner_functions.sql"] if plpython else [])]:
             _run(transaction, name, values)
         _give_to_owner(transaction, owner)
         return plpython and _check_secret(transaction) and prepared
@@ -186,8 +186,9 @@ def _open_tables(server: PostgresEngine) -> list[str]:
     Such a table was registered before there were analysts.
     """
     book = Ledger(server)
-    capped = [dataset for dataset in registered_datasets(book).values() if book.budget(dataset.id).cap is not None]
-    tables = [server.table(dataset.place[1], schema=dataset.place[0]) for dataset in capped]
+    capped = [dataset for dataset in registered_datasets(book).values() if book.budget(dataset.payer).cap is not None]
+    places = dict.fromkeys(place for dataset in capped for place in dataset.private_places)
+    tables = [server.table(name, schema=schema) for schema, name in places]
     return [f"{way.state} {way.fix}." for info in tables if info is not None for way in server.ways_in(info)]
 
 
@@ -236,7 +237,7 @@ def _install(engine: Engine) -> None:
     Ledger(engine).install()
     MODELS.install(engine)
     with engine.transaction() as transaction:
-        for name in ("size.sql", "evaluation.sql"):
+        for name in ("size.sql", "evaluation.sql", "domains.sql"):
             for statement in sql_files.statements(name, engine.dialect):
                 transaction.run(statement)
 

@@ -37,19 +37,30 @@ class BoughtSize:
     entry: int
 
 
-def plan_size(dataset: Dataset, *, epsilon: object) -> Plan:
-    """Return what buying a table's size would ask and cost. Reads no row, charges nothing."""
+def plan_size(dataset: Dataset, *, epsilon: object, method: str = METHOD) -> Plan:
+    """Return what buying a table's size would ask and cost. Reads no row, charges nothing.
+
+    `method` is what the size is bought for: advice, or the training that starts with it.
+    """
     note = "the number of rows that training would use; advice about this table is free from then on"
     step = Step(_STEP, Size(), parse_epsilon(epsilon, "buy"), note=note)
-    return Plan(METHOD, step, Promise(dataset.schema.unit))
+    return Plan(method, step, Promise(dataset.schema.unit))
 
 
 def buy_size(
-    engine: Engine, ledger: Ledger, dataset: Dataset, *, epsilon: object, who: str, request_id: str | None = None
+    engine: Engine,
+    ledger: Ledger,
+    dataset: Dataset,
+    *,
+    epsilon: object,
+    who: str,
+    request_id: str | None = None,
+    method: str = METHOD,
+    batch: str | None = None,
 ) -> BoughtSize:
-    """Charge epsilon, count the rows with noise, keep the number, and return it."""
-    plan = plan_size(dataset, epsilon=epsilon)
-    job = Job.of(dataset, plan, who=who, request_id=request_id)
+    """Charge epsilon, count the rows with noise, keep the number, and return it; with `batch` the rows of one batch."""
+    plan = plan_size(dataset, epsilon=epsilon, method=method)
+    job = Job.of(dataset, plan, who=who, request_id=request_id, batch=batch)
 
     def ask(session: Session) -> _SizeRelease:
         return _SizeRelease(dataset, session.size(_STEP))
@@ -77,18 +88,28 @@ class _SizeRelease:
         return _bought_size(self.noisy_rows, entry)
 
 
-def best_size(engine: Engine, ledger: Ledger, dataset: Dataset) -> BoughtSize | None:
+def best_size(engine: Engine, ledger: Ledger, dataset: Dataset, *, batch: str | None = None) -> BoughtSize | None:
     """Return the least noisy size that was bought for a dataset, or None; of equally noisy ones the latest.
 
-    A later, cheaper purchase does not push out a better one that was paid for.
+    A later, cheaper purchase does not push out a better one that was paid for. With `batch` it is the size of that
+    batch; the size of a batch is never taken for that of the table.
     """
+    sizes = sizes_of(engine, ledger, dataset, batch=batch)
+    return min(sizes, key=lambda size: (size.deviation, -size.entry), default=None)
+
+
+def sizes_of(engine: Engine, ledger: Ledger, dataset: Dataset, *, batch: str | None = None) -> list[BoughtSize]:
+    """Return all sizes that were bought for a dataset, or for one batch of it."""
     if not SIZES.is_installed(engine):
-        return None
+        return []
     with engine.snapshot() as transaction:
         rows = transaction.rows(_OF_DATASET, (dataset.id,))
     bought = [(row["noisy_rows"], ledger.find_entry(row["entry_id"])) for row in rows]
-    sizes = [_bought_size(size, entry) for size, entry in bought if entry is not None and entry.dataset == dataset.id]
-    return min(sizes, key=lambda size: (size.deviation, -size.entry), default=None)
+    return [
+        _bought_size(size, entry)
+        for size, entry in bought
+        if entry is not None and entry.dataset == dataset.payer and entry.plan.get("batch") == batch
+    ]
 
 
 def _bought_size(noisy_rows: int, entry: Entry) -> BoughtSize:

@@ -17,7 +17,7 @@ from typing import Any
 from dpsql.compile.predict.votes import ROW
 from dpsql.engines.files.read_rows import is_file, read_rows
 from dpsql.errors import ParameterError, SchemaError, UsageError
-from dpsql.kernel.datasets.dataset import Dataset, find_dataset
+from dpsql.kernel.datasets.dataset import Dataset, look_at_dataset
 from dpsql.kernel.plan import Plan
 from dpsql.kernel.run import Job
 from dpsql.kernel.session import Session
@@ -28,7 +28,14 @@ from dpsql.methods.mrf.mrf import Mrf
 from dpsql.methods.mrf.row_strategies import DISJOINT, SHARED, PreparedStrategies, prepare
 from dpsql.models import store
 from dpsql.models.model import Home
-from dpsql.models.score import PREDICTION, feature_rows, public_file, public_table
+from dpsql.models.score import (
+    PREDICTION,
+    feature_rows,
+    number_columns,
+    public_file,
+    public_table,
+    with_moments,
+)
 from dpsql.models.usable_model import Model
 from dpsql.runs.release_model import ModelLabel, release_model
 from dpsql.schema import Schema
@@ -73,7 +80,7 @@ class LabelRequest:
 
 def label_request(database: Home, table: str, parameters: Mapping[str, Any]) -> LabelRequest:
     """Return a request for labels from a registered table, checked. Reads no row, charges nothing."""
-    dataset = find_dataset(database.engine, database.book, table)
+    dataset = look_at_dataset(database.engine, database.book, table)
     resolved = resolve_parameters(Mrf(), parameters)
     Mrf().plan(_class_schema(dataset), NANO, resolved)  # for an epsilon of 1: raises where no plan can be made
     return LabelRequest(dataset.table, resolved)
@@ -130,6 +137,7 @@ def predict_private(
     request_id: str | None = None,
 ) -> Model:
     """Charge epsilon for labels of new rows, and return the stored model whose predictions are those labels."""
+    database.book.upgrade()
     dataset, prepared = _prepare(database, source, data, epsilon, trees_see)
     job = Job.of(dataset, prepared.plan, who=who, request_id=request_id)
     new_rows = {"rows": prepared.plan.parameters["batch_rows"], "data": str(data), "way": TREES_SEE[trees_see]}
@@ -149,7 +157,7 @@ def _prepare(
         raise ParameterError("trees_see", allowed=f"one of {', '.join(TREES_SEE)}", given=trees_see)
     nano_epsilon = parse_epsilon(epsilon)
     request = find_label_request(database, source)
-    dataset = find_dataset(database.engine, database.book, request.table)
+    dataset = look_at_dataset(database.engine, database.book, request.table)
     schema = _class_schema(dataset)
     rows = _read_new_rows(database, schema, data)
     return dataset, prepare(schema, nano_epsilon, request.parameters, rows, TREES_SEE[trees_see])
@@ -165,7 +173,7 @@ def _class_schema(dataset: Dataset) -> Schema:
 def _read_new_rows(database: Home, schema: Schema, data: str | Path) -> Cells:
     """Return the cells of the rows to be labelled, from a public table of the database or a file."""
     if is_file(data) and database.engine.table(str(data)) is None:
-        frame = read_rows(public_file(database, Path(data)), [feature.name for feature in schema.numeric])
+        frame = with_moments(read_rows(public_file(database, Path(data)), number_columns(schema)), schema)
         if PREDICTION in (str(name).lower() for name in frame.columns):
             raise ParameterError("file", allowed=f'without a column named "{PREDICTION}"', given=Path(data).name)
         missing = [feature.name for feature in schema.features if feature.name not in frame.columns]

@@ -25,16 +25,17 @@ import numpy as np
 from dpsql import methods
 from dpsql.engines.base import Engine
 from dpsql.errors import ParameterError, SchemaError, UsageError
-from dpsql.kernel.datasets.dataset import find_dataset
+from dpsql.kernel.datasets.dataset import find_dataset, look_at_dataset
 from dpsql.kernel.run import Job
 from dpsql.kernel.session import Session
 from dpsql.ledger import Ledger, format_epsilon, formats, json_text, parse_epsilon
 from dpsql.methods.base import Trained
 from dpsql.methods.rdt import Rdt, count, counting_plan, refuse_target
-from dpsql.models.model import CERTIFICATE
+from dpsql.models.model import CERTIFICATE, LOOKED_UP
 from dpsql.models.usable_model import Model
 from dpsql.runs.release_model import ModelLabel, release_model
 from dpsql.schema import Schema, Unit
+from dpsql.schema.synonyms import with_synonyms_of, without_synonyms
 from dpsql.trees.forest import Forest
 from dpsql.trees.join import join_over_different_features
 from dpsql.trees.serialize import from_json, to_json
@@ -49,7 +50,7 @@ _NEEDED = ("epsilon", "neighbours", "unit", "dataset", "digest")
 
 def export_shared_trees(engine: Engine, ledger: Ledger, table: str, *, parameters: Mapping[str, Any]) -> str:
     """Return the public trees that all parties count in, as JSON text. Reads no row, charges nothing."""
-    dataset = find_dataset(engine, ledger, table)
+    dataset = look_at_dataset(engine, ledger, table)
     refuse_target(dataset.schema, _NO_MEANS)
     method = methods.get(Rdt.name)
     plan = method.plan(dataset.schema, parse_epsilon(1), parameters)
@@ -143,17 +144,20 @@ def merge(models: Sequence[Model], *, name: str = "merged") -> Model:
         released = released.plus(model.released)
     costs = [parse_epsilon(model.certificate["epsilon"]) for model in models]
     why = "parallel: the parties hold different people, so each is protected by its own party's epsilon"
-    return _join(models, _shared_schema(first.schema), released, max(costs), why, name)
+    schema = _shared_schema(first.schema)
+    for model in models:
+        schema = with_synonyms_of(schema, model.schema)
+    return _join(models, schema, released, max(costs), why, name)
 
 
 def unite(models: Sequence[Model], *, name: str = "united") -> Model:
     """Return the model that asks all parties' trees, for parties that hold different columns of the same people."""
     first = _check_several(models)
-    schema, released = _shared_schema(first.schema), first.released
+    schema, released = with_synonyms_of(_shared_schema(first.schema), first.schema), first.released
     for model in models[1:]:
         if _label_of(model.schema) != _label_of(first.schema):
             raise SchemaError("the models predict different labels.")
-        schema = replace(schema, features=schema.features + model.schema.features)
+        schema = with_synonyms_of(replace(schema, features=schema.features + model.schema.features), model.schema)
         released = join_over_different_features(schema, released, model.released)
     total = sum(parse_epsilon(model.certificate["epsilon"]) for model in models)
     why = "sequential: every person is in all parties' tables, so the epsilons add up"
@@ -185,6 +189,9 @@ def _join(
         "digest": released.digest(),
         "versions": {"dpsql": version("dpsql")},
     }
+    looked_up = sorted({str(column) for model in models for column in model.certificate.get(LOOKED_UP, ())})
+    if looked_up:
+        certificate[LOOKED_UP] = looked_up
     return Model(name, models[0].method, certificate["table"], schema, released, certificate)
 
 
@@ -222,10 +229,13 @@ def _is_sound(certificate: object) -> bool:
 
 
 def _datasets_of(certificate: Mapping[str, Any]) -> list[str]:
-    """Return the datasets behind a model, those of each party for a joined one."""
+    """Return the datasets whose people a model is about, those of each party for a joined one.
+
+    Datasets that pay from one budget hold the same people, and so go by the one whose budget it is.
+    """
     parties = certificate.get("parties")
     if not parties:
-        return [str(certificate["dataset"])]
+        return [str(certificate.get("account") or certificate["dataset"])]
     return [dataset for party in parties for dataset in _datasets_of(party)]
 
 
@@ -239,4 +249,5 @@ def _without_counts(forest: Forest, classes: int) -> VotingForest:
 
 def _shared_schema(schema: Schema) -> Schema:
     """Return what parties must agree on: label, classes and features. Each has its own unit, size and columns."""
-    return replace(schema, unit=Unit(), rows=None, partition=None, batch=None)
+    own = replace(schema, unit=Unit(), rows=None, partition=None, parts=None, batch=None, looked_up=())
+    return without_synonyms(own)

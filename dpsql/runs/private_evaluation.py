@@ -1,13 +1,17 @@
 """Measures a model on a private registered table: charged first, from noisy counts, with confidence intervals.
 
 One kernel operation counts how the model scores the rows; every figure comes from those noisy counts. They are stored
-with their ledger entry, so that asking again under the same request id gives the same figures and charges nothing. The
-rows may be those that the model was trained on. The figures are then too good, as figures on training rows always are.
+with their ledger entry, so that asking again under the same request id gives the same figures and charges nothing.
+
+A model that is measured on the table that it was trained on is measured on the table's hold-out, where there is one.
+Without one the rows may be those that it was trained on, and the figures are too good, as they then always are.
 """
 
 from __future__ import annotations
 
 import json
+import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,23 +20,28 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpsql.engines.base import Engine, Transaction
-from dpsql.errors import ParameterError, SchemaError, UsageError
-from dpsql.kernel.datasets.dataset import Dataset, find_dataset, why_not_free
+from dpsql.errors import BudgetExceeded, ChargeTooSmall, DpsqlError, ParameterError, SchemaError, UsageError
+from dpsql.kernel.datasets.dataset import Dataset, find_dataset, hold_out_of, look_at_dataset, why_not_free
+from dpsql.kernel.datasets.hold_out import without_suffix
 from dpsql.kernel.operations import ScoreCounts
 from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.run import Job
 from dpsql.kernel.session import Session
 from dpsql.ledger import Entry, Ledger, format_epsilon, parse_epsilon
+from dpsql.models import store
 from dpsql.models.evaluate import Evaluation, number_or_none
 from dpsql.models.noisy_figures import NoisyFigures, noisy_figures
 from dpsql.models.release_store import EVALUATIONS, digest_of
 from dpsql.models.usable_model import Model
 from dpsql.runs.release import release_once
+from dpsql.schema.synonyms import with_synonyms_of
 from dpsql.trees.score_grid import MOST_CLASSES, ScoreGrid
 
 METHOD = "evaluate"
 _STEP = "scores"
+#: What a model's certificate does not keep of an evaluation: its own name, and tables.
+_LEFT_OUT = ("model", "confusion", "reliability")
 #: The figures that are fields of an `Evaluation` under the same names.
 _FIGURES = ("balanced_accuracy", "f1", "auc", "log_loss", "brier")
 
@@ -55,11 +64,13 @@ def evaluate_private(
     engine: Engine, ledger: Ledger, model: Model, table: str, *, epsilon: object, who: str, request_id: str | None
 ) -> Evaluation:
     """Charge epsilon, count on the private rows, and return the figures with their intervals."""
+    ledger.upgrade()
     request = _check_request(engine, ledger, model, table, epsilon)
     job = Job.of(request.dataset, request.plan, who=who, request_id=request_id)
+    features = with_synonyms_of(model.schema, request.dataset.schema).features
 
     def ask(session: Session) -> _EvaluationRelease:
-        return _EvaluationRelease(request, session.score_counts(_STEP, model.released, model.schema.features))
+        return _EvaluationRelease(request, session.score_counts(_STEP, model.released, features))
 
     def load(row: dict[str, Any], entry: Entry) -> Evaluation:
         return _evaluation(request, np.array(json.loads(row["noisy_counts"]), np.int64), entry)
@@ -85,13 +96,89 @@ class _EvaluationRelease:
         text = json.dumps(self.noisy_counts.tolist())
         values = (entry.entry_id, model.name, model.released.digest(), table, text)
         transaction.run("INSERT INTO dpsql.evaluation VALUES (?, ?, ?, ?, ?)", values)
-        return _evaluation(self.request, self.noisy_counts, entry)
+        evaluation = _evaluation(self.request, self.noisy_counts, entry)
+        summary = {name: value for name, value in evaluation.to_dict().items() if name not in _LEFT_OUT}
+        store.add_evaluation(transaction, model, summary | {"request_id": entry.request_id})
+        return evaluation
+
+
+def evaluation_of_training(model: Model) -> Mapping[str, Any] | None:
+    """Return the figures of the evaluation that ended a model's training, as its certificate keeps them, or None."""
+    request_id = _evaluation_id(model)
+    summaries = model.certificate.get("evaluations", [])
+    return next((summary for summary in summaries if summary.get("request_id") == request_id), None)
+
+
+def _evaluation_id(model: Model) -> str:
+    """Return the request id of the evaluation that ends a training: who asks for both again pays nothing."""
+    return f"{model.certificate.get('request_id')}/evaluation"
+
+
+def measured_dataset(ledger: Ledger, model: Model, dataset: Dataset) -> Dataset:
+    """Return the dataset that a model is measured on: the hold-out of the table that it was trained on, if it has one.
+
+    Any other model is measured on the rows that were named.
+    """
+    hold_out = hold_out_of(ledger, dataset)
+    return hold_out if hold_out is not None and dataset.id in _trained_on(model.certificate) else dataset
+
+
+def measured_table(engine: Engine, ledger: Ledger, model: Model, table: str) -> str:
+    """Return the name of the dataset that a charged evaluation on a table is made on, and paid by."""
+    return measured_dataset(ledger, model, find_dataset(engine, ledger, table)).table
+
+
+def _trained_on(certificate: Mapping[str, Any]) -> set[str]:
+    """Return the datasets whose rows a model was made from: its own, that of unlabelled rows, those of all parties."""
+    named = {str(certificate[name]) for name in ("dataset", "unlabelled_dataset") if name in certificate}
+    return named.union(*(_trained_on(party) for party in certificate.get("parties", [])))
+
+
+def check_hold_out_pays(ledger: Ledger, dataset: Dataset, epsilon: object, *, who: str = "") -> None:
+    """Raise an error unless a table has a hold-out whose budget can pay for an evaluation; nothing is charged.
+
+    The charge itself decides in the end: somebody else may have spent the budget by then.
+    """
+    hold_out, nano_epsilon = hold_out_of(ledger, dataset), parse_epsilon(epsilon, "evaluate")
+    if hold_out is None:
+        named = shlex.quote(dataset.table)
+        raise UsageError(
+            f'"{dataset.table}" has no hold-out to measure a model on.',
+            hint=f"as owner, before anything is spent: dpsql register --table {named} … --holdout 10%",
+        )
+    budget = ledger.budget(hold_out.id)
+    left = budget.left_for(who)
+    if left is not None and left < nano_epsilon:
+        raise BudgetExceeded(
+            f'table "{hold_out.table}"',
+            needed=format_epsilon(nano_epsilon),
+            left=format_epsilon(left),
+            cap=budget.cap_text,
+            hint=f"dpsql budget --table {shlex.quote(hold_out.table)}",
+        )
+    if nano_epsilon < budget.least_charge:
+        least = format_epsilon(budget.least_charge)
+        raise ChargeTooSmall(hold_out.table, needed=format_epsilon(nano_epsilon), least=least)
+
+
+def evaluate_trained(
+    engine: Engine, ledger: Ledger, model: Model, dataset: Dataset, *, epsilon: object, who: str
+) -> Model:
+    """Measure a model that was just trained on its table's hold-out, and return it with the figures that it keeps."""
+    asked = _evaluation_id(model)
+    try:
+        evaluate_private(engine, ledger, model, dataset.table, epsilon=epsilon, who=who, request_id=asked)
+    except DpsqlError as error:
+        named = f"dpsql evaluate --model {shlex.quote(model.name)} --table {shlex.quote(dataset.table)} --epsilon E"
+        error.hint = f'the model "{model.name}" is stored and paid for; measure it later: {named}'
+        raise
+    return store.load_model(engine, model.name)
 
 
 def _check_request(engine: Engine, ledger: Ledger, model: Model, table: str, epsilon: object) -> EvaluationRequest:
     """Return a request with its plan; raise where the model does not fit the table."""
     nano_epsilon = parse_epsilon(epsilon)
-    dataset = find_dataset(engine, ledger, table)
+    dataset = measured_dataset(ledger, model, look_at_dataset(engine, ledger, table))
     _check_fit(model, dataset)
     grid = ScoreGrid(len(model.classes))
     step = Step(
@@ -131,7 +218,7 @@ def _check_fit(model: Model, dataset: Dataset) -> None:
             raise SchemaError(
                 f'model "{model.name}" reads the {feature.kind} feature "{feature.name}", '
                 f'which "{dataset.table}" was not registered with.',
-                hint=f"dpsql register --table {dataset.table} --schema FILE --replace",
+                hint=f"dpsql register --table {shlex.quote(dataset.table)} --schema FILE --replace",
             )
 
 
@@ -175,7 +262,7 @@ def charged_table(engine: Engine, book: Ledger, data: object) -> str:
     """Return the name of a private table that an evaluation is charged on; refuse what costs nothing to evaluate on."""
     if not isinstance(data, str):
         raise ParameterError("epsilon", allowed="given only with a private registered table", given="a DataFrame")
-    info = engine.table(data)
+    info = engine.table(data) if without_suffix(data) == data else None
     if info is not None and why_not_free(engine, book, info) is None:
         raise UsageError(f'"{info.name}" is not a registered private table.', hint="leave out epsilon: it is free")
     return data

@@ -10,14 +10,16 @@ from typing import Any
 
 from dpsql.engines.base import Engine, Transaction
 from dpsql.kernel.border import copy_plain_value, rebuild_plan, rebuild_voting_forest
+from dpsql.kernel.datasets.looked_up_columns import columns_looked_up
 from dpsql.kernel.run import Job
 from dpsql.kernel.session import Session
 from dpsql.ledger import Entry, Ledger, formats
 from dpsql.methods.base import Trained
 from dpsql.models import store
-from dpsql.models.model import CERTIFICATE
+from dpsql.models.model import CERTIFICATE, LOOKED_UP
 from dpsql.models.release_store import MODELS
 from dpsql.models.usable_model import Model
+from dpsql.runs.no_rows_warning import no_rows_warning
 from dpsql.runs.release import release_once
 from dpsql.schema import Schema
 from dpsql.trees.grid import axes
@@ -28,18 +30,21 @@ from dpsql.trees.voting import VotingForest
 class ModelLabel:
     """What a released model is called: a name that was asked for, or `base` and a number.
 
-    `notes` are put into its certificate.
+    `notes` are put into its certificate. `size_is_bought` says that the number of rows in the schema was bought for the
+    run and not declared by the owner: the model's schema then leaves it out.
     """
 
     base: str
     name: str | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)
+    size_is_bought: bool = False
 
 
 def release_model(
     engine: Engine, ledger: Ledger, job: Job, label: ModelLabel, *, ask: Callable[[Session], Trained]
 ) -> Model:
     """Charge a job, let `ask` use its session, and return the stored model; a repeated request asks nothing."""
+    looked_up = _columns_looked_up(ledger, job)
     job = replace(job, plan=rebuild_plan(job.plan))  # no method holds this one: the certificate is written from it
 
     def check_name() -> None:
@@ -49,8 +54,10 @@ def release_model(
     def make_release(session: Session) -> _ModelRelease:
         trained = ask(session)
         schema = session.own_schema()
+        schema = replace(schema, rows=None) if label.size_is_bought else schema
         forest = rebuild_voting_forest(trained.forest, axes(schema), schema.leaf_values)
-        return _ModelRelease(job, label, forest, schema, copy_plain_value(trained.facts), _versions(engine))
+        facts = copy_plain_value(trained.facts)
+        return _ModelRelease(job, label, forest, schema, facts, _versions(engine), looked_up)
 
     return release_once(
         engine,
@@ -63,6 +70,13 @@ def release_model(
     )
 
 
+def _columns_looked_up(ledger: Ledger, job: Job) -> tuple[str, ...]:
+    """Return the columns of the rows of a job, its unlabelled rows too, whose domains the owner ever looked up."""
+    sides = [job.dataset] if job.other is None else [job.dataset, job.other]
+    names = [name for side in sides for name in (*columns_looked_up(ledger, side.base), *side.schema.looked_up)]
+    return tuple(sorted(set(names)))
+
+
 @dataclass(frozen=True, eq=False)
 class _ModelRelease:
     """A forest from noisy answers, about to be stored: rebuilt by the kernel, with the schema of the session."""
@@ -73,6 +87,7 @@ class _ModelRelease:
     schema: Schema
     facts: Mapping[str, Any]
     versions: Mapping[str, str]
+    looked_up: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -112,13 +127,20 @@ class _ModelRelease:
             "digest": self.digest,
             "versions": dict(self.versions),
         }
+        if dataset.account:
+            certificate["account"] = dataset.account
         if batch is not None:
             certificate["batches"] = [batch]
         if other is not None:
             certificate |= {"unlabelled_table": other.table, "unlabelled_dataset": other.id}
+        if self.looked_up or self.schema.looked_up:
+            certificate[LOOKED_UP] = sorted({*self.looked_up, *self.schema.looked_up})
         certificate |= self.label.notes
         if self.facts:
             certificate["facts"] = self.facts
+        sentence = no_rows_warning(plan, self.forest, self.facts, rows=self.schema.rows)
+        if sentence is not None:
+            certificate["warnings"] = [sentence]
         return certificate
 
 

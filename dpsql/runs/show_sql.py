@@ -14,17 +14,16 @@ import numpy as np
 
 from dpsql import methods
 from dpsql.compile.count.leaf_predicate import leaf_query
-from dpsql.compile.count.leaves import Slice, leaf_counts, leaf_sums
-from dpsql.compile.rows import Tickets
+from dpsql.compile.count.leaves import Slice, Statement, leaf_counts, leaf_sums
+from dpsql.compile.count.literal import HIDDEN_KEYS, MOST_LEAVES, literal_counts, literal_sums
+from dpsql.compile.rows import EVERY_UNIT, Source
 from dpsql.engines.base import Engine
 from dpsql.errors import ParameterError
 from dpsql.kernel.datasets.dataset import source
 from dpsql.kernel.plan import Plan
 from dpsql.ledger import Ledger
 from dpsql.runs.train import TrainRequest, plan_run
-
-#: What stands in place of the secret keys.
-_HIDDEN = Tickets(("key_1", "key_2", "key_3"))
+from dpsql.trees.forest import Forest
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,16 +38,21 @@ class Explanation:
     node_tables: dict[str, int]
     shared: bool = False
     public: bool = True
+    by_part: bool = False
+    statements: int = 1
 
     def __str__(self) -> str:
         rows = f"every row is in tree {self.tree}" if self.shared else f"on the rows dealt out to tree {self.tree}"
+        if self.by_part and not self.shared:
+            rows = f"tree {self.tree} has the rows of its stored part"
         levels = ", ".join(f"{name} ({rows} rows)" for name, rows in self.node_tables.items())
         runs = "this is what runs" if self.public else "trees that follow from noisy answers are not known yet"
+        scans = "one scan" if self.statements == 1 else f"{self.statements} statements, each a scan"
         joins = f"-- It joins the small public tables {levels}.\n" if levels else ""
         return (
             f"-- Leaf {self.leaf} as a readable query ({rows}):\n"
             f"{self.leaf_sql};\n\n"
-            f"-- All leaves of all trees, in one scan of the table ({runs}).\n"
+            f"-- All leaves of all trees, in {scans} of the table ({runs}).\n"
             f"{joins}{self.statement_sql};"
         )
 
@@ -73,18 +77,30 @@ def show_sql(engine: Engine, ledger: Ledger, request: TrainRequest, *, leaf: int
     forest = method.public_trees(where.schema, plan)
     if isinstance(leaf, bool) or not isinstance(leaf, int) or not 0 <= leaf < forest.leaves:
         raise ParameterError("leaf", allowed=f"a whole number from 0 to {forest.leaves - 1}", given=leaf)
-    build = leaf_counts if where.schema.target is None else leaf_sums
-    statement = build(where, forest, engine.vocabulary, _HIDDEN, Slice(_walks_every_tree(plan), 0, forest.trees))
+    trees = Slice.of(where.schema, forest, shared=_walks_every_tree(plan))
+    statements = _statements(where, forest, engine, trees, literal=request.literal)
     return Explanation(
         table=dataset.table,
         leaf=leaf,
         tree=int(forest.leaf_tree[leaf]),
-        leaf_sql=leaf_query(where, forest, leaf, engine.vocabulary).sql(engine.dialect, pretty=True),
-        statement_sql=statement.query.sql(engine.dialect, pretty=True),
-        shared=_walks_every_tree(plan),
+        leaf_sql=leaf_query(where, forest, leaf, engine.vocabulary, trees).sql(engine.dialect, pretty=True),
+        statement_sql=";\n".join(statement.query.sql(engine.dialect, pretty=True) for statement in statements),
+        shared=trees.shared,
         public=method.trees_are_public,
-        node_tables={name: int(np.size(columns["node"])) for name, columns in statement.tables.items()},
+        node_tables={name: int(np.size(columns["node"])) for name, columns in statements[0].tables.items()},
+        by_part=trees.parts is not None,
+        statements=len(statements),
     )
+
+
+def _statements(where: Source, forest: Forest, engine: Engine, trees: Slice, *, literal: bool) -> list[Statement]:
+    """Return the statements that count the leaves of a forest: one for all of them, or literally one for each."""
+    words, classes = engine.vocabulary, where.schema.target is None
+    if not literal or forest.leaves > MOST_LEAVES:
+        build = leaf_counts if classes else leaf_sums
+        return [build(where, forest, words, HIDDEN_KEYS, trees)]
+    count = literal_counts if classes else literal_sums
+    return [count(where, forest, leaf, words, HIDDEN_KEYS, trees, EVERY_UNIT) for leaf in range(forest.leaves)]
 
 
 def _walks_every_tree(plan: Plan) -> bool:

@@ -100,7 +100,7 @@ def _check_batches(ledger: Ledger, model: Model, dataset: Dataset) -> None:
 
 def _counts_meaning(schema: Schema) -> Schema:
     """Return what counts and batches mean: label, classes, features, unit, batch column; the size may change."""
-    return replace(schema, rows=None, partition=None)
+    return replace(schema, rows=None, partition=None, parts=None)
 
 
 def _notes(model: Model, dataset: Dataset, plan: Plan, batch: str) -> dict[str, Any]:

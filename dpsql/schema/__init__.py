@@ -4,6 +4,7 @@ A schema consists of plain values and knows nothing of any database. `schema.py`
 and writes the values as they stand in a file, `schema_file.py` reads YAML and JSON.
 """
 
+from dpsql.schema.dated import Dated
 from dpsql.schema.features import (
     CELLS,
     DEFAULT_STEPS,
@@ -18,6 +19,7 @@ from dpsql.schema.features import (
     finite_number,
     whole_number,
 )
+from dpsql.schema.hashed import HASH_CELLS, HASH_DIGITS, Hashed, hashed_cell
 from dpsql.schema.schema import Schema
 from dpsql.schema.unit import Unit
 
@@ -25,9 +27,13 @@ __all__ = [
     "CELLS",
     "MAX_VALUES",
     "DEFAULT_STEPS",
+    "HASH_CELLS",
+    "HASH_DIGITS",
     "Boolean",
     "Categorical",
+    "Dated",
     "Feature",
+    "Hashed",
     "Numeric",
     "Schema",
     "Target",
@@ -35,5 +41,6 @@ __all__ = [
     "category_text",
     "check_name",
     "finite_number",
+    "hashed_cell",
     "whole_number",
 ]

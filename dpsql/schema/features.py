@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dpsql.errors import SchemaError
+from dpsql.schema.synonyms import Synonyms, check_synonyms, positions_of
 
 #: The most cells of a numeric feature's grid, and of one base-64 digit of a wide category: a cell takes six bits of a
 #: packed word.
@@ -101,14 +102,19 @@ class Numeric:
 class Categorical:
     """A value from a public list; `values` are compared as text.
 
+    `synonyms` are pairs of a stored text and the value that it means (`dpsql/schema/synonyms.py`).
+
     >>> Categorical("color", ("red", "green")).cell("blue")
     2
+    >>> Categorical("sex", ("male", "female"), synonyms=(("1", "male"), ("2", "female"))).cell(2)
+    1
     """
 
     name: str
     values: tuple[str, ...]
     null: str | None = None
     unknown: str | None = None
+    synonyms: Synonyms = ()
     kind = "categorical"
 
     def __post_init__(self) -> None:
@@ -124,6 +130,11 @@ class Categorical:
         for option in ("null", "unknown"):
             if getattr(self, option) is not None and getattr(self, option) not in self.values:
                 raise SchemaError(f'feature "{self.name}": {option} must be one of its values.')
+        if self.synonyms:
+            check_texts(tuple(text for pair in self.synonyms for text in pair), f'feature "{self.name}"')
+            object.__setattr__(self, "synonyms", check_synonyms(self.synonyms, self.values, f'feature "{self.name}"'))
+            if len(self.synonyms) > MAX_VALUES:
+                raise SchemaError(f'feature "{self.name}": {len(self.synonyms)} stored texts; at most {MAX_VALUES}.')
 
     @property
     def cells(self) -> int:
@@ -142,8 +153,8 @@ class Categorical:
 
     @cached_property
     def positions(self) -> dict[str, int]:
-        """The cell of each declared value."""
-        return {value: cell for cell, value in enumerate(self.values)}
+        """The cell of each declared value, and of each synonym."""
+        return dict(positions_of(self.values, self.synonyms))
 
     def cell(self, value: object) -> int:
         """Return the cell of one value."""

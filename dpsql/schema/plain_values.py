@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dpsql.errors import SchemaError
+from dpsql.schema.dated import DEFAULT_UNITS, Dated
 from dpsql.schema.features import (
     CELLS,
     DEFAULT_STEPS,
@@ -19,6 +21,9 @@ from dpsql.schema.features import (
     finite_number,
     whole_number,
 )
+from dpsql.schema.hashed import HASH_CELLS, Hashed
+from dpsql.schema.problems import ProblemList
+from dpsql.schema.synonyms import Synonyms, plain_words, words_and_synonyms
 from dpsql.schema.unit import Unit
 
 if TYPE_CHECKING:
@@ -39,6 +44,8 @@ _SCHEMA_KEYS = frozenset(
         "public_features",
         "disjoint_from",
         "conditions",
+        "looked_up",
+        "public_tables",
         _REMARK,
     )
 )
@@ -46,33 +53,57 @@ _FEATURE_KEYS = {
     "numeric": frozenset(("type", "lower", "upper", "cells", "null", _REMARK)),
     "categorical": frozenset(("type", "values", "null", "unknown", _REMARK)),
     "boolean": frozenset(("type", "null", _REMARK)),
+    "hashed": frozenset(("type", "cells", _REMARK)),
+    **dict.fromkeys(DEFAULT_UNITS, frozenset(("type", "lower", "upper", "unit", "cells", "null", _REMARK))),
 }
 _TARGET_KEYS = frozenset(("lower", "upper", "steps"))
 _UNIT_KEYS = frozenset(("column", "max_rows"))
+_PARTITION_KEYS = frozenset(("column", "parts"))
 
 
 def declared_fields(declared: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of the schema in plain values, or raise a SchemaError that says what is wrong."""
     if not isinstance(declared, Mapping):
         raise SchemaError("a schema must be a mapping with label, classes and features.")
-    _refuse_unknown("the schema", declared, _SCHEMA_KEYS)
-    target = _target(declared.get("target"))
+    problems = ProblemList()
+    for key in declared:
+        problems.attempt((str(key),), partial(_refuse_unknown, "the schema", {key: 0}, _SCHEMA_KEYS), None)
+    target = problems.attempt(("target",), lambda: _target(declared.get("target")), None)
     for key in _required_keys(declared, target):
-        if key not in declared:
-            raise SchemaError(f'the schema has no "{key}".', hint="dpsql schema draft --table TABLE")
+        problems.attempt((key,), partial(_require, declared, key), None)
+    no_words: tuple[tuple[str, ...], Synonyms] = ((), ())
+    words = problems.attempt(("classes",), lambda: _words(declared.get("classes", ()), "classes"), no_words)
+    readers = {
+        "label": lambda: "" if declared.get("label", "") is None else _column(declared.get("label", ""), "label"),
+        "features": lambda: _features(declared.get("features", {}), problems),
+        "unit": lambda: _unit(declared),
+        "rows": lambda: whole_number(declared.get("rows"), "rows"),
+        "batch": lambda: _column_or_none(declared, "batch"),
+        "disjoint_from": lambda: _texts(declared.get("disjoint_from", ()), "disjoint_from"),
+        "conditions": lambda: _conditions(declared.get("conditions", {})),
+        "looked_up": lambda: _texts(declared.get("looked_up", ()), "looked_up"),
+        "public_tables": lambda: _texts(declared.get("public_tables", ()), "public_tables"),
+    }
+    keys = {"unit": "privacy_unit"}
+    read: dict[str, Any] = {
+        name: problems.attempt((keys.get(name, name),), reader, None) for name, reader in readers.items()
+    }
+    nowhere: dict[str, Any] = {}
+    partition = problems.attempt(("partition",), lambda: _partition(declared.get("partition")), nowhere)
+    problems.refuse()
     return {
-        "label": "" if declared.get("label", "") is None else _column(declared["label"], "label"),
-        "classes": _texts(declared.get("classes", ()), "classes"),
-        "features": _features(declared["features"]),
-        "unit": _unit(declared),
-        "rows": whole_number(declared.get("rows"), "rows"),
-        "partition": _column_or_none(declared, "partition"),
-        "batch": _column_or_none(declared, "batch"),
+        **read,
+        **partition,
+        "classes": words[0],
+        "class_synonyms": words[1],
         "target": target,
         "public_features": declared.get("public_features", False),
-        "disjoint_from": _texts(declared.get("disjoint_from", ()), "disjoint_from"),
-        "conditions": _conditions(declared.get("conditions", {})),
     }
+
+
+def _require(declared: Mapping[str, Any], key: str) -> None:
+    if key not in declared:
+        raise SchemaError(f'the schema has no "{key}".', hint="dpsql schema draft --table TABLE")
 
 
 def _conditions(declared: object) -> tuple[tuple[str, str], ...]:
@@ -100,19 +131,25 @@ def plain_values(schema: Schema) -> dict[str, Any]:
     if schema.target is not None:
         declared["target"] = _target_dict(schema.target)
     elif schema.has_label:
-        declared["classes"] = list(schema.classes)
+        declared["classes"] = plain_words(schema.classes, schema.class_synonyms)
     declared["privacy_unit"] = "row"
     if schema.unit.column is not None:
         declared["privacy_unit"] = {"column": schema.unit.column, "max_rows": schema.unit.max_rows}
     for key in ("rows", "partition", "batch"):
         if getattr(schema, key) is not None:
             declared[key] = getattr(schema, key)
+    if schema.parts is not None:
+        declared["partition"] = {"column": schema.partition, "parts": schema.parts}
     if schema.public_features:
         declared["public_features"] = True
     if schema.disjoint_from:
         declared["disjoint_from"] = list(schema.disjoint_from)
     if schema.conditions:
         declared["conditions"] = dict(schema.conditions)
+    if schema.looked_up:
+        declared["looked_up"] = list(schema.looked_up)
+    if schema.public_tables:
+        declared["public_tables"] = list(schema.public_tables)
     declared["features"] = {feature.name: _feature_dict(feature) for feature in schema.features}
     return declared
 
@@ -131,26 +168,44 @@ def _target_dict(target: Target) -> dict[str, Any]:
     return shown if target.steps == DEFAULT_STEPS else {**shown, "steps": target.steps}
 
 
-def _features(declared: object) -> tuple[Feature, ...]:
+def plain_features(declared: Mapping[str, Any]) -> tuple[Feature, ...]:
+    """Return features in plain values, as they stand in a file, or raise a SchemaError that says what is wrong."""
+    problems = ProblemList()
+    features = _features(declared, problems)
+    problems.refuse()
+    return features
+
+
+def _features(declared: object, problems: ProblemList) -> tuple[Feature, ...]:
     if not isinstance(declared, Mapping):
         raise SchemaError("features must be a mapping from column name to its type and domain.")
-    return tuple(_feature(_column(name, "features"), details) for name, details in declared.items())
+    features: list[Feature | None] = [
+        problems.attempt(("features", str(name)), partial(_feature, name, details), None)
+        for name, details in declared.items()
+    ]
+    return tuple(feature for feature in features if feature is not None)
 
 
-def _feature(name: str, details: object) -> Feature:
+def _feature(given_name: object, details: object) -> Feature:
+    name = _column(given_name, "features")
     where = f'feature "{name}"'
     kind = details.get("type") if isinstance(details, Mapping) else None
     if not isinstance(details, Mapping) or not isinstance(kind, str) or kind not in _FEATURE_KEYS:
-        raise SchemaError(f"{where}: type must be numeric, categorical or boolean.")
+        raise SchemaError(f"{where}: type must be numeric, categorical, boolean, hashed, date or timestamp.")
     _refuse_unknown(where, details, _FEATURE_KEYS[kind])
     if kind == "numeric":
         return _numeric(name, details, where)
+    if kind == "hashed":
+        return Hashed(name, details.get("cells", HASH_CELLS))
+    if kind in DEFAULT_UNITS:
+        return _moment_feature(name, kind, details, where)
     null = _option(details, "null", where)
     if kind == "boolean":
         return Boolean(name, null=null)
     if "values" not in details:
         raise SchemaError(f"{where}: a categorical feature needs its public values.")
-    return Categorical(name, _texts(details["values"], where), null=null, unknown=_option(details, "unknown", where))
+    words, synonyms = _words(details["values"], where)
+    return Categorical(name, words, null=null, unknown=_option(details, "unknown", where), synonyms=synonyms)
 
 
 def _numeric(name: str, details: Mapping[str, Any], where: str) -> Numeric:
@@ -160,6 +215,14 @@ def _numeric(name: str, details: Mapping[str, Any], where: str) -> Numeric:
     bounds = (finite_number(lower, f"{where}: lower"), finite_number(upper, f"{where}: upper"))
     missing = None if details.get("null") is None else finite_number(details["null"], f"{where}: null")
     return Numeric(name, *bounds, cells=details.get("cells", CELLS), null=missing)
+
+
+def _moment_feature(name: str, kind: str, details: Mapping[str, Any], where: str) -> Dated:
+    lower, upper = details.get("lower"), details.get("upper")
+    if lower is None or upper is None:
+        raise SchemaError(f"{where}: a {kind} feature needs public bounds, lower and upper.", hint="such as 2026-12-31")
+    unit = details.get("unit", DEFAULT_UNITS[kind])
+    return Dated(name, lower, upper, details.get("cells", CELLS), details.get("null"), unit, kind)
 
 
 def _unit(declared: Mapping[str, Any]) -> Unit:
@@ -175,20 +238,44 @@ def _unit(declared: Mapping[str, Any]) -> Unit:
     return Unit(column=_column(unit["column"], "privacy_unit"), max_rows=max_rows)
 
 
+def _partition(declared: object) -> dict[str, Any]:
+    """Return the partition column, and the number of its parts where it is declared that the column says the part."""
+    if not isinstance(declared, Mapping):
+        return {"partition": None if declared is None else _column(declared, "partition"), "parts": None}
+    _refuse_unknown("partition", declared, _PARTITION_KEYS)
+    parts = whole_number(declared.get("parts"), "partition: parts")
+    if declared.get("column") is None or parts is None:
+        raise SchemaError("partition must be a column's name, or {column: NAME, parts: NUMBER}.")
+    return {"partition": _column(declared["column"], "partition"), "parts": parts}
+
+
 def _feature_dict(feature: Feature) -> dict[str, Any]:
     if isinstance(feature, Numeric):
         shown: dict[str, Any] = {"type": "numeric", "lower": feature.lower, "upper": feature.upper}
+        if isinstance(feature, Dated):
+            shown = feature.declaration()
         if feature.cells != CELLS:
             shown["cells"] = feature.cells
     elif isinstance(feature, Boolean):
         shown = {"type": "boolean"}
+    elif isinstance(feature, Hashed):
+        shown = {"type": "hashed"}
+        if feature.hash_cells != HASH_CELLS:
+            shown["cells"] = feature.hash_cells
     else:
-        shown = {"type": "categorical", "values": list(feature.values)}
+        shown = {"type": "categorical", "values": plain_words(feature.values, feature.synonyms)}
         if feature.unknown is not None:
             shown["unknown"] = feature.unknown
     if feature.null is not None:
-        shown["null"] = feature.null
+        shown["null"] = feature.null_declaration() if isinstance(feature, Dated) else feature.null
     return shown
+
+
+def _words(declared: object, where: str) -> tuple[tuple[str, ...], Synonyms]:
+    """Return declared words, and their synonyms where a mapping from stored texts to words is given."""
+    if not isinstance(declared, Mapping):
+        return _texts(declared, where), ()
+    return words_and_synonyms((_text(text, where), _text(word, where)) for text, word in declared.items())
 
 
 def _texts(values: object, where: str) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """The public schema of a private table: features with their domains, classes or a target, the privacy unit.
 
-Everything here is declared by the owner and public. Nothing is ever looked up in rows. Each feature has a
+Everything here is declared by the owner and public. No run looks it up in rows. Each feature has a
 public grid of cells: a number falls into one of equal-width cells between its bounds, a category is its own
 cell. Splits are made between cells, so that SQL, Python and every database agree on every row.
 
@@ -26,6 +26,7 @@ from typing import Any
 from dpsql.errors import SchemaError
 from dpsql.schema.features import Categorical, Feature, Numeric, Target, check_name, check_texts, whole_number
 from dpsql.schema.plain_values import declared_fields, plain_values
+from dpsql.schema.synonyms import Synonyms, check_synonyms
 from dpsql.schema.unit import Unit
 
 #: The most classes that a label may have.
@@ -34,6 +35,8 @@ MAX_CLASSES = 1024
 MAX_FEATURES = 2000
 #: The most conditions that a schema may declare.
 MAX_CONDITIONS = 100
+#: The most parts that a stored partition column may have.
+MAX_PARTS = 10**6
 #: The form of a condition's name: short and plain, so that no name can be mistaken for a condition.
 _CONDITION_NAME = re.compile("[A-Za-z][A-Za-z0-9_]{0,62}")
 
@@ -45,7 +48,11 @@ class Schema:
     The label is one of the `classes`, or a number with the bounds of `target`; then there are no classes. A table that
     only helps to shape trees has no label at all. `public_features` says that labels alone are private. `disjoint_from`
     names tables that hold no row of any unit of this table. `conditions` are tests on rows, each with a name by which
-    analysts may use it.
+    analysts may use it. `partition` names a column by which rows are dealt out to trees: by a hash of it, or with
+    `parts` as it stands, part t to tree t (`compile/stored_parts.py`). `looked_up` names columns whose values the owner
+    looked up in the rows: it is a remark on where domains come from, and two schemas that differ in it alone declare
+    the same. `class_synonyms` are pairs of a stored text and the class that it means. `public_tables` are
+    those of a view over several tables that hold no rows of anybody.
     """
 
     label: str
@@ -54,31 +61,46 @@ class Schema:
     unit: Unit = field(default_factory=Unit)
     rows: int | None = None
     partition: str | None = None
+    parts: int | None = None
     batch: str | None = None
     target: Target | None = None
     public_features: bool = False
     disjoint_from: tuple[str, ...] = ()
     conditions: tuple[tuple[str, str], ...] = ()
+    looked_up: tuple[str, ...] = field(default=(), compare=False)
+    class_synonyms: Synonyms = ()
+    public_tables: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.label or self.classes or self.target:
             check_name(self.label)
             self._check_classes()
         check_texts(self.disjoint_from, "disjoint_from")
+        check_texts(self.looked_up, "looked_up")
+        check_texts(self.public_tables, "public_tables")
         self._check_conditions()
         if not isinstance(self.public_features, bool):
             raise SchemaError("public_features must be true or false.")
         if not 1 <= len(self.features) <= MAX_FEATURES:
             raise SchemaError(f"features: {len(self.features)} given; from 1 to {MAX_FEATURES} are possible.")
         self._check_columns()
-        if self.partition is not None:
-            check_name(self.partition)
+        self._check_partition()
         if self.batch is not None:
             check_name(self.batch)
             if "=" in self.batch or self.batch.lower() == self.label.lower():
                 raise SchemaError("batch: the column must not be the label, and its name must not hold a =.")
         if whole_number(self.rows, "rows") is not None and not 0 < (self.rows or 0) < 2**53:
             raise SchemaError("rows: the approximate public size must be a positive whole number.")
+
+    def _check_partition(self) -> None:
+        if self.partition is not None:
+            check_name(self.partition)
+        if whole_number(self.parts, "parts") is None:
+            return
+        if self.partition is None:
+            raise SchemaError("parts: name the column that says the part.", hint="partition: {column: NAME, parts: 10}")
+        if not 1 <= (self.parts or 0) <= MAX_PARTS:
+            raise SchemaError(f"partition: parts must be a whole number from 1 to {MAX_PARTS}.")
 
     def _check_classes(self) -> None:
         check_texts(self.classes, "classes")
@@ -90,6 +112,8 @@ class Schema:
             raise SchemaError(f"classes: {len(self.classes)} given; from 2 to {MAX_CLASSES} are possible.")
         if len(set(self.classes)) != len(self.classes):
             raise SchemaError("classes: a class is listed twice.")
+        check_texts(tuple(text for pair in self.class_synonyms for text in pair), "classes")
+        object.__setattr__(self, "class_synonyms", check_synonyms(self.class_synonyms, self.classes, "classes"))
 
     def _check_conditions(self) -> None:
         """Check how many there are, and their names; what each says is checked when the table is registered."""

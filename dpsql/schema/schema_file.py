@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
 import yaml
 
 from dpsql.errors import SchemaError, UnknownName
+from dpsql.schema import problems
+from dpsql.schema.file_lines import json_lines, yaml_lines
 from dpsql.schema.schema import Schema
 
 #: The largest file that is read, in MB; YAML is slow to read.
@@ -53,14 +56,67 @@ def load_schema(source: Schema | Mapping[str, Any] | str | Path, *, entry: str |
 
 def loads(text: str, *, name: str = "the schema", entry: str | None = None, kind: str = ".yml") -> Schema:
     """Return the schema in a text; `kind` is .yml, .yaml or .json, `name` says where it came from."""
-    declared = _parse_json(text, name) if kind == ".json" else _parse_yaml(text, name)
+    declared, lines = _parse(text, name, kind)
     if declared is None:
         raise SchemaError(f"{name} is empty.", hint=DRAFT)
     if not isinstance(declared, dict):
         raise SchemaError(f"{name} must hold a mapping with label, classes (or a target) and features.", hint=DRAFT)
     entry_values = _pick(declared, entry, name)
-    _refuse_placeholders(entry_values, ())
-    return Schema.from_dict(entry_values)
+    gaps = list(_gaps(entry_values, ()))
+    with _with_lines(_lines_of_entry(lines, entry)):
+        if gaps:
+            raise problems.one_error([*gaps, *_problems_elsewhere(entry_values, gaps)])
+        return Schema.from_dict(entry_values)
+
+
+@contextmanager
+def lines_from(source: object, *, entry: str | None = None) -> Iterator[None]:
+    """While a schema is compared with a table: add the lines of its file to an error that says what is wrong with it.
+
+    A source that is no file has no lines, and its errors are raised as they are.
+    """
+    if not isinstance(source, str | Path):
+        yield
+        return
+    text = _read(Path(source))
+    _, lines = _parse(text, f'"{source}"', Path(source).suffix.lower())
+    with _with_lines(_lines_of_entry(lines, entry)):
+        yield
+
+
+@contextmanager
+def _with_lines(lines: Mapping[problems.Path, int]) -> Iterator[None]:
+    error: Exception
+    try:
+        yield
+        return
+    except SchemaError as problem:
+        if not problem.problems:
+            raise
+        error = problems.one_error(problem.problems, lines)
+    raise error
+
+
+def _lines_of_entry(lines: Mapping[problems.Path, int], entry: str | None) -> Mapping[problems.Path, int]:
+    return lines if entry is None else {path[1:]: line for path, line in lines.items() if path[0] == entry}
+
+
+def _parse(text: str, name: str, kind: str) -> tuple[Any, Mapping[problems.Path, int]]:
+    """Return what a text declares, and where its parts stand."""
+    if kind != ".json":
+        return _parse_yaml(text, name)
+    declared = _parse_json(text, name)
+    return declared, json_lines(text, declared)
+
+
+def read_nodes(path: Path) -> yaml.Node | None:
+    """Return another YAML file of the owner's as nodes, which know their lines and keep scalars as they are written.
+
+    It is read by the strict rules of schema files: no anchors, no tags, no deep nesting, at most a megabyte.
+    """
+    text, name = _read(path), f'"{path}"'
+    node: yaml.Node | None = _replace_errors(lambda: yaml.compose(text, Loader=_Loader), name)
+    return node
 
 
 def dump(schema: Schema, *, comments: Mapping[str, str] | None = None) -> str:
@@ -88,6 +144,17 @@ def pair(key: str, value: object, *, indent: int = 0) -> list[str]:
     return [*head[:-1], f"{head[-1]} {inline(value)}"]
 
 
+def line(key: str, value: object, *, comment: str = "", indent: int = 0) -> str:
+    """Return a key and its value as one line of YAML, a mapping in braces, with a comment behind it.
+
+    >>> print(line("age", {"type": "numeric", "lower": 0, "upper": Placeholder()}, comment="catalog", indent=2))
+      age: {type: numeric, lower: 0, upper: ???}  # catalog
+    """
+    name, behind = inline(key), "".join(map(_escape, comment))
+    head = f"{' ' * indent}{name}:" if len(name) <= 1000 else f"{' ' * indent}? {name}\n{' ' * indent}:"
+    return f"{head} {inline(value)}" + (f"  # {behind}" if behind else "")
+
+
 def inline(value: object) -> str:
     """Return a plain value as YAML on one line. Text is quoted unless every YAML reader takes it as text.
 
@@ -99,6 +166,8 @@ def inline(value: object) -> str:
     if isinstance(value, int | float):
         is_whole = not isinstance(value, float) or (value.is_integer() and abs(value) < 1e15)
         return str(int(value)) if is_whole else repr(value)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{inline(key)}: {inline(inner)}" for key, inner in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(inline(item) for item in value) + "]"
     text = str(value)
@@ -165,17 +234,34 @@ def _pick(declared: dict[str, Any], entry: str | None, name: str) -> dict[str, A
     return declared
 
 
-def _refuse_placeholders(value: object, path: tuple[str, ...]) -> None:
+def _gaps(value: object, path: problems.Path) -> Iterator[problems.SchemaProblem]:
+    """Yield each part that its owner has not filled in yet."""
     if isinstance(value, Placeholder):
         in_feature = len(path) > 2 and path[0] == "features"
         where = f'feature "{path[1]}": {path[2]}' if in_feature else ": ".join(path)
-        raise SchemaError(
+        error = SchemaError(
             f"{where} is still the placeholder {PLACEHOLDER}.",
             hint="write the public value you know; never look it up in the rows",
         )
+        yield problems.SchemaProblem(path, error)
     parts = value.items() if isinstance(value, dict) else enumerate(value, 1) if isinstance(value, list) else ()
     for key, inner in parts:
-        _refuse_placeholders(inner, (*path, str(key)))
+        yield from _gaps(inner, (*path, str(key)))
+
+
+def _problems_elsewhere(declared: dict[str, Any], gaps: list[problems.SchemaProblem]) -> list[problems.SchemaProblem]:
+    """Return what else is wrong, in parts of a schema that have no gap."""
+    incomplete = {_part_of(gap.path) for gap in gaps}
+    try:
+        Schema.from_dict(declared)
+    except SchemaError as error:
+        return [problem for problem in error.problems if _part_of(problem.path) not in incomplete]
+    return []
+
+
+def _part_of(path: problems.Path) -> problems.Path:
+    """Return the feature, or the key of the schema, that a path leads into."""
+    return path[: 2 if path[0] == "features" else 1]
 
 
 def _parse_json(text: str, name: str) -> Any:
@@ -194,9 +280,20 @@ def _parse_json(text: str, name: str) -> Any:
         raise SchemaError(f"{name} is not a schema: nested too deeply, or a number is too long.") from None
 
 
-def _parse_yaml(text: str, name: str) -> Any:
+def _parse_yaml(text: str, name: str) -> tuple[Any, Mapping[problems.Path, int]]:
+    return _replace_errors(lambda: _load(text), name)
+
+
+def _load(text: str) -> tuple[Any, Mapping[problems.Path, int]]:
+    """Return what a YAML text declares, and where its parts stand."""
+    loader = _Loader(text)
+    node = loader.get_single_node()
+    return (None if node is None else loader.construct_document(node)), yaml_lines(node)
+
+
+def _replace_errors(read: Callable[[], Any], name: str) -> Any:
     try:
-        return yaml.load(text, Loader=_Loader)  # a SafeLoader
+        return read()
     except yaml.MarkedYAMLError as error:
         line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
         hint = 'put quotes around values with signs, as in ">50K"'
@@ -212,6 +309,26 @@ class _Loader(yaml.SafeLoader):
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 (yaml's own)
     depth = 0
+
+    def check_key(self) -> bool:
+        """Return whether a key starts here; a placeholder does not start one, in braces either."""
+        return not self._at_placeholder() and bool(super().check_key())
+
+    def check_plain(self) -> bool:
+        """Return whether plain text starts here; a placeholder is plain text in braces too."""
+        return self._at_placeholder() or bool(super().check_plain())
+
+    def scan_plain(self) -> Any:
+        """Read plain text; in braces PyYAML would end it before each question mark."""
+        if not (self.flow_level and self._at_placeholder()):
+            return super().scan_plain()
+        start = self.get_mark()
+        self.forward(len(PLACEHOLDER))
+        self.allow_simple_key = False
+        return yaml.ScalarToken(PLACEHOLDER, True, start, self.get_mark())
+
+    def _at_placeholder(self) -> bool:
+        return bool(self.prefix(len(PLACEHOLDER)) == PLACEHOLDER)
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """Read one node; refuse anchors, aliases, tags and deep nesting."""

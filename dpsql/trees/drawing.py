@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.schema import CELLS, Categorical, Numeric, Schema
+from dpsql.schema import CELLS, Categorical, Dated, Hashed, Numeric, Schema
 from dpsql.trees.estimate.means import predicted_numbers
 from dpsql.trees.forest import PASS, Forest
 from dpsql.trees.grid import BITS
@@ -26,18 +26,21 @@ _LeafText = Callable[[int], str]
 _Cells = NDArray[np.bool_]
 
 
-def draw_tree(schema: Schema, released: VotingForest, tree: int, *, depth: int | None = None) -> str:
+def draw_tree(
+    schema: Schema, released: VotingForest, tree: int, *, depth: int | None = None, counts: bool = True
+) -> str:
     """Return one tree as indented text, one line for each split's branch.
 
     With `depth`, deeper levels and branches past a split's first 24 are left out, and the text says how many. Where
-    scores are log-probabilities, a leaf shows the class shares that its weights alone would give.
+    scores are log-probabilities, or weights are no `counts`, a leaf shows the class shares that its weights alone would
+    give.
     """
     forest = released.forest.tree(tree)
     first = int(released.forest.first_leaf[tree])
     weights = released.weights[first : first + forest.leaves]
 
     def says(leaf: int) -> str:
-        if released.nat:
+        if released.nat or (not counts and schema.target is None):
             return _share_text(schema, released.shares(weights[leaf : leaf + 1])[0])
         return leaf_text(schema, weights[leaf])
 
@@ -122,10 +125,15 @@ def branch_text(schema: Schema, forest: Forest, axis: int, taken: NDArray[np.boo
         if len(cells) == 0:
             return f"{feature.name}: never"
         low, high = int(cells[0]), int(cells[-1])
-        above = f"{feature.edges[low - 1]:g} ≤ " if low else ""
-        below = f" < {feature.edges[high]:g}" if high < feature.cells - 1 else ""
+        above = f"{_edge_text(feature, low)} ≤ " if low else ""
+        below = f" < {_edge_text(feature, high + 1)}" if high < feature.cells - 1 else ""
         return f"{above}{feature.name}{below}"
     return f"{feature.name} in {{{', '.join(_values(feature, split_axis.digit, taken))}}}"
+
+
+def _edge_text(feature: Numeric, cell: int) -> str:
+    """Return the lower edge of a cell: a number, or a date."""
+    return feature.edge_text(cell) if isinstance(feature, Dated) else f"{feature.edges[cell - 1]:g}"
 
 
 def _values(feature: Categorical, digit: int, taken: NDArray[np.bool_]) -> list[str]:
@@ -133,7 +141,7 @@ def _values(feature: Categorical, digit: int, taken: NDArray[np.bool_]) -> list[
     cells = np.arange(feature.cells) >> (BITS * digit) & (CELLS - 1)
     names = [value for value, keep in zip(feature.values, taken[cells], strict=False) if keep]
     if taken[cells][-1] and None in (feature.null, feature.unknown):
-        names.append("other")
+        names.append("NULL" if isinstance(feature, Hashed) else "other")
     if len(names) > _MOST_VALUES:
         return [*names[:_MOST_VALUES], f"{len(names) - _MOST_VALUES} more"]
     return names

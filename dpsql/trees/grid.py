@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.schema import CELLS, Feature, Numeric, Schema, category_text
+from dpsql.schema import CELLS, Dated, Feature, Numeric, Schema, category_text
+from dpsql.trees.moment_columns import moment_numbers
 
 #: Bits of one cell number: 64 cells.
 BITS = 6
@@ -97,7 +98,7 @@ def feature_cells(feature: Feature, column: Any) -> NDArray[np.int64]:
 
 
 def _numeric_cells(feature: Numeric, column: Any) -> NDArray[np.int64]:
-    numbers = _numbers(column)
+    numbers = moment_numbers(feature, column) if isinstance(feature, Dated) else _numbers(column)
     with np.errstate(over="ignore", invalid="ignore"):
         scaled = (numbers - feature.lower) * feature.scale
         numeric_cells = np.floor(np.minimum(np.maximum(scaled, 0.0), feature.cells - 1.0))

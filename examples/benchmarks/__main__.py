@@ -6,8 +6,10 @@ import click
 
 from dpsql.bench.__main__ import StandaloneGroup
 from examples.benchmarks.accuracy_commands import accuracy, peers
+from examples.benchmarks.domains import domains
 from examples.benchmarks.get_tables import get_tables
 from examples.benchmarks.matrix_commands import matrix
+from examples.benchmarks.width import width
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, cls=StandaloneGroup)
@@ -15,7 +17,7 @@ def main() -> None:
     """Measure methods on public tables. Figures are reported, not judged: the exit code is 0 whatever they are."""
 
 
-for _command in (get_tables, accuracy, peers, matrix):
+for _command in (get_tables, accuracy, peers, matrix, width, domains):
     main.add_command(_command)
 
 if __name__ == "__main__":

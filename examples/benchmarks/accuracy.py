@@ -41,12 +41,13 @@ class Question:
     declare_nulls: bool = False
     labelled: int = 100
     widen: float = 1
+    above: bool = False
 
     @property
     def declaration(self) -> str:
         """What is known beyond domains: rows, nulls, both or nothing; how many labels there are, how wide ranges."""
         few = [] if self.labelled == 100 else [f"{self.labelled}%labelled"]
-        wide = [] if self.widen == 1 else [f"{self.widen:g}xwide"]
+        wide = [] if self.widen == 1 else [f"{self.widen:g}xwide" + "-above" * self.above]
         return " ".join(["rows"] * self.declare_rows + ["nulls"] * self.declare_nulls + few + wide)
 
     def key(self, name: str, split: int) -> dict[str, object]:
@@ -208,4 +209,5 @@ def _outcome(table: Table, task: Task) -> Outcome:
         declare_nulls=question.declare_nulls,
         labelled=question.labelled,
         widen=question.widen,
+        above=question.above,
     )

@@ -111,15 +111,16 @@ def run_split(
     declare_nulls: bool = False,
     labelled: int = 100,
     widen: float = 1,
+    above: bool = False,
 ) -> Outcome:
     """Train on nine tenths of a table under a cap of exactly epsilon, and evaluate on the tenth held out.
 
     The split's number draws the tenth and is the method's `seed` too, unless `parameters` has one. The number of
     training rows is declared as public or not declared at all: a method that needs it then buys it. NULL is a category
     of its own with `declare_nulls`, in the columns that are known to have some. Every number's range is declared
-    `widen` times as wide. Of 100 training rows `labelled` keep their label. For a method that protects labels alone
-    features are declared public; its published form, if it is asked for, runs without a cap. With a parameter `way` of
-    `mrf` the tenth is a batch that is labelled privately.
+    `widen` times as wide, on both sides or only `above`. Of 100 training rows `labelled` keep their label. For a method
+    that protects labels alone features are declared public; its published form, if it is asked for, runs without a cap.
+    With a parameter `way` of `mrf` the tenth is a batch that is labelled privately.
     """
     train, test = halves(table, split)
     schema = declare_schema(
@@ -127,6 +128,7 @@ def run_split(
         rows=len(train) if declare_rows else None,
         null_columns=table.null_columns if declare_nulls else (),
         widen=widen,
+        above=above,
     )
     train = with_labels(train, schema["label"], labelled, split)
     if "seed" in methods.get(method).parameters:
@@ -193,7 +195,12 @@ def class_numbers(labels: pd.Series, classes: Sequence[str]) -> Any:
 
 
 def declare_schema(
-    schema: Mapping[str, Any], *, rows: int | None = None, null_columns: Sequence[str] = (), widen: float = 1
+    schema: Mapping[str, Any],
+    *,
+    rows: int | None = None,
+    null_columns: Sequence[str] = (),
+    widen: float = 1,
+    above: bool = False,
 ) -> dict[str, Any]:
     """Return a schema with this many rows or none, NULL as a value of categories in `null_columns`, wider ranges.
 
@@ -204,7 +211,7 @@ def declare_schema(
     plain = {key: value for key, value in schema.items() if key != "rows"}
     if rows is not None:
         plain["rows"] = rows
-    plain["features"] = {name: widen_range(feature, widen) for name, feature in schema["features"].items()}
+    plain["features"] = {name: widen_range(feature, widen, above=above) for name, feature in schema["features"].items()}
     for name in null_columns:
         feature = schema["features"][name]
         if feature["type"] == "categorical":
@@ -212,15 +219,19 @@ def declare_schema(
     return plain
 
 
-def widen_range(feature: Mapping[str, Any], times: float) -> dict[str, Any]:
-    """Return a feature's declaration with a range this many times as wide, around the same middle.
+def widen_range(feature: Mapping[str, Any], times: float, *, above: bool = False) -> dict[str, Any]:
+    """Return a feature's declaration with a range this many times as wide, around the same middle or only upwards.
 
     >>> widen_range({"type": "numeric", "lower": 0, "upper": 10}, 5)
     {'type': 'numeric', 'lower': -20.0, 'upper': 30.0}
+    >>> widen_range({"type": "numeric", "lower": 0, "upper": 10}, 5, above=True)
+    {'type': 'numeric', 'lower': 0, 'upper': 50.0}
     """
     if feature["type"] != "numeric" or times == 1:
         return dict(feature)
     lower, upper = feature["lower"], feature["upper"]
+    if above:
+        return {**feature, "upper": float(lower + times * (upper - lower))}
     more = (times - 1) / 2 * (upper - lower)
     return {**feature, "lower": lower - more, "upper": upper + more}
 

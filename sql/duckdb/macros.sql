@@ -59,9 +59,15 @@ SELECT
 FROM dpsql.budget
 WHERE lower(table_name) = lower(CAST(for_table AS VARCHAR));
 
--- FROM dpsql_ledger(): one row per charge.
+-- FROM dpsql_ledger(): one row per charge, and one per act of the owner. A cap is the dataset's, or that of the analyst named
+-- beside it ('*': of all analysts without one).
 CREATE OR REPLACE TEMP MACRO dpsql_ledger() AS TABLE
-FROM dpsql.ledger ORDER BY entry_id;
+SELECT ledger.*, 'reserve' AS event, NULL AS cap, '' AS analyst FROM dpsql.ledger AS ledger
+UNION ALL BY NAME
+SELECT entry_id, recorded_at, who, dataset, table_name, kind, event, analyst, hash,
+    CAST(cap AS DECIMAL(19, 0)) * CAST(0.000000001 AS DECIMAL(10, 9)) AS cap
+FROM dpsql.entry WHERE event IN ('register', 'cap', 'limit', 'accept', 'anchor', 'upgrade')
+ORDER BY entry_id;
 
 -- FROM dpsql_models(): one row per model.
 CREATE OR REPLACE TEMP MACRO dpsql_models() AS TABLE

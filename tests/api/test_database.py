@@ -20,7 +20,7 @@ def test_a_file_is_opened_again_with_all_it_holds(tmp_path: Path) -> None:
     with connect(path) as again:
         assert again.model("one").to_json() == model.to_json()
         assert (again.budget("people").spent, again.verify()) == (10**9, [])
-        assert again.ledger()["event"].tolist() == ["register", "reserve"]
+        assert again.ledger()["event"].tolist() == ["register", "reserve", "reserve"]
 
 
 def test_a_connection_of_your_own_works_and_stays_open() -> None:
@@ -61,10 +61,10 @@ def test_the_ledger_is_a_frame_of_public_facts() -> None:
     with memory(some_rows(), cap=3) as opened:
         opened.train("people", epsilon="0.5", **SMALL)
         ledger = opened.ledger("people")
-    assert ledger["event"].tolist() == ["register", "reserve"]
-    assert ledger["state"].tolist() == ["", "released"]
-    assert ledger["epsilon"].tolist() == ["", "0.5"]
-    assert ledger["who"].tolist() == ["ann", "ann"]
+    assert ledger["event"].tolist() == ["register", "reserve", "reserve"]
+    assert ledger["state"].tolist() == ["", "released", "released"]
+    assert ledger["epsilon"].tolist() == ["", "0.015", "0.485"]  # the size first, then the rest
+    assert ledger["who"].tolist() == ["ann", "ann", "ann"]
 
 
 def test_the_owner_may_change_a_cap() -> None:
@@ -73,7 +73,7 @@ def test_the_owner_may_change_a_cap() -> None:
         opened.train("people", **SMALL)
         budget = opened.set_cap("people", "1.5")
         assert (budget.cap_text, budget.spent_text, budget.left_text) == ("1.5", "1", "0.5")
-        assert opened.ledger()["event"].tolist() == ["register", "reserve", "cap"]
+        assert opened.ledger()["event"].tolist() == ["register", "reserve", "reserve", "cap"]
 
 
 def test_budgets_lists_every_registered_table() -> None:

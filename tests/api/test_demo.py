@@ -39,7 +39,15 @@ def shown(folder: Path) -> tuple[str, str]:
 def test_the_demo_prints_results_and_the_next_commands(shown: tuple[str, str]) -> None:
     """Evaluation, predictions and ledger are results; what to run next is a note."""
     out, err = shown
-    for word in ("accuracy", "Predictions", "Ledger", "released", "Left: 2 of 3."):
+    for word in (
+        "accuracy",
+        "Predictions",
+        "Ledger",
+        "released",
+        'Left of "census": 2 of 3.',
+        'Left of "census:holdout": 2.9 of 3.',
+        "On the hold-out: accuracy",
+    ):
         assert word in out
     assert err.startswith("Next:\n  dpsql ")
 

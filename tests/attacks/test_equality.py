@@ -34,6 +34,7 @@ ENDING = {"spark": " USING parquet", "chdb": " ENGINE = MergeTree ORDER BY tuple
 #: Each role of a text column, as the schema declares it.
 ROLES: dict[str, dict[str, Any]] = {
     "feature": {"features": {"odd": {"type": "categorical", "values": ["north"]}}},
+    "hashed": {"features": {"odd": {"type": "hashed"}}},
     "label": {"label": "odd", "classes": ["north", "south"]},
     "unit": {"privacy_unit": {"column": "odd", "max_rows": 1}},
     "partition": {"partition": "odd"},

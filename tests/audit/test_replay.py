@@ -71,7 +71,13 @@ def test_between_them_the_ways_ask_every_operation() -> None:
     asked = {step.operation for step in trained(schema=many, method="auto").steps}
     for method in ("rosnam", "mrf", "spe", "id3"):
         asked |= {step.operation for step in trained(method=method).steps}
-    asked |= {step.operation for way in ("rdt of numbers", "size") for step in random_case(way, 0).replay().steps}
+    asked |= {
+        step.operation
+        for way in ("rdt of numbers", "size", "domains", "domains with a delta")
+        for step in random_case(way, 0).replay().steps
+    }
+    cases = [random_case("domains", seed) for seed in range(5)]  # some made-up tables have no number
+    asked |= {step.operation for case in cases for step in case.replay().steps}
     free = {name for name, kind in OPERATIONS.items() if kind.free}
     assert set(OPERATIONS) - asked == {"later"} | free
 

@@ -112,19 +112,19 @@ def test_the_default_method_learns() -> None:
 
 
 def test_exactly_epsilon_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cap is epsilon: a run that asked for more would be refused."""
-    caps: list[object] = []
+    """What the ledger of a split has charged in all is epsilon."""
+    spent: list[str] = []
     original = accuracy.connect
 
     def connect(path: Any) -> Any:
         database = original(path)
-        register = database.register
-        database.register = lambda *words, **more: caps.append(more["cap"]) or register(*words, **more)
+        close = database.close
+        database.close = lambda: spent.append(database.budget("train").spent_text) or close()
         return database
 
     monkeypatch.setattr(accuracy, "connect", connect)
     figures("--sets", "corners", *QUICK)
-    assert caps == ["1"]
+    assert spent == ["1"]
 
 
 def test_a_fifth_is_held_out_and_every_row_is_in_one_part() -> None:

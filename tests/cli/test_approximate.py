@@ -19,7 +19,7 @@ def test_a_run_with_a_delta_is_refused_by_default(cli: Cli, path: Path, flags: t
     ran = cli("train", *SMALL, "--delta", "1e-6", *flags)
     assert ran.code == 3
     assert "needs rho 0.02435597" in ran.err
-    assert "leave out --delta, or as owner: dpsql budget --table people --kind approximate" in ran.err
+    assert f"leave out --delta, or as owner: dpsql budget --db {path} --table people --kind approximate" in ran.err
     assert kept(path) == before
 
 

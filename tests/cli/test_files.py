@@ -88,5 +88,5 @@ def test_a_ledger_that_cannot_be(cli: Cli, files: Path, place: str, code: int, m
 def test_a_database_file_takes_no_ledger(cli: Cli) -> None:
     """It has its own."""
     ran = cli("models", "--ledger", "other.duckdb")
-    assert (ran.code, "a database has its own ledger" in ran.err) == (2, True)
+    assert (ran.code, "a ledger of its own" in ran.err) == (2, True)
     assert not Path("other.duckdb").exists()

@@ -170,7 +170,7 @@ def test_no_colours_on_a_terminal_with_no_color(path: Path) -> None:
         (("models",), 0),
         (("shell", "-c", "SELECT CAST('x' AS INTEGER)"), 1),
         (("show", "--model", "nope"), 2),
-        (("train", "--table", "people", "--epsilon", "50"), 3),
+        (("train", "--table", "people", "--epsilon", "19"), 3),
         (("models", "--db", "missing.duckdb"), 4),
     ],
     ids=["done", "failed", "usage", "budget", "database"],

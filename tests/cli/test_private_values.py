@@ -135,8 +135,9 @@ def test_the_default_method_takes_odd_rows_too(cli: Cli, path: Path, rows: str) 
     ran = cli("train", "--table", "people")
     assert ran.code == 0
     assert re.fullmatch(
-        r'Model "people_1": auto, \d+ trees, depth \d+, \d+ leaves\.\n'
-        r"Charged epsilon 1 \(add or remove one row\)\.\n"
+        r'Model "people_1": auto, \d+ trees?, depth \d+, \d+ leaves\.\n'
+        r"Charged epsilon 1 \(add or remove one row\): 0\.03 for the size \(entry \d+\), "
+        r"the rest for training \(entry \d+\)\.\n"
         r'Budget of "people": 2 of 10 spent, 8 left\.\n',
         ran.out,
     )

@@ -44,10 +44,11 @@ def test_an_empty_script_is_done(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_shell_trains_and_charges(cli: Cli) -> None:
     """`FROM dpsql_train(...)` in the shell is a charge under the caller's name."""
     ran = cli("shell", "-c", "FROM dpsql_train('people', epsilon := 0.5, trees := 2, name := 'by_sql')")
-    last = cli("ledger", "--json").json[-1]
+    size, last = cli("ledger", "--json").json[-2:]
     assert ran.code == 0
     assert "by_sql" in ran.out
-    assert (last["who"], last["epsilon"], last["state"]) == ("bob", "0.5", "released")
+    assert (last["who"], last["epsilon"], last["state"]) == ("bob", "0.485", "released")
+    assert (size["who"], size["epsilon"], size["state"]) == ("bob", "0.015", "released")
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,9 @@ def source_in(engine: Engine, schema: Schema, name: str) -> Source:
     """Return the table as the kernel reads it."""
     info = engine.table(name)
     assert info is not None
-    return Source(schema, table_reference(info.table, info.schema), {}, integers=info.integers, decimals=info.decimals)
+    types = {column.name: column.type for column in info.columns}
+    place = table_reference(info.table, info.schema)
+    return Source(schema, place, {}, integers=info.integers, decimals=info.decimals, types=types)
 
 
 def _enum(engine: Engine, kind: str) -> str | None:

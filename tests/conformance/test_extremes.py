@@ -31,10 +31,15 @@ _NUMBER = {"clickhouse": "Nullable(Float64)", "postgres": "double precision"}
 _TEXT = {"clickhouse": "Nullable(String)", "spark": "string", "postgres": "text", "duckdb": "VARCHAR"}
 _ENDING = {"spark": " USING parquet", "clickhouse": " ENGINE = MergeTree ORDER BY tuple()"}
 #: Roles that need a statement for each type; in Spark a statement takes seconds, so one of them must do.
-ROLES = ("unit", "partition", "batch", "label", "target")
+ROLES = ("unit", "partition", "batch", "label", "integer label", "boolean label", "target")
 _SLOW = {"spark": ("unit", "target")}
+#: How many types of each engine hold dates or times.
+_DATED_TYPES = {"duckdb": 4, "postgres": 3, "spark": 3, "clickhouse": 4}
 _NUMERIC = {"type": "numeric", "lower": 0, "upper": 1000}
-_CATEGORICAL = {"type": "categorical", "values": ["a", "b", "1"]}
+#: Categories that texts, whole numbers and dates can have: what a type can never hold is refused.
+_CATEGORIES = tuple(
+    {"type": "categorical", "values": values} for values in (["a", "b", "1"], ["0", "1"], ["2020-01-01"])
+)
 
 
 def names(engine: Engine) -> dict[str, str]:
@@ -105,15 +110,26 @@ def count(engine: Engine, rows: Source) -> np.ndarray[Any, Any]:
 
 def test_no_feature_makes_a_run_fail(extremes: Engine) -> None:
     """All types at once, as numbers where they can be and else as categories, and the other way round."""
-    for first, second in ((_NUMERIC, _CATEGORICAL), (_CATEGORICAL, {"type": "boolean"})):
+    for order in ((_NUMERIC, *_CATEGORIES), (*_CATEGORIES, {"type": "boolean"})):
         features = {}
         for name in names(extremes):
-            fitting = [one for one in (first, second) if declared(extremes, features={name: one}) is not None]
+            fitting = [one for one in order if declared(extremes, features={name: one}) is not None]
             if fitting:
                 features[name] = fitting[0]
         rows = declared(extremes, features=features)
         assert rows is not None
         assert len(features) > 3
+        assert count(extremes, rows).sum() == _rows(extremes)
+
+
+def test_no_date_makes_a_run_fail(extremes: Engine) -> None:
+    """Every type of dates and times as a number of days and of seconds; all other types are refused."""
+    for kind in ("date", "timestamp"):
+        dated = {"type": kind, "lower": "1990-01-01", "upper": "2030-01-01"}
+        features = {name: dated for name in names(extremes) if declared(extremes, features={name: dated}) is not None}
+        rows = declared(extremes, features=features)
+        assert rows is not None
+        assert len(features) == _DATED_TYPES[extremes.dialect]
         assert count(extremes, rows).sum() == _rows(extremes)
 
 
@@ -130,7 +146,7 @@ def test_no_cell_makes_a_run_fail(extremes: Engine, role: str) -> None:
         used = rows.with_value(name, "a") if role == "batch" else rows
         assert count(extremes, used).sum() >= 0, f"{role} {names(extremes)[name]}"
         counted += 1
-    assert counted >= 2
+    assert counted >= (1 if role.endswith("label") else 2)
 
 
 def test_equal_units_have_one_ticket(extremes: Engine) -> None:
@@ -146,6 +162,8 @@ def _role(role: str, name: str) -> dict[str, Any]:
         "partition": {"partition": name},
         "batch": {"batch": name},
         "label": {"label": name, "classes": ["a", "no", "1", "true"]},
+        "integer label": {"label": name, "classes": ["0", "1"]},
+        "boolean label": {"label": name, "classes": ["false", "true"]},
         "target": {"label": name, "classes": None, "target": {"lower": 0, "upper": 1000, "steps": 100}},
     }[role]
 

@@ -25,7 +25,7 @@ from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.exact import Rows
 from dpsql.kernel.operations import Choose
 from dpsql.methods.shared.greedy import even_weights
-from dpsql.schema import Boolean, Categorical, Numeric, Schema, Target, Unit
+from dpsql.schema import Boolean, Categorical, Hashed, Numeric, Schema, Target, Unit
 from dpsql.trees.estimate.mixtures import Mixtures
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
@@ -143,6 +143,39 @@ def dates() -> tuple[Schema, Table]:
     return made({"day": ("DATE", Categorical("day", values, null=values[1]), [*days, None])})
 
 
+def hashed() -> tuple[Schema, Table]:
+    """Hashed categories of text of all lengths and scripts, integers, dates and an ENUM."""
+    lengths = ["x" * length for length in (1, 55, 56, 63, 64, 65, 119, 120, 5000)]
+    pool = [
+        *lengths,
+        "",
+        " ",
+        "a",
+        "A",
+        "a ",
+        "é",
+        "e\u0301",
+        "ß",
+        "日本",
+        "😀",
+        "\U0010ffff",
+        "\u200b",
+        "'",
+        "\\",
+        None,
+    ]
+    days = [datetime.date(year, 2, 28) for year in (1, 1969, 2000, 2024, 9999)]
+    return made(
+        {
+            "text": ("VARCHAR", Hashed("text"), pool),
+            "few": ("VARCHAR", Hashed("few", 2), pool),
+            "whole": ("BIGINT", Hashed("whole", 40), [0, 1, -1, 2**63 - 1, 1 - 2**63, 10**15, None]),
+            "day": ("DATE", Hashed("day", 20), [*days, None]),
+            "mood": ("ENUM('sad', 'it''s fine')", Hashed("mood", 7), ["sad", "it's fine", None]),
+        }
+    )
+
+
 SCHEMAS = {
     "odd numbers": odd_numbers,
     "decimals": decimals,
@@ -152,6 +185,7 @@ SCHEMAS = {
     "many values": many_values,
     "enums": enums,
     "dates": dates,
+    "hashed": hashed,
 }
 
 

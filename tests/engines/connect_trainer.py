@@ -5,6 +5,7 @@ Arguments: a folder with Parquet tables `adult` and `fresh`, and the ledger.
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from pathlib import Path
@@ -46,3 +47,4 @@ def main(folder: str, ledger: str) -> None:
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
+    gc.collect()  # pyspark hangs where a session of Spark Connect is let go while the interpreter ends

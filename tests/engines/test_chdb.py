@@ -129,7 +129,7 @@ def test_types_have_our_words(session: Any, engine: Any) -> None:
     )
     info = engine.table("T")
     found = {column.name: column.family for column in info.columns}
-    words = ["text", "integer", "text", "real", "opaque", "date", "boolean", "other"]
+    words = ["text", "integer", "text", "real", "opaque", "date", "boolean", "timestamp"]
     assert found == dict(zip("abcdefgh", words, strict=True))
     assert info.column("c").values == ("z", "x'y")
     assert (info.kind, info.schema, own(engine)) == ("table", "shop", ["t"])

@@ -271,6 +271,7 @@ def test_no_row_stays_behind(folder: Path) -> None:
     """After counting, the ledger's database holds views and no table, and nothing else lies in the folder."""
     csv(folder / "people.csv", "n\n" + "\n".join(f"MARKER_{number}" for number in range(2000)))
     engine = opened(folder)
+    engine.prepare_to_write()
     for name in ("adult", "people", "sales"):
         counted(engine, DISTINCT.format(name))
     engine.close()
@@ -330,11 +331,17 @@ def test_links_are_read_where_they_lead(tmp_path: Path) -> None:
     engine.close()
 
 
-def test_read_only_needs_a_ledger_and_writes_nothing(folder: Path) -> None:
-    """The first opening makes the ledger; a read-only one finds it and leaves it."""
-    with pytest.raises(DatabaseReadOnly, match="has no ledger yet"):
-        opened(folder, read_only=True)
-    opened(folder).close()
+def test_read_only_needs_no_ledger_and_writes_nothing(folder: Path) -> None:
+    """The first write makes the ledger; a read-only opening can do without, and leaves one that it finds."""
+    engine = opened(folder, read_only=True)
+    assert counted(engine, DISTINCT.format("people"))["n"] == 5000
+    with pytest.raises(DatabaseReadOnly, match="cannot be written"):
+        engine.prepare_to_write()
+    engine.close()
+    assert not (folder / LEDGER).exists()
+    engine = opened(folder)
+    engine.prepare_to_write()
+    engine.close()
     csv(folder / "fresh.csv")
     before = (folder / LEDGER).read_bytes()
     engine = opened(folder, read_only=True)
@@ -349,25 +356,29 @@ def test_a_folder_that_cannot_be_written_asks_for_a_ledger(folder: Path, monkeyp
     place = folder.parent / f"{folder.name}.duckdb"
     writable = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != folder and writable(path, mode))
+    engine = opened(folder)
     with pytest.raises(DatabaseReadOnly, match="cannot be written") as raised:
-        opened(folder)
+        engine.prepare_to_write()
+    engine.close()
     assert "--ledger FILE" in str(raised.value.hint)
     engine = opened(folder, ledger=place)
     assert (engine.path, counted(engine, DISTINCT.format("people"))["n"]) == (place, 5000)
+    engine.prepare_to_write()
     engine.close()
     assert not (folder / LEDGER).exists()
     place.unlink()
 
 
 def test_a_database_has_its_own_ledger(tmp_path: Path) -> None:
-    """Naming another one is refused."""
+    """Naming another one is refused, for one in memory and for a file that has one."""
     with pytest.raises(ParameterError, match="ledger must be given only for files"):
-        opened(tmp_path / "data.duckdb", ledger=tmp_path / "other.duckdb")
+        opened(Path(":memory:"), ledger=tmp_path / "other.duckdb")
 
 
 def test_files_can_be_opened_twice_in_a_process(folder: Path) -> None:
     """The second opening sees the same files; one that has new ones waits until the first is closed."""
     first, second = opened(folder), opened(folder)
+    first.prepare_to_write()
     assert first.tables() == second.tables()
     csv(folder / "fresh.csv")
     with pytest.raises(DatabaseError, match="already open in this process"):

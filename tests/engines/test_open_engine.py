@@ -143,8 +143,8 @@ def test_two_packages_with_one_prefix_are_refused(packages: Path) -> None:
 
 
 def test_a_url_that_nobody_knows_is_no_file(tmp_path: Path) -> None:
-    """It is taken for a path, as ever, and there is none."""
-    with pytest.raises(DatabaseError, match="no database file"):
+    """It is refused as a URL, with what is possible instead."""
+    with pytest.raises(UsageError, match="does not open such URLs"):
         open_engine("mine://x")
 
 

@@ -129,6 +129,11 @@ def without_structure(found: dict[str, Any]) -> dict[str, Any]:
     """Return what must be the same though the trees follow from noisy answers; the first statement comes before any."""
     kept = {key: value for key, value in found.items() if key not in ("structure", "tables", "words")}
     certificate, exported = found["certificate"], found["exported"]
+    if (
+        "size" in certificate
+    ):  # the second charge is planned for a released size; the replay audit holds that size fixed
+        size, rest = found["entries"][-2:]
+        kept |= {"plan": size["plan"], "entries": [*found["entries"][:-1], without_facts(rest)]}
     return {
         **kept,
         "statements": found["statements"][:1],
@@ -141,8 +146,9 @@ def without_structure(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_facts(certificate: dict[str, Any]) -> dict[str, Any]:
-    """Return the certificate without a method's own notes, and without the points of log-scores."""
-    return {key: value for key, value in certificate.items() if key not in ("facts", "nat")}
+    """Return a certificate without a method's own notes and points of log-scores, and without a plan for a size."""
+    left_out = ("facts", "nat", "plan") if "size" in certificate or "entry_id" in certificate else ("facts", "nat")
+    return {key: value for key, value in certificate.items() if key not in left_out}
 
 
 @LEVELS
@@ -183,7 +189,7 @@ def test_all_steps_of_auto_leave_the_shape_of_an_empty_table(rows: list[Row], sc
     found, wanted = artifact(rows, declared, "auto"), empty(declared, "auto")
     assert found == wanted
     names = [step["name"] for step in found["plan"]["steps"]]
-    assert names == ["zoom", "marginals", "splits", "counts", "pick", "calibration"]
+    assert names == ["zoom", "zoom_2", "zoom_3", "zoom_4", "marginals", "splits", "counts", "pick", "calibration"]
 
 
 def test_only_grown_trees_are_left_out() -> None:

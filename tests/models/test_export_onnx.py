@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from dpsql.errors import ParameterError, UsageError
 from dpsql.models.export_onnx import missing_text, onnx_model
 from dpsql.models.usable_model import Model
-from dpsql.schema import Categorical, Numeric, Schema, Target, category_text
+from dpsql.schema import Categorical, Hashed, Numeric, Schema, Target, category_text
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
 from dpsql.trees.voting import VotingForest
@@ -41,6 +41,8 @@ def fed(schema: Schema, frame: pd.DataFrame) -> dict[str, Any]:
         column = frame[feature.name]
         if isinstance(feature, Numeric):
             feeds[feature.name] = np.array([[np.nan if cell is None else float(cell)] for cell in column])
+        elif isinstance(feature, Hashed):
+            feeds[feature.name] = np.array([[feature.cell(cell)] for cell in column], np.int64)
         else:
             texts = [category_text(cell) for cell in column]
             feeds[feature.name] = np.array([[missing_text(feature) if t is None else t] for t in texts], dtype=object)
@@ -111,6 +113,20 @@ def test_numbers_are_equal() -> None:
     model, frame = model_of(VotingForest(forest, weights), schema), rows_of(schema, 60, 5)
     (found,) = run(model, frame)
     assert found.tolist() == model.labels(frame).tolist()
+
+
+def test_a_hashed_category_is_the_number_of_its_cell() -> None:
+    """The metadata says how many cells there are and how to find one; any other number is a missing value."""
+    schema = Schema("y", ("a", "b"), (Hashed("job", 20),))
+    model = model_of(voting(any_forest(axes(schema), trees=5, depth=3, seed=3), 2, seed=3), schema)
+    session = onnxruntime.InferenceSession(onnx_model(model).SerializeToString())
+    facts = session.get_modelmeta().custom_metadata_map
+    assert json.loads(facts["dpsql.hashed"]) == {"job": 20}
+    assert json.loads(facts["dpsql.missing"]) == {}
+    assert "MD5" in facts["dpsql.hash"]
+    numbers = [20, -1, 21, 64, 2**62, -(2**62)]
+    (labels, _) = session.run(None, {"job": np.array([[number] for number in numbers], np.int64)})
+    assert labels.tolist() == list(model.predict(pd.DataFrame({"job": [None] * len(numbers)})))
 
 
 def test_the_file_says_how_to_write_what_is_missing(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsql.models.usable_model import Model
-from dpsql.schema import Boolean, Categorical, Numeric, Schema, Target
+from dpsql.schema import Boolean, Categorical, Hashed, Numeric, Schema, Target
 from dpsql.trees.forest import Forest, Level, bits
 from dpsql.trees.grid import axes
 from dpsql.trees.voting import VotingForest
@@ -128,6 +128,22 @@ def test_hostile_texts_are_only_texts(elsewhere: Elsewhere) -> None:
     check_labels(elsewhere, model_of(voting(forest, len(texts), seed=2), schema), frame)
     model = model_of(VotingForest(Forest(axes(schema), 1, ()), np.eye(len(texts), dtype=np.int64)[[7]]), schema)
     assert {row[1] for row in elsewhere.scored(model)} == {texts[7]}
+
+
+def test_hashed_texts_have_the_same_cells(elsewhere: Elsewhere) -> None:
+    """Each cell of a hash is a class of its own: hostile, long, empty and astral texts are in the same elsewhere."""
+    features = (Hashed("job"),) if elsewhere.names else (Hashed("feature 0"),)
+    schema, name = Schema("y", tuple(map(str, range(64))), features), features[0].name
+    lengths = ["x" * length for length in (55, 56, 63, 64, 119, 120, 500)]
+    odd = ["", " ", "a", "A", "a ", "é", "e\u0301", "日本", "😀", "\U0010ffff", "\ufeffa", None]
+    texts = [*(text for text in HOSTILE if len(text) < 300), *lengths, *odd]
+    elsewhere.fill({KEY: "BIGINT", name: "VARCHAR"}, list(enumerate(texts)))
+    places = np.arange(64)
+    planes = np.stack([bits((places >> plane & 1 == 1)[None, :]) for plane in range(6)])
+    level = Level(np.zeros(1, np.int16), np.array([64], np.uint8), planes)
+    released = VotingForest(Forest(axes(schema), 1, (level,)), np.eye(64, dtype=np.int64))
+    scored = elsewhere.scored(model_of(released, schema))
+    assert [row[1] for row in scored] == [str(schema.features[0].cell(text)) for text in texts]  # type: ignore[union-attr]
 
 
 def test_nodes_with_many_children(quick: Elsewhere) -> None:

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsql.engines.base import Column, TableInfo
+from dpsql.engines.base import Column, ColumnNote, Engine, TableInfo
 from dpsql.engines.duckdb.engine import adopt
 from dpsql.errors import SchemaError, UnknownName
-from dpsql.owner.draft_schema import draft_schema
-from dpsql.schema import Boolean, Categorical, Feature, Numeric
+from dpsql.ledger import Ledger
+from dpsql.owner.draft_schema import DraftRequest, draft_schema
+from dpsql.schema import Boolean, Categorical, Dated, Feature, Numeric
 from dpsql.schema.schema_file import loads
 
 Make = Callable[[str], str]
@@ -23,6 +24,7 @@ class Catalog:
     """An engine that has a catalog and nothing else: whoever asks for rows gets an AttributeError."""
 
     dialect = "duckdb"
+    path = None
 
     def __init__(self, *columns: Column, checks: tuple[str, ...] = ()) -> None:
         self.info = TableInfo("t", "main", "t", columns, "table", checks=checks)
@@ -35,6 +37,15 @@ class Catalog:
         """Return what is known of the only table."""
         return self.info if name == "t" else None
 
+    def column_notes(self, info: TableInfo) -> dict[str, ColumnNote]:
+        """Return nothing: the catalog has no comments and no keys."""
+        return {}
+
+
+def drafted(engine: Engine, table: str, label: str | None = None) -> str:
+    """Return the draft of a table as a file."""
+    return draft_schema(engine, Ledger(engine), table, DraftRequest(label)).text
+
 
 @pytest.fixture
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
@@ -46,7 +57,7 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
 def proposed(connection: duckdb.DuckDBPyConnection, column: str, extra: str = "") -> Feature:
     """Return the feature x that the draft of a table with this column proposes."""
     connection.execute(f"CREATE TABLE t (x {column}, label BOOLEAN{extra})")
-    return loads(draft_schema(adopt(connection), "t")).features[0]
+    return loads(drafted(adopt(connection), "t")).features[0]
 
 
 @pytest.mark.parametrize(
@@ -124,15 +135,15 @@ def test_unknown_domain_is_a_placeholder(connection: duckdb.DuckDBPyConnection, 
 def test_rows_do_not_matter(connection: duckdb.DuckDBPyConnection) -> None:
     """The draft of a filled table is the draft of the empty one."""
     connection.execute("CREATE TABLE t (x INTEGER CHECK (x > 0), c VARCHAR, label VARCHAR)")
-    before = draft_schema(adopt(connection), "t")
+    before = drafted(adopt(connection), "t")
     connection.execute("INSERT INTO t VALUES (5, 'secret', 'hidden'), (7, NULL, 'other')")
-    assert draft_schema(adopt(connection), "t") == before
+    assert drafted(adopt(connection), "t") == before
 
 
 def test_only_the_catalog_is_asked() -> None:
     """A draft needs no other part of an engine than its catalog."""
     engine = Catalog(Column("x", "INTEGER", "integer"), Column("label", "BOOLEAN", "boolean"))
-    assert "x:" in draft_schema(engine, "t")  # type: ignore[arg-type]
+    assert "x:" in drafted(engine, "t")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -144,13 +155,14 @@ def test_label_is_guessed_only_when_plain(columns: str, label: str) -> None:
     engine = Catalog(
         Column("a", "BOOLEAN", "boolean"), *(Column(name, "BOOLEAN", "boolean") for name in columns.split(", "))
     )
-    assert f"label: {label}" in draft_schema(engine, "t").splitlines()  # type: ignore[arg-type]
+    lines = [line.partition("  #")[0] for line in drafted(engine, "t").splitlines()]  # type: ignore[arg-type]
+    assert f"label: {label}" in lines
 
 
 def test_label_can_be_named(connection: duckdb.DuckDBPyConnection) -> None:
     """A named label is taken, in any letter case, with the classes the catalog knows."""
     connection.execute("CREATE TABLE t (label BOOLEAN, e ENUM ('no', 'yes'))")
-    schema = loads(draft_schema(adopt(connection), "t", label="E"))
+    schema = loads(drafted(adopt(connection), "t", label="E"))
     assert (schema.label, schema.classes) == ("e", ("no", "yes"))
 
 
@@ -158,38 +170,61 @@ def test_label_without_known_classes_is_a_placeholder(connection: duckdb.DuckDBP
     """Classes that the catalog does not know are left to the owner."""
     connection.execute("CREATE TABLE t (label VARCHAR, f BOOLEAN)")
     with pytest.raises(SchemaError, match="classes is still the placeholder"):
-        loads(draft_schema(adopt(connection), "t"))
+        loads(drafted(adopt(connection), "t"))
 
 
 def test_unknown_label_is_told(connection: duckdb.DuckDBPyConnection) -> None:
     """A label that is not a column is an UnknownName with the nearest columns."""
     connection.execute("CREATE TABLE t (income VARCHAR)")
     with pytest.raises(UnknownName, match='Did you mean "income"'):
-        draft_schema(adopt(connection), "t", label="incom")
+        drafted(adopt(connection), "t", label="incom")
 
 
 def test_unknown_table_is_told(connection: duckdb.DuckDBPyConnection) -> None:
     """A table that is not there is an UnknownName with the nearest tables."""
     connection.execute("CREATE TABLE people (a INTEGER)")
     with pytest.raises(UnknownName, match='Did you mean "people"'):
-        draft_schema(adopt(connection), "peple")
+        drafted(adopt(connection), "peple")
 
 
-@pytest.mark.parametrize("kind", ["BLOB", "DATE", "TIMESTAMP", "INTEGER[]", "STRUCT(a INTEGER)", "UUID", "BIT"])
+@pytest.mark.parametrize("kind", ["BLOB", "TIME", "INTEGER[]", "STRUCT(a INTEGER)", "BIT"])
 def test_unfit_types_are_listed_in_a_comment(connection: duckdb.DuckDBPyConnection, kind: str) -> None:
     """Columns whose types cannot be features are told in a comment and left out."""
     connection.execute(f"CREATE TABLE t (x {kind}, f BOOLEAN, label BOOLEAN)")
-    text = draft_schema(adopt(connection), "t")
-    assert '# Left out, as their types cannot be features: "x"' in text
+    text = drafted(adopt(connection), "t")
+    assert '  # "x": left out, type ' in text
     assert [feature.name for feature in loads(text).features] == ["f"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "declared"),
+    [("DATE", "date"), ("TIMESTAMP", "timestamp"), ("TIMESTAMP_NS", "timestamp"), ("TIMESTAMPTZ", "timestamp")],
+)
+def test_dates_are_drafted_as_numbers(connection: duckdb.DuckDBPyConnection, kind: str, declared: str) -> None:
+    """A date or timestamp needs two bounds; that a date can be a category instead is said in a comment."""
+    connection.execute(f"CREATE TABLE t (x {kind}, label BOOLEAN)")
+    text = drafted(adopt(connection), "t")
+    assert f"  x: {{type: {declared}, lower: ???, upper: ???}}" in text
+    assert ("type: categorical" in text) == (kind == "DATE")
+    filled = loads(text.replace("lower: ???", "lower: 2015-01-01").replace("upper: ???", "upper: 2026-12-31"))
+    assert filled.features == (Dated("x", "2015-01-01", "2026-12-31", kind=declared),)
+
+
+def test_a_date_with_listed_days_is_a_category(connection: duckdb.DuckDBPyConnection) -> None:
+    """What a CHECK constraint lists is its domain; a timestamp can be no category, and stays a number."""
+    connection.execute("CREATE TABLE t (d DATE CHECK (d IN ('2020-01-01', '2020-01-02')), label BOOLEAN)")
+    assert 'values: ["2020-01-01", "2020-01-02"]' in drafted(adopt(connection), "t")
+    connection.execute("CREATE TABLE u (d TIMESTAMP CHECK (d IN ('2020-01-01', '2020-01-02')), label BOOLEAN)")
+    assert "type: timestamp" in drafted(adopt(connection), "u")
 
 
 @pytest.mark.parametrize("name", ["id", "ID", "person_id", "patientId", "uuid", "user-key"])
 def test_identifiers_are_suggested_as_unit(connection: duckdb.DuckDBPyConnection, name: str) -> None:
     """A column named like an identifier is no feature; a comment suggests it as the privacy unit."""
     connection.execute(f'CREATE TABLE t ("{name}" INTEGER, f BOOLEAN, label BOOLEAN)')
-    text = draft_schema(adopt(connection), "t")
-    assert "look like identifiers" in text
+    text = drafted(adopt(connection), "t")
+    assert f'"{name}": left out, an identifier, by its name' in text
+    assert "privacy_unit: row  # if one person can have several rows: {column: " in text
     assert loads(text).feature(name) is None
 
 
@@ -197,13 +232,13 @@ def test_identifiers_are_suggested_as_unit(connection: duckdb.DuckDBPyConnection
 def test_words_that_end_like_identifiers_are_features(name: str) -> None:
     """A word that only ends in the letters of an identifier is a feature like any other."""
     engine = Catalog(Column(name, "BOOLEAN", "boolean"), Column("label", "BOOLEAN", "boolean"))
-    assert loads(draft_schema(engine, "t")).features == (Boolean(name),)  # type: ignore[arg-type]
+    assert loads(drafted(engine, "t")).features == (Boolean(name),)  # type: ignore[arg-type]
 
 
 def test_view_can_be_drafted(connection: duckdb.DuckDBPyConnection) -> None:
     """A view has types but no constraints."""
     connection.execute("CREATE TABLE t (e ENUM ('a', 'b'), label BOOLEAN); CREATE VIEW v AS SELECT * FROM t")
-    assert loads(draft_schema(adopt(connection), "v")).features == (Categorical("e", ("a", "b")),)
+    assert loads(drafted(adopt(connection), "v")).features == (Categorical("e", ("a", "b")),)
 
 
 characters = st.characters(exclude_categories=["Cs"], exclude_characters="\x00")
@@ -217,7 +252,7 @@ def test_hostile_names_and_values_come_back(name: str, values: list[str]) -> Non
         Column(name + "_x", "ENUM", "text", tuple(values)),
         Column("label", "BOOLEAN", "boolean"),
     )
-    assert loads(draft_schema(engine, "t")).features[1] == Categorical(name + "_x", tuple(values))  # type: ignore[arg-type]
+    assert loads(drafted(engine, "t")).features[1] == Categorical(name + "_x", tuple(values))  # type: ignore[arg-type]
 
 
 @given(st.text(characters, min_size=1, max_size=20))
@@ -229,7 +264,7 @@ def test_hostile_names_stay_in_their_comments(name: str) -> None:
         Column(name + "_id", "BLOB", "other"),
         Column("label", "BOOLEAN", "boolean"),
     )
-    assert loads(draft_schema(engine, "t")).features == (Boolean("f"),)  # type: ignore[arg-type]
+    assert loads(drafted(engine, "t")).features == (Boolean("f"),)  # type: ignore[arg-type]
 
 
 @given(st.text(max_size=40))
@@ -238,4 +273,4 @@ def test_any_check_is_survived(check: str) -> None:
     engine = Catalog(
         Column("x", "INTEGER", "integer"), Column("label", "BOOLEAN", "boolean"), checks=(check, "x BETWEEN 1 AND 2")
     )
-    assert "x:" in draft_schema(engine, "t")  # type: ignore[arg-type]
+    assert "x:" in drafted(engine, "t")  # type: ignore[arg-type]

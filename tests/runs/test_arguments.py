@@ -41,6 +41,9 @@ def test_the_command_line_offers_every_argument_and_parameter() -> None:
         option: Any = options[name]
         assert option.help == known.metadata["help"]
         assert option.required == (known.default is MISSING)
+        if known.metadata["flag"]:
+            assert option.is_flag
+            continue
         default = None if known.default in (MISSING, None) else str(known.default)
         assert option.default == default or (default is None and not isinstance(option.default, str))
 

@@ -96,7 +96,8 @@ def test_a_wanted_name_taken_meanwhile_gets_a_number(database: Database, monkeyp
 def test_the_certificate_is_plain_and_complete(database: Database) -> None:
     """A certificate survives JSON and says cost, neighbours, unit, plan, ledger place, digest and versions.
 
-    The default method may add what it released along the way (`facts`) and how its scores read (`nat`).
+    The default method may add what it released along the way (`facts`), how its scores read (`nat`), and the size that
+    it bought (`size`).
     """
     import json
 
@@ -104,7 +105,7 @@ def test_the_certificate_is_plain_and_complete(database: Database) -> None:
         "private", "epsilon", "neighbours", "unit", "dataset", "table", "method", "plan", "request_id",
         "kind", "ledger_entry", "ledger_hash", "created_at", "digest", "versions", "format", "version",
     }  # fmt: skip
-    for method, more in (("rosnam", set()), (methods.DEFAULT, {"facts", "nat"})):
+    for method, more in (("rosnam", set()), (methods.DEFAULT, {"facts", "nat", "size"})):
         model = database.train("people", method=method, **SMALL)
         kept = dict(model.certificate)
         assert plain(json.dumps(kept)) == kept

@@ -158,7 +158,10 @@ BAD: dict[str, object] = {
     "type missing": feature(lower=0, upper=1),
     "values missing": feature(type="categorical"),
     "values empty": feature(type="categorical", values=[]),
-    "values as mapping": feature(type="categorical", values={"a": 1}),
+    "values as mapping to a list": feature(type="categorical", values={"a": ["b"]}),
+    "stored text that is another word": feature(type="categorical", values={"a": "b", "b": "a"}),
+    "stored text twice": feature(type="categorical", values={1: "a", "1": "b"}),
+    "values as empty mapping": feature(type="categorical", values={}),
     "values nested": feature(type="categorical", values=[["a"]]),
     "null not a value": feature(type="categorical", values=["a"], null="b"),
     "null nested": feature(type="categorical", values=["a"], null=["a"]),
@@ -266,7 +269,7 @@ def test_keys_beyond_the_grammar_are_refused(key: str) -> None:
     known = refused.value.message.rpartition("Known: ")[2].rstrip(".").split(", ")
     assert set(known) == {
         "label", "classes", "target", "features", "privacy_unit", "rows", "partition", "batch", "public_features",
-        "disjoint_from", "conditions", "description",
+        "disjoint_from", "conditions", "looked_up", "public_tables", "description",
     }  # fmt: skip
 
 

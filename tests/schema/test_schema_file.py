@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dpsql.errors import SchemaError, UnknownName
 from dpsql.schema import Boolean, Categorical, Numeric, Schema, Unit
-from dpsql.schema.schema_file import dump, load_schema, loads
+from dpsql.schema.schema_file import Placeholder, dump, line, load_schema, loads
 
 SMALL = "label: y\nclasses: [0, 1]\nfeatures:\n  x: {type: boolean}\n"
 HOSTILE = ['"', "'", "a\nb", "\r", "\t", "<=50K", ">50K", "no", "1e3", "", " ", "~", "null", "???", "#", ": ", "- a"]
@@ -184,6 +184,31 @@ def test_bad_file_is_refused(tmp_path: Path, name: str, content: bytes, reason: 
     """A file with a wrong name, encoding or size is refused with the reason."""
     with pytest.raises(SchemaError, match=reason):
         load_schema(written(tmp_path, name, content))
+
+
+def test_all_gaps_are_told_with_their_lines() -> None:
+    """A draft that is not filled in is refused once, with everything that is missing."""
+    text = "label: y\nclasses: ???\nfeatures:\n  a: {type: numeric, lower: ???, upper: 3}\n  b: ???\n"
+    with pytest.raises(SchemaError, match="the schema has 3 problems") as refused:
+        loads(text)
+    for words in ("line 2: classes is", 'line 4: feature "a": lower is', "line 5: features: b is"):
+        assert f"{words} still the placeholder ???." in refused.value.message
+
+
+def test_a_comment_stays_on_its_line() -> None:
+    """No character in a comment behind a line ends the line, and braces may hold a placeholder."""
+    text = line("x", {"lower": Placeholder(), "v": ["?", "??"]}, comment="a\nb: 2\u2028c: 3\x85d: 4\re: 5")
+    assert len(text.splitlines()) == 1
+    assert "# a\\x0ab: 2" in text
+    with pytest.raises(SchemaError, match='feature "x": lower is still the placeholder'):
+        loads(f"label: null\nfeatures:\n  {text}\n")
+
+
+@pytest.mark.parametrize("value", ["{a: ????}", "{???: 1}", "[???, ???]", "{? a : 1}", "???x", "{a: ???x}"])
+def test_odd_question_marks_are_read_or_refused(value: str) -> None:
+    """Whatever stands around a placeholder, the result is an error of ours."""
+    with pytest.raises(SchemaError):
+        loads(f"label: null\nfeatures:\n  x: {value}\n")
 
 
 def test_missing_file_is_told(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ SCHEMA: dict[str, Any] = {
     "classes": ["no", "yes"],
     "features": {"x": {"type": "numeric", "lower": 0, "upper": 8}},
 }
-FILES = ("ledger.sql", "model.sql", "postgres/model.sql", "size.sql", "evaluation.sql", "part.sql")
+FILES = ("ledger.sql", "model.sql", "postgres/model.sql", "size.sql", "evaluation.sql", "domains.sql", "part.sql")
 USES: dict[str, Callable[[Database], object]] = {
     "budget": lambda database: database.budget("people"),
     "ledger": lambda database: database.ledger(),
@@ -85,10 +85,10 @@ def test_each_file_of_sql_writes_the_number_that_the_code_knows(name: str) -> No
 
 
 def test_a_new_database_has_a_number_for_each_part(path: Path) -> None:
-    """`part` is for files alone, and not here."""
+    """`part` is for files alone, and `domains` for what was bought: neither is here."""
     with connect(path, who="nora") as database, database.engine.snapshot() as transaction:
         numbers = formats.check(transaction)
-    assert numbers == {name: number for name, number in formats.PARTS.items() if name != "part"}
+    assert numbers == {name: number for name, number in formats.PARTS.items() if name not in ("part", "domains")}
 
 
 @pytest.mark.parametrize("use", USES)
@@ -130,7 +130,7 @@ def test_a_format_that_the_events_do_not_bear_out_is_found(tmp_path: Path, path:
     with connect(path, who="nora") as database:
         event = chain.Event(0, "upgrade", 0, who="dpsql", details='{"from":1,"to":1}')
         database.book.write(lambda into: into.append(event))
-        assert database.verify() == ["dpsql.format says that the ledger has format 2, its events say 1."]
+        assert database.verify() == ["dpsql.format says that the ledger has format 3, its events say 1."]
 
 
 DOCUMENTS: dict[str, Callable[[dict[str, Any]], object]] = {

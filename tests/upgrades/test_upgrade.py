@@ -72,6 +72,10 @@ def test_reading_leaves_an_old_database_as_it_is(database: Database, old: OldDat
     assert database.budget("people").spent_text == "1.3"
     with pytest.raises(DpsqlError, match="registered private table"):
         database.model("first").predict("people")
+    assert len(database.ledger("people")) > 0
+    assert database.plan("people", method="rdt", trees=2, depth=2).nano_epsilon > 0
+    assert "SELECT" in str(database.explain("people", method="rdt", trees=2, depth=2))
+    assert database.advise("people", rows=1000).table == "people"
     assert not is_upgraded(database)
     assert len(database.book.entries()) == len(old.told["entries"])
 
@@ -80,16 +84,16 @@ def test_the_first_write_upgrades_once(database: Database, old: OldDatabase) -> 
     """All that was there stays as it was, the upgrade is an event of the chain, and a second one does nothing."""
     before = database.model("auto").predict("fresh")
     database.set_cap("people", 3)
-    assert upgrades(database) == [{"from": 1, "to": 2}]
+    assert upgrades(database) == [{"from": 1, "to": 3}]
     assert_as_told(database, old.told)
     assert database.model("auto").predict("fresh").equals(before)
     with database.engine.snapshot() as transaction:
-        assert formats.check(transaction) == {"ledger": 2, "model": 1, "size": 1, "evaluation": 1}
+        assert formats.check(transaction) == {"ledger": 3, "model": 1, "size": 1, "evaluation": 1}
     count = len(database.book.entries())
     with connect(old.place, who="nora") as again:
         again.book.upgrade()
         assert len(again.book.entries()) == count
-        assert upgrades(again) == [{"from": 1, "to": 2}]
+        assert upgrades(again) == [{"from": 1, "to": 3}]
 
 
 def test_an_old_database_trains_on(database: Database) -> None:
@@ -170,7 +174,7 @@ def test_a_crash_in_the_middle_leaves_the_old_state(
     assert not is_upgraded(database)
     assert_as_told(database, old.told)
     database.set_cap("people", 3)
-    assert upgrades(database) == [{"from": 1, "to": 2}]
+    assert upgrades(database) == [{"from": 1, "to": 3}]
 
 
 def test_two_who_open_at_once_upgrade_once(old: OldDatabase) -> None:
@@ -190,7 +194,7 @@ def test_two_who_open_at_once_upgrade_once(old: OldDatabase) -> None:
         thread.join(timeout=60)
     assert sorted(done) == [0, 1]
     with connect(old.place, who="nora") as opened:
-        assert upgrades(opened) == [{"from": 1, "to": 2}]
+        assert upgrades(opened) == [{"from": 1, "to": 3}]
         assert len(opened.book.entries(event="cap")) == 2 + sum(
             entry["event"] == "cap" for entry in old.told["entries"]
         )
@@ -200,7 +204,7 @@ def test_two_who_open_at_once_upgrade_once(old: OldDatabase) -> None:
 EDITS = {
     "an amount": ("UPDATE dpsql.entry SET nano_epsilon = 1 WHERE sequence = 21", "event 21 was changed"),
     "a spent sum": ("UPDATE dpsql.budget SET spent = 0, whole = 0 WHERE table_name = 'houses'", "says 0 is spent"),
-    "a forged format": ("CREATE TABLE dpsql.format AS SELECT 'ledger' AS part, 2 AS number", ""),
+    "a forged format": ("CREATE TABLE dpsql.format AS SELECT 'ledger' AS part, 3 AS number", ""),
 }
 
 
@@ -230,7 +234,7 @@ def test_an_old_ledger_without_its_receipt_can_be_accepted(tmp_path: Path) -> No
         assert not is_upgraded(database)
         database.accept()
         assert [entry.event for entry in database.book.entries()][-1] == "anchor"
-        assert upgrades(database) == [{"from": 1, "to": 2}]
+        assert upgrades(database) == [{"from": 1, "to": 3}]
         database.train("people", epsilon="0.1", **SMALL)
         assert database.verify() == []
 
@@ -277,7 +281,7 @@ def test_a_ledger_beside_files_is_upgraded(tmp_path: Path) -> None:
     with connect(old.place, who="nora") as database:
         assert_as_told(database, old.told)
         database.train("people", epsilon="0.5", batch="b", **SMALL)
-        assert upgrades(database) == [{"from": 1, "to": 2}]
+        assert upgrades(database) == [{"from": 1, "to": 3}]
         assert database.budget("people").spent_text == "0.5"  # two batches, 0.5 each
         assert database.verify() == []
 

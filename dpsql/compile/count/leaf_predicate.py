@@ -16,9 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from dpsql.compile.rows import Source, known_label, target_steps
+from dpsql.compile.count.tree_slice import Slice
+from dpsql.compile.hashed_cells import hashed_condition
+from dpsql.compile.rows import Source, known_label, label_text, target_steps
+from dpsql.compile.stored_parts import in_tree
 from dpsql.compile.vocabulary import Vocabulary, double, int_literal, paren
-from dpsql.schema import CELLS, Categorical, Feature, Numeric
+from dpsql.compile.word_text import word_text
+from dpsql.schema import CELLS, Categorical, Dated, Feature, Hashed, Numeric
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import BITS
 
@@ -38,22 +42,48 @@ def leaf_predicate(source: Source, forest: Forest, leaf: int, vocabulary: Vocabu
     return exp.and_(*conditions) if conditions else exp.true()
 
 
-def leaf_query(source: Source, forest: Forest, leaf: int, vocabulary: Vocabulary) -> exp.Select:
-    """Return the readable query of one leaf: `SELECT label, COUNT(*) … WHERE path GROUP BY label`.
+def tree_predicate(source: Source, trees: Slice, tree: int, ticket: exp.Expr | None) -> exp.Expr | None:
+    """Return the condition that a row is in a tree: `part = 3` where the schema names a column that says the part.
 
-    With a numeric target: `SELECT COUNT(*), SUM(steps) … WHERE path`.
+    Otherwise the row's ticket decides, if it is given. None where every row is in every tree, or nothing is known.
+    """
+    if trees.shared or trees.total == 1:
+        return None
+    if trees.parts is not None and source.schema.partition is not None:
+        return in_tree(source.column(source.schema.partition), trees.parts, trees.total, tree)
+    if ticket is None:
+        return None
+    remainder = paren(exp.Mod(this=ticket, expression=int_literal(trees.total)))
+    return exp.EQ(this=remainder, expression=int_literal(tree))
+
+
+def leaf_query(
+    source: Source, forest: Forest, leaf: int, vocabulary: Vocabulary, trees: Slice | None = None
+) -> exp.Select:
+    """Return the readable query of one leaf: `SELECT label, COUNT(*) … WHERE path AND part = 3 GROUP BY label`.
+
+    Without a column that says the part, the test on it is left out. With a numeric target:
+    `SELECT COUNT(*), SUM(steps) … WHERE path`.
     """
     label, rows = source.column(source.schema.label), exp.Count(this=exp.Star()).as_("rows")
     query = exp.Select().from_(source.table.copy())
     if source.where is not None:
         query = query.where(source.where.copy())
-    query = query.where(leaf_predicate(source, forest, leaf, vocabulary))
+    path = leaf_predicate(source, forest, leaf, vocabulary)
+    by_tree = None if trees is None else tree_predicate(source, trees, int(forest.leaf_tree[leaf]), None)
+    for test in (path, by_tree):
+        if test is not None and test != exp.true():
+            query = query.where(test)
     if source.schema.target is not None:
         number = source.number(source.schema.label, vocabulary)
         total = exp.Sum(this=target_steps(source.schema.target, number, vocabulary))
         return query.select(rows, total.as_("steps")).where(known_label(source, vocabulary))
-    query = query.select(label, rows)
-    has_class = _one_of(exp.cast(label.copy(), exp.DataType.Type.TEXT), source.schema.classes, negated=False)
+    if source.schema.class_synonyms:
+        label = label_text(source)
+        query = query.select(exp.alias_(label, source.schema.label, quoted=True), rows)
+    else:
+        query = query.select(label, rows)
+    has_class = _one_of(label_text(source), source.schema.classes, negated=False)
     return query.where(has_class).group_by(label.copy())
 
 
@@ -69,8 +99,15 @@ def feature_cells_allowed(forest: Forest, position: int, feature: Feature, allow
 
 def feature_condition(feature: Feature, source: Source, cells: Flags, vocabulary: Vocabulary) -> exp.Expr:
     """Return the condition that a row's value of a feature falls into one of the marked cells."""
+    if isinstance(feature, Dated):
+        condition = _numeric_condition(feature, source, cells, vocabulary)
+        if _moment_range(feature, source, (0, 0), vocabulary) is None:
+            condition.add_comments([_dates(feature, run) for run in _runs(cells)])
+        return condition
     if isinstance(feature, Numeric):
         return _numeric_condition(feature, source, cells, vocabulary)
+    if isinstance(feature, Hashed):
+        return hashed_condition(feature, source.column(feature.name), cells, vocabulary)
     return _category_condition(feature, source.column(feature.name), cells)
 
 
@@ -79,19 +116,51 @@ def _numeric_condition(feature: Numeric, source: Source, cells: Flags, vocabular
     if runs == [(0, feature.cells - 1)]:
         return exp.true()
     value, number = source.column(feature.name), source.number(feature.name, vocabulary)
-    integer = feature.name in source.integers
+    integer, dated = feature.name in source.integers, isinstance(feature, Dated)
     one_by_one = vocabulary.row_by_row is not None
-    compared = number if one_by_one and not integer else value
+    compared = number if dated or (one_by_one and not integer) else value
     ranges = [_range(feature, compared, run, rounded=one_by_one and integer) for run in runs]
+    if isinstance(feature, Dated):
+        ranges = [
+            _moment_range(feature, source, run, vocabulary) or numbers
+            for run, numbers in zip(runs, ranges, strict=True)
+        ]
     missing: list[exp.Expr] = [value.copy().is_(exp.null())]
-    if not integer:
+    never_nan = source.never_nan(feature)
+    if not never_nan:
         missing.append(vocabulary.is_nan(number))
     if bool(cells[feature.null_cell]):
         return paren(exp.or_(*ranges, *missing))
     inside = exp.or_(*ranges) if ranges else exp.false()
-    if not integer and runs and runs[-1][1] == feature.cells - 1:
+    if not never_nan and runs and runs[-1][1] == feature.cells - 1:
         return exp.and_(inside, exp.not_(missing[1]))
     return paren(inside) if len(ranges) > 1 else inside
+
+
+def _moment_range(feature: Dated, source: Source, run: tuple[int, int], vocabulary: Vocabulary) -> exp.Expr | None:
+    """Return that a date or timestamp lies in a range of cells, by literals of its column's own type, or None.
+
+    A column of dates reaches an edge on the first day that begins at or after it.
+    """
+    kind = source.types.get(feature.name)
+    if kind is None:
+        return None
+    tests: list[exp.Expr] = []
+    for test, edge in ((exp.GTE, run[0]), (exp.LT, run[1] + 1)):
+        if 0 < edge < feature.cells:
+            at_midnight = kind.lower() == "date"
+            literal = vocabulary.moment(*feature.first_day_and_time(edge, at_midnight=at_midnight), kind)
+            if literal is None:
+                return None
+            tests.append(test(this=source.column(feature.name), expression=literal))
+    return exp.and_(*tests)
+
+
+def _dates(feature: Dated, run: tuple[int, int]) -> str:
+    """Return what a comment says of a range of cells: the dates that the numbers stand for."""
+    from_day = f"{feature.edge_text(run[0])} <= " if run[0] > 0 else ""
+    to_day = f" < {feature.edge_text(run[1] + 1)}" if run[1] < feature.cells - 1 else ""
+    return f"{from_day}{feature.name}{to_day}"
 
 
 def _range(feature: Numeric, value: exp.Expr, run: tuple[int, int], *, rounded: bool) -> exp.Expr:
@@ -109,7 +178,7 @@ def _edge(edge: float, *, rounded: bool) -> exp.Expr:
 
 
 def _category_condition(feature: Categorical, value: exp.Expr, cells: Flags) -> exp.Expr:
-    text = exp.Cast(this=value.copy(), to=exp.DataType(this=exp.DataType.Type.TEXT))
+    text = word_text(value.copy(), feature.synonyms)
     inside = [v for v, keep in zip(feature.values, cells, strict=False) if keep]
     outside = [v for v, keep in zip(feature.values, cells, strict=False) if not keep]
     null, unknown = bool(cells[feature.null_cell]), bool(cells[feature.unknown_cell])

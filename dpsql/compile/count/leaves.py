@@ -21,7 +21,9 @@ from sqlglot import exp
 
 from dpsql.compile.count import nested_case
 from dpsql.compile.count.levels import Tables, node_tables, walk
+from dpsql.compile.count.tree_slice import Slice as Slice
 from dpsql.compile.rows import EVERY_UNIT, PACKED, Part, Source, Tickets, counted_rows, pack_rows, word_name
+from dpsql.compile.stored_parts import PART, tree_of_part
 from dpsql.compile.vocabulary import Vocabulary, as_int, int_literal, name_as, paren
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import words
@@ -30,18 +32,6 @@ from dpsql.trees.grid import words
 START = "start"
 #: The table of the roots of all trees, for rows that walk every tree.
 ROOTS = "roots"
-
-
-@dataclass(frozen=True)
-class Slice:
-    """The trees, out of `total`, that a forest holds: those from number `first` on.
-
-    If `shared` is true, every row walks all trees, otherwise one of them.
-    """
-
-    shared: bool
-    first: int
-    total: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +129,7 @@ def _rows_at_nodes_by_case(
     source: Source, forest: Forest, vocabulary: Vocabulary, tickets: Tickets, trees: Slice, part: Part
 ) -> tuple[exp.Select, str, Tables]:
     """Return what `rows_at_nodes` returns, by a nested CASE over the table's own columns instead of joins."""
-    rows = counted_rows(source, vocabulary, tickets, part, cells=nested_case.as_columns(source))
+    rows = counted_rows(source, vocabulary, tickets, part, cells=nested_case.as_columns(source, vocabulary))
     query = exp.Select().with_(PACKED, rows, copy=False).with_(START, _at_roots(forest, trees), copy=False)
     reached = nested_case.leaf_reached(forest, exp.column("node"), nested_case.on_columns(forest, source, vocabulary))
     placed = exp.Select().select(name_as(reached, "node"), exp.column("class"), copy=False)
@@ -177,7 +167,9 @@ def root_table(trees: int) -> dict[str, np.ndarray[Any, Any]]:
 def _at_own_root(count: int, trees: Slice) -> exp.Select:
     if trees.total == 1:
         return exp.select(exp.alias_(as_int(int_literal(0)), "node"), exp.column(exp.Star(), PACKED)).from_(PACKED)
-    tree = exp.Mod(this=exp.column("ticket"), expression=int_literal(trees.total))
+    tree: exp.Expr = exp.Mod(this=exp.column("ticket"), expression=int_literal(trees.total))
+    if trees.parts is not None:
+        tree = tree_of_part(exp.column(PART), trees.parts, trees.total)
     node = as_int(tree)
     if trees.first:
         node = exp.Sub(this=node, expression=int_literal(trees.first))

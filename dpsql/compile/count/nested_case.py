@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,9 @@ from sqlglot import exp
 
 from dpsql.compile.count.leaf_predicate import feature_cells_allowed, feature_condition
 from dpsql.compile.rows import Source, word_name
+from dpsql.compile.stored_parts import PART
 from dpsql.compile.vocabulary import Vocabulary, case, int_literal, paren
-from dpsql.schema import CELLS, Numeric
+from dpsql.schema import CELLS, Dated, Feature, Numeric
 from dpsql.trees import grid
 from dpsql.trees.forest import PASS, Forest
 
@@ -90,14 +91,14 @@ def on_words(vocabulary: Vocabulary) -> Tests:
 
 def on_columns(forest: Forest, source: Source, vocabulary: Vocabulary) -> Tests:
     """Return tests on the table's own columns, under the names that `as_columns` gives them."""
-    columns = {feature.name: exp.column(_value(place)) for place, feature in enumerate(source.schema.features)}
-    plain = Source(source.schema, source.table, columns, integers=source.integers, decimals=source.decimals)
+    plain = on_named_columns(source)
+    schema = plain.schema
     rows = vocabulary.row_by_row
     assert rows is not None
 
     def among(axis: int, marked: NDArray[np.bool_]) -> exp.Expr:
         position = forest.axes[axis].feature
-        feature = source.schema.features[position]
+        feature = schema.features[position]
         if isinstance(feature, Numeric) and feature.name not in source.decimals:
             first = int(marked.argmax())
             if feature.null_cell < first < feature.cells and marked[first : feature.cells].all():
@@ -112,17 +113,37 @@ def on_columns(forest: Forest, source: Source, vocabulary: Vocabulary) -> Tests:
     return Tests(among)
 
 
-def as_columns(source: Source) -> list[exp.Expr]:
-    """Return the features as they are, under names that no other column has."""
+def as_columns(source: Source, vocabulary: Vocabulary) -> list[exp.Expr]:
+    """Return the features as they are, dates and times as numbers, under names that no other column has."""
     return [
-        exp.alias_(source.column(feature.name), _value(place), copy=False)
+        exp.alias_(
+            source.number(feature.name, vocabulary) if isinstance(feature, Dated) else source.column(feature.name),
+            _value(place),
+            copy=False,
+        )
         for place, feature in enumerate(source.schema.features)
     ]
+
+
+def on_named_columns(source: Source) -> Source:
+    """Return the rows whose columns have the names that `as_columns` gives them, and the name of a stored part."""
+    columns: dict[str, exp.Expr] = {
+        feature.name: exp.column(_value(place)) for place, feature in enumerate(source.schema.features)
+    }
+    if source.schema.partition is not None:
+        columns[source.schema.partition] = exp.column(PART)
+    schema = replace(source.schema, features=tuple(map(_as_number, source.schema.features)))
+    return Source(schema, source.table, columns, integers=source.integers, decimals=source.decimals)
 
 
 def two_ways(forest: Forest) -> bool:
     """Whether no node has more than two children."""
     return all((level.arity <= 2).all() for level in forest.levels)
+
+
+def _as_number(feature: Feature) -> Feature:
+    """Return a feature as `as_columns` gives it."""
+    return feature.plain() if isinstance(feature, Dated) else feature
 
 
 def _value(place: int) -> str:

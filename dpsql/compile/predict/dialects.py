@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from dpsql.compile.predict import moments, text_hashes
+from dpsql.compile.predict.sqlite_md5 import md5_in_sqlite
 from dpsql.compile.vocabulary import column, double, int_literal, paren
 from dpsql.errors import UnknownName
 
@@ -139,24 +141,30 @@ class Dialect:
     - `number` writes a double; `is_nan` tests for NaN (None where there is none).
     - `text` turns a value, and `word` a constant, into texts that are compared exactly; `label` writes a constant to
       show.
+    - `text_hash` gives the hash of a value's text, the same number in every database.
     - `booleans` says what a boolean is: "text" (`true`), "digit" (`1`) or "test" (nothing but a condition).
+    - `moments` says how a column of dates or times is compared with a moment.
     - `keys` says that the tables get primary keys.
     - `upper` says that names without capitals are stored in capitals.
     - `properties` end a CREATE TABLE; `before` is the first statement of the script.
+    - `rows_first` says that a join must be told to take each row once, and look its cells up among the predictions.
     - `view_in_text` says that CREATE VIEW must not follow other statements, so that it is run from a text.
     """
 
     name: str
+    text_hash: Unary
     number: Callable[[float], exp.Expr] = double
     is_nan: Callable[[exp.Expr], exp.Expr | None] = nan_function
     text: Unary = plain_text
     word: Callable[[str], exp.Expr] = exp.Literal.string
     label: Callable[[str], exp.Expr] = exp.Literal.string
     booleans: str = "text"
+    moments: moments.Moments = moments.TIMESTAMPS
     keys: bool = False
     upper: bool = False
     properties: exp.Properties | None = None
     before: exp.Expr | None = None
+    rows_first: bool = False
     view_in_text: bool = False
 
     def identifier(self, name: str) -> exp.Identifier:
@@ -185,24 +193,66 @@ _UTF8 = exp.Set(expressions=[exp.SetItem(this=exp.var("utf8mb4"), kind="NAMES")]
 DIALECTS: dict[str, Dialect] = {
     dialect.name: dialect
     for dialect in (
-        Dialect("bigquery"),
-        Dialect("clickhouse", properties=_MERGE_TREE, before=_LONG_QUERIES),
-        Dialect("databricks"),
-        Dialect("duckdb", keys=True),
-        Dialect("mysql", is_nan=no_nan, text=mysql_text, booleans="digit", keys=True, before=_UTF8),
-        Dialect("postgres", number=in_text, is_nan=nan_equals, keys=True),
-        Dialect("redshift", number=in_text, is_nan=nan_equals, text=ended_text, word=ended_word, booleans="test"),
-        Dialect("snowflake", number=in_text, is_nan=nan_equals, upper=True),
-        Dialect("spark"),
-        Dialect("sqlite", number=in_powers_of_two, is_nan=no_nan, text=sqlite_text, booleans="digit", keys=True),
-        Dialect("trino"),
+        Dialect("bigquery", text_hashes.hash_in_bigquery),
+        Dialect(
+            "clickhouse",
+            text_hashes.hash_in_clickhouse,
+            moments=moments.CLICKHOUSE,
+            properties=_MERGE_TREE,
+            before=_LONG_QUERIES,
+        ),
+        Dialect("databricks", text_hashes.hash_in_spark),
+        Dialect("duckdb", text_hashes.hash_in_duckdb, moments=moments.DUCKDB, keys=True),
+        Dialect(
+            "mysql",
+            text_hashes.hash_in_mysql,
+            is_nan=no_nan,
+            text=mysql_text,
+            booleans="digit",
+            moments=moments.MYSQL,
+            keys=True,
+            before=_UTF8,
+        ),
+        Dialect(
+            "postgres",
+            text_hashes.hash_in_postgres,
+            number=in_text,
+            is_nan=nan_equals,
+            moments=moments.SECONDS,
+            keys=True,
+        ),
+        Dialect(
+            "redshift",
+            text_hashes.hash_in_redshift,
+            number=in_text,
+            is_nan=nan_equals,
+            text=ended_text,
+            word=ended_word,
+            booleans="test",
+        ),
+        Dialect("snowflake", text_hashes.hash_in_snowflake, number=in_text, is_nan=nan_equals, upper=True),
+        Dialect("spark", text_hashes.hash_in_spark),
+        Dialect(
+            "sqlite",
+            md5_in_sqlite,
+            number=in_powers_of_two,
+            is_nan=no_nan,
+            text=sqlite_text,
+            booleans="digit",
+            moments=moments.SQLITE,
+            keys=True,
+            rows_first=True,
+        ),
+        Dialect("trino", text_hashes.hash_in_trino, moments=moments.TRINO),
         Dialect(
             "tsql",
+            text_hashes.hash_in_tsql,
             is_nan=no_nan,
             text=tsql_text,
             word=tsql_word,
             label=tsql_label,
             booleans="digit",
+            moments=moments.TSQL,
             keys=True,
             view_in_text=True,
         ),

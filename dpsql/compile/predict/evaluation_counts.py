@@ -13,6 +13,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dpsql.compile.vocabulary import Vocabulary, double, int_literal, paren
+from dpsql.compile.word_text import Synonyms, word_text
 
 COLUMNS = ("what", "one", "other", "rows", "first_sum", "second_sum")
 _SCORED = "scored"
@@ -20,9 +21,18 @@ _MEASURED = "measured"
 
 
 def evaluation_query(
-    scored: exp.Select, classes: tuple[str, ...], vocabulary: Vocabulary, *, bins: int, least: float
+    scored: exp.Select,
+    classes: tuple[str, ...],
+    vocabulary: Vocabulary,
+    *,
+    bins: int,
+    least: float,
+    synonyms: Synonyms = (),
 ) -> exp.Expr:
-    """Return the statement over a scoring query that gives label, prediction and the probability of each class."""
+    """Return the statement over a scoring query that gives label, prediction and the probability of each class.
+
+    `synonyms` are stored texts of labels that mean a class.
+    """
     parts = [_confusion(len(classes), least), _bins(len(classes), bins)]
     parts += [_ranks(number) for number in range(len(classes))]
     query: exp.Expr = parts[0]
@@ -33,7 +43,7 @@ def evaluation_query(
         this=scored, alias=exp.TableAlias(this=exp.to_identifier(_SCORED), columns=[*map(exp.to_identifier, names)])
     )
     measured = exp.CTE(
-        this=_measured_rows(classes, vocabulary),
+        this=_measured_rows(classes, vocabulary, synonyms),
         alias=exp.TableAlias(this=exp.to_identifier(_MEASURED)),
         materialized=True,
     )
@@ -41,10 +51,10 @@ def evaluation_query(
     return query
 
 
-def _measured_rows(classes: tuple[str, ...], vocabulary: Vocabulary) -> exp.Select:
+def _measured_rows(classes: tuple[str, ...], vocabulary: Vocabulary, synonyms: Synonyms) -> exp.Select:
     """Return each row's class numbers, all probabilities, that of the true class, and the sum of their squares."""
     text = exp.DataType.Type.TEXT
-    truth = vocabulary.position(classes, exp.cast(exp.column("truth"), text))
+    truth = vocabulary.position(classes, word_text(exp.column("truth"), synonyms))
     predicted = vocabulary.position(classes, exp.cast(exp.column("predicted"), text))
     shares = [exp.column(_share(number)) for number in range(len(classes))]
     of_truth = exp.Case(this=truth.copy())

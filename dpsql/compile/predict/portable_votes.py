@@ -55,7 +55,9 @@ def portable_predictions(
         shown += [_alias_as(share, f"p_{name}", dialect) for name, share in zip(classes, shares, strict=True)]
     query = query.select(exp.Column(this=exp.Star(), table=exp.to_identifier(ROWS)), *shown, copy=False)
     query = query.from_(exp.alias_(source.copy(), ROWS, table=True), copy=False)
-    return query.join(WINNER, on=exp.column("cells", WINNER).eq(portable.cells()), copy=False)
+    own_cells = exp.column("cells", WINNER).eq(portable.cells())
+    # In SQLite a cross join is one whose tables are read in the order in which they are written.
+    return query.join(WINNER, on=own_cells, join_type="cross" if dialect.rows_first else "", copy=False)
 
 
 def _scores(last: str, leaves: exp.Table, *, walked: bool) -> exp.Select:

@@ -30,9 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
+from dpsql.compile.hashed_cells import remainder_or_last
 from dpsql.compile.predict.dialects import Dialect, as_double
 from dpsql.compile.vocabulary import as_int, case, int_literal, paren
-from dpsql.schema import CELLS, Categorical, Feature, Numeric, Schema
+from dpsql.schema import CELLS, Categorical, Dated, Feature, Hashed, Numeric, Schema
 from dpsql.trees.forest import PASS, Forest
 from dpsql.trees.grid import BITS
 
@@ -126,11 +127,21 @@ class Portable:
         feature = self.schema.features[position]
         value = self.dialect.column(feature.name, ROWS)
         read = [axis for axis in self.axes_read if self.forest.axes[axis].feature == position]
+        if isinstance(feature, Dated):
+            return self._moment_digits(feature, value, read[0])
         if isinstance(feature, Numeric):
             return self._number_digits(feature, value, read[0])
+        if isinstance(feature, Hashed):
+            return self._hashed_digits(feature, value)
         places = [self.forest.axes[axis].digit for axis in read]
         shown = [exp.Literal.string(_digits(cell, *places)) for cell in range(feature.cells)]
         return self._category_digits(feature, value, shown)
+
+    def _hashed_digits(self, feature: Hashed, value: exp.Expr) -> exp.Expr:
+        """Return the digits of a hashed category's cell, cut out of all of them: a CASE may hash anew at each WHEN."""
+        cell = as_int(remainder_or_last(self.dialect.text_hash(value), feature))
+        start = exp.Add(this=exp.Mul(this=cell, expression=int_literal(_DIGITS)), expression=int_literal(1))
+        return _part(exp.Literal.string("".join(map(_digits, range(feature.cells)))), start, _DIGITS)
 
     def _number_digits(self, feature: Numeric, value: exp.Expr, axis: int) -> exp.Expr:
         number = as_double(value)
@@ -141,6 +152,17 @@ class Portable:
         for start in self._starts(axis):
             edge = self.dialect.number(feature.edges[start - 1])
             branches.append((exp.LT(this=number.copy(), expression=edge), _digits(first)))
+            first = start
+        literals = [(test, exp.Literal.string(shown)) for test, shown in branches]
+        return case(literals, exp.Literal.string(_digits(first)))
+
+    def _moment_digits(self, feature: Dated, value: exp.Expr, axis: int) -> exp.Expr:
+        """Return the digits of a date or timestamp, which is compared with the first moment of each cell."""
+        branches: list[tuple[exp.Expr, str]] = [(value.copy().is_(exp.null()), _digits(feature.null_cell))]
+        first = 0
+        for start in self._starts(axis):
+            edge = self.dialect.moments.edge(feature.first_moment(feature.edges[start - 1]))
+            branches.append((exp.LT(this=self.dialect.moments.value(value.copy()), expression=edge), _digits(first)))
             first = start
         literals = [(test, exp.Literal.string(shown)) for test, shown in branches]
         return case(literals, exp.Literal.string(_digits(first)))
@@ -181,8 +203,11 @@ class Portable:
 
 
 def is_boolean(feature: Feature) -> bool:
-    """Return whether a category's values are those of a boolean."""
-    return isinstance(feature, Categorical) and set(feature.values) <= {"true", "false"}
+    """Return whether a category is stored as a boolean: its values, or all of its synonyms, are true and false."""
+    if not isinstance(feature, Categorical):
+        return False
+    stored = {text for text, _ in feature.synonyms} or set(feature.values)
+    return stored <= {"true", "false"}
 
 
 def _digits(cell: int, *places: int) -> str:

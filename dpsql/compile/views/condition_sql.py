@@ -25,6 +25,7 @@ from sqlglot import exp
 
 from dpsql.compile.views.condition_text import Condition, NotACondition, RowTest, Value
 from dpsql.compile.vocabulary import Vocabulary, double, int_literal, paren
+from dpsql.compile.word_text import Synonyms, word_text
 
 _OPERATORS: dict[str, type[exp.Binary]] = {"<": exp.LT, "<=": exp.LTE, ">": exp.GT, ">=": exp.GTE}
 #: The words of the tests that each family of columns allows, besides IS NULL.
@@ -46,6 +47,7 @@ class Cell:
 
     `number` is the value as a double where the family is real. `unsigned` marks a column of integers that are never
     negative. `missing` is the test that IS NULL stands for, where that is not simply that the value is NULL.
+    `synonyms` are stored texts that mean a declared word: such a column, whatever its family, can be tested for words.
     """
 
     family: str
@@ -53,6 +55,7 @@ class Cell:
     number: exp.Expr | None = None
     unsigned: bool = False
     missing: exp.Expr | None = None
+    synonyms: Synonyms = ()
 
 
 def condition_sql(condition: Condition, cells: Mapping[str, Cell], vocabulary: Vocabulary) -> exp.Expr:
@@ -73,6 +76,8 @@ def _test(test: RowTest, cell: Cell, vocabulary: Vocabulary) -> exp.Expr:
     if test.word == "null":
         missing = cell.value.copy().is_(exp.null()) if cell.missing is None else cell.missing.copy()
         return exp.not_(paren(missing)) if test.negated else paren(missing)
+    if cell.synonyms and test.word in _WORDS["text"] and all(value.kind == "text" for value in test.values):
+        return _text_test(test, cell, vocabulary)
     if test.word not in _WORDS.get(cell.family, ()):
         raise NotACondition(f'cannot test "{test.column}" so: {_possible(cell.family)}')
     if cell.family == "text":
@@ -112,8 +117,10 @@ def _order(word: str, cell: Cell, value: exp.Expr) -> exp.Expr:
 
 def _text_test(test: RowTest, cell: Cell, vocabulary: Vocabulary) -> exp.Expr:
     """Return the test that a text is one of several: it has a position among them, as a category has."""
-    texts = tuple(dict.fromkeys(_check_kind(value, test.column, "text").text for value in test.values))
-    text = exp.cast(cell.value.copy(), exp.DataType.Type.TEXT)
+    words = dict(cell.synonyms)
+    named = (_check_kind(value, test.column, "text").text for value in test.values)
+    texts = tuple(dict.fromkeys(words.get(text, text) for text in named))
+    text = word_text(cell.value.copy(), cell.synonyms)
     absent = vocabulary.position(texts, text).is_(exp.null())
     if not test.negated:
         return exp.not_(paren(absent))

@@ -21,6 +21,8 @@ _READERS = (
 )  # fmt: skip
 #: The form of the names that parts of a query (its CTEs) may have. Other names can be files.
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
+#: How names of files of rows end.
+_FILE = re.compile(r"\.(parquet|pq|csv|tsv|json|jsonl|ndjson|csv\.gz)$", re.IGNORECASE)
 #: How the names of the database's own tables begin.
 _SYSTEM = ("pg_", "duckdb_", "sqlite_", "pragma_", "information_schema")
 
@@ -59,6 +61,22 @@ def tables_read(definition: str, dialect: str, *, macros: Collection[str] = ()) 
     named = {(table.db or None, table.name) for table in tables}
     plain = frozenset(name for name in parts if _PLAIN.fullmatch(name) and not name.startswith(_SYSTEM))
     return Reads(tuple(sorted(named, key=lambda place: (place[0] or "", place[1]))), plain)
+
+
+def file_read(definition: str, dialect: str) -> str | None:
+    """Return the file that a view reads in place of a table, as its text names it; None where it names none.
+
+    >>> file_read("CREATE VIEW v AS SELECT * FROM read_parquet('lake/x.parquet')", "duckdb")
+    'lake/x.parquet'
+    """
+    try:
+        nodes = list(parse_one(definition, dialect=dialect).walk())
+    except (SqlglotError, RecursionError):
+        return None
+    calls = [node for node in nodes if isinstance(node, exp.ReadCSV | exp.ReadParquet)]
+    texts = [text.name for call in calls for text in call.find_all(exp.Literal) if text.is_string]
+    tables = [node.name for node in nodes if isinstance(node, exp.Table) and not node.db]
+    return next(iter([*texts[:1], *(name for name in tables if _FILE.search(name))]), None)
 
 
 def _is_named_table(table: exp.Table) -> bool:

@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from typing import Any
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -47,6 +48,12 @@ class Refused(Exception):
     """Why an expression or a view is refused, in words that follow "it" or "the view"."""
 
 
+def unbracket(node: exp.Expression) -> exp.Expression:
+    """Return what stands inside of brackets, however many there are."""
+    inner: Any = node.unnest()
+    return inner
+
+
 class Row:
     """The columns an expression may use, and the check that no value in them can make it fail."""
 
@@ -71,8 +78,11 @@ class Row:
         if needed is not None and family not in (needed, "null"):
             raise Refused(f"uses a {family} value where a {needed} is needed")
         strip = lambda part: exp.column(part.this.copy()) if isinstance(part, exp.Column) else part  # noqa: E731
-        stripped = node.copy().transform(strip)
-        return stripped.transform(_bound_letter_case) if self.dialect in _LONG_CASES_FAIL else stripped
+        return self.with_bounded_letter_case(node.copy().transform(strip))
+
+    def with_bounded_letter_case(self, node: exp.Expression) -> exp.Expression:
+        """Return an expression whose LOWER and UPPER cannot fail on a long text."""
+        return node.transform(_bound_letter_case) if self.dialect in _LONG_CASES_FAIL else node
 
     def family(self, node: exp.Expression) -> str:
         """Return the family of an expression's values, or refuse it."""
@@ -327,7 +337,10 @@ def refuse_other_parts(node: exp.Expression, *allowed: str) -> None:
 
 
 #: How some parts of a query that are refused are called in errors; the others go by their names.
-_PARTS = {"joins": "joins tables", "with_": "uses WITH", "group": "uses GROUP BY", "pivots": "uses PIVOT"}
+_PARTS = {"joins": "joins tables", "with_": "uses WITH", "group": "uses GROUP BY", "pivots": "uses PIVOT"} | {
+    "query": "uses a subquery",
+    "order": "uses ORDER BY",
+}
 
 
 def _reason(node: exp.Expression) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sqlglot import exp
 
-from dpsql.engines.base import Column, TableInfo
+from dpsql.engines.base import Column, ColumnNote, TableInfo
 from dpsql.engines.identity_texts import mark_in
 from dpsql.engines.table_names import Place, full_name
 
@@ -21,8 +21,15 @@ _SYSTEM = ("system", "information_schema")
 #: What a materialized view keeps its copies in.
 _INNER = ".inner"
 _RANDOM = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_FAMILIES = {"String": "text", "Bool": "boolean", "Date": "date", "Date32": "date"}
-_OTHER = ("UUID", "IPv4", "IPv6", "DateTime", "DateTime64", "FixedString")
+_FAMILIES = {
+    "String": "text",
+    "Bool": "boolean",
+    "Date": "date",
+    "Date32": "date",
+    "DateTime": "timestamp",
+    "DateTime64": "timestamp",
+}
+_OTHER = ("UUID", "IPv4", "IPv6", "FixedString")
 #: A default that is the same for every row: a number, a text, or NULL.
 _CONSTANT = re.compile(r"-?[0-9.]+(e[-+]?[0-9]+)?|NULL|true|false|'(?:[^'\\]|\\.)*'", re.IGNORECASE)
 
@@ -61,6 +68,13 @@ def describe(ask: Ask, place: Place, entry: Entry, home: str) -> TableInfo:
     identity = identity_of(entry) if plain else ""
     facts = TableInfo(full_name(place, home), schema, table, columns, "table" if plain else "view", definition)
     return replace(facts, identity=identity, rows=frozenset([identity] if identity else []), unfit=unfit)
+
+
+def read_notes(ask: Ask, info: TableInfo) -> dict[str, ColumnNote]:
+    """Return what people wrote about a table's columns. ClickHouse has no unique and no foreign keys."""
+    own = [exp.column("database").eq(info.schema), exp.column("table").eq(info.table)]
+    rows = ask(exp.select("name", "comment").from_("system.columns").where(*own))
+    return {row["name"]: ColumnNote(comment=row["comment"]) for row in rows if row["comment"]}
 
 
 def identity_of(entry: Entry) -> str:

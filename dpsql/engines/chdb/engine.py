@@ -19,8 +19,8 @@ from chdb import __version__ as _version
 from chdb.session import Session
 from sqlglot import exp
 
-from dpsql.engines.base import Engine, Health, TableInfo, Transaction, check_same
-from dpsql.engines.chdb.catalog import describe, read_functions, read_places
+from dpsql.engines.base import ColumnNote, Engine, Health, TableInfo, Transaction, check_same
+from dpsql.engines.chdb.catalog import describe, read_functions, read_notes, read_places
 from dpsql.engines.chdb.vocabulary import DIALECT, ChdbVocabulary
 from dpsql.engines.chdb.workspace import READ_CATALOG, ChdbWorkspace, engine_property, replace_errors
 from dpsql.engines.identity_texts import with_mark
@@ -119,6 +119,10 @@ class ChdbEngine(LedgerElsewhere):
         """Return what the catalog says of a table or view. Reads no row."""
         entry = find_entry(read_places(self._ask), name, schema=schema, home=self.home)
         return None if entry is None else describe(self._ask, *entry, self.home)
+
+    def column_notes(self, info: TableInfo) -> dict[str, ColumnNote]:
+        """Return what people wrote about a table's columns."""
+        return read_notes(self._ask, info)
 
     def identify(self, transaction: Transaction, info: TableInfo) -> TableInfo:
         """Return a base table with its identity; one in memory gets it written into its comment."""

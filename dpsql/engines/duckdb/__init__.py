@@ -27,12 +27,17 @@ def is_table_files(target: str) -> bool:
     return target != _MEMORY and is_files(Path(target))
 
 
+def has_ledger_elsewhere(target: str) -> bool:
+    """Whether the caller may say where the ledger of a path is: of files of rows, and of a DuckDB file."""
+    return target != _MEMORY
+
+
 SPEC = EngineSpec(
     name="duckdb",
     title="DuckDB",
     module="dpsql.engines.duckdb.engine",
     drivers=("duckdb", "_duckdb"),
     opens_path=is_path,
-    takes_ledger=is_table_files,
+    takes_ledger=has_ledger_elsewhere,
     behind_ibis=True,
 )

@@ -7,48 +7,77 @@ in for them and tell what it likes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import Dialect, Token, TokenType, exp
 from sqlglot.errors import SqlglotError
 
-from dpsql.engines.base import Column
+from dpsql.engines.base import Column, ColumnNote
 
+#: Tables and views of a database, whose name stands twice. The queries below take it first, too.
 TABLES = """
 SELECT schema_name, table_name, NULL AS definition, comment, table_oid
 FROM system.main.duckdb_tables()
-WHERE database_name = system.main.current_database() AND NOT internal AND NOT temporary AND schema_name <> 'dpsql'
+WHERE database_name = ? AND NOT internal AND NOT temporary AND schema_name <> 'dpsql'
 UNION ALL
 SELECT schema_name, view_name, sql, NULL, view_oid
 FROM system.main.duckdb_views()
-WHERE database_name = system.main.current_database() AND NOT internal AND NOT temporary AND schema_name <> 'dpsql'
+WHERE database_name = ? AND NOT internal AND NOT temporary AND schema_name <> 'dpsql'
 """
 COLUMNS = """
 SELECT column_name, data_type, is_generated
 FROM system.main.duckdb_columns()
-WHERE database_name = system.main.current_database() AND schema_name = ? AND table_name = ?
+WHERE database_name = ? AND schema_name = ? AND table_name = ?
 ORDER BY column_index
 """
 #: Whether statements are written down: to the database's own log, or to a file.
 LOGS = "SELECT system.main.current_setting('enable_logging'), system.main.current_setting('log_query_path')"
 PATH = "SELECT path FROM system.main.duckdb_databases() WHERE database_name = system.main.current_database()"
+#: The databases that a connection reaches, its own among them.
+DATABASES = """
+SELECT database_name, type, readonly, path, database_name = system.main.current_database() AS here
+FROM system.main.duckdb_databases() WHERE NOT internal
+"""
+#: A row where a database has tables of dpsql's own.
+LEDGER_OF = """
+SELECT 1 FROM system.main.duckdb_tables() WHERE database_name = ? AND schema_name = 'dpsql' LIMIT 1
+"""
 OPTIMIZERS = "SELECT system.main.current_setting('disabled_optimizers')"
 COMMENT = """
 SELECT database_name AS here, comment
 FROM system.main.duckdb_tables()
-WHERE database_name = system.main.current_database() AND schema_name = ? AND table_name = ?
+WHERE database_name = ? AND schema_name = ? AND table_name = ?
 """
 CHECKS = """
 SELECT expression
 FROM system.main.duckdb_constraints()
-WHERE database_name = system.main.current_database() AND schema_name = ? AND table_name = ?
+WHERE database_name = ? AND schema_name = ? AND table_name = ?
   AND constraint_type = 'CHECK'
+"""
+#: What people wrote about columns, and keys: a foreign key's table is in the same schema.
+COMMENTS = """
+SELECT column_name, comment
+FROM system.main.duckdb_columns()
+WHERE database_name = system.main.current_database() AND schema_name = ? AND table_name = ? AND comment IS NOT NULL
+"""
+KEYS = """
+SELECT constraint_type, constraint_column_names, referenced_table, referenced_column_names
+FROM system.main.duckdb_constraints()
+WHERE database_name = system.main.current_database() AND schema_name = ? AND table_name = ?
+  AND constraint_type IN ('PRIMARY KEY', 'UNIQUE', 'FOREIGN KEY')
+"""
+UNIQUE_KEYS = """
+SELECT constraint_column_names
+FROM system.main.duckdb_constraints()
+WHERE database_name = system.main.current_database() AND schema_name = ? AND table_name = ?
+  AND constraint_type IN ('PRIMARY KEY', 'UNIQUE')
 """
 #: A table's own text: the one place where the catalog tells a column's collation.
 TEXT = """
 SELECT sql
 FROM system.main.duckdb_tables()
-WHERE database_name = system.main.current_database() AND schema_name = ? AND table_name = ?
+WHERE database_name = ? AND schema_name = ? AND table_name = ?
 """
 #: Collations under which equal means equal bytes.
 _BINARY = ("binary", "c", "posix")
@@ -78,7 +107,9 @@ _FAMILIES = {
     **dict.fromkeys(("VARCHAR", "ENUM"), "text"),
     "BOOLEAN": "boolean",
     "DATE": "date",
-    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"), "other"),
+    **dict.fromkeys(
+        ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"), "timestamp"
+    ),
     **dict.fromkeys(("TIME", "UUID", "BLOB"), "other"),
 }
 
@@ -105,6 +136,26 @@ def columns_of(rows: Sequence[tuple[Any, ...]], text: str | None) -> tuple[Colum
         Column(name, kind, duckdb_family(kind), enum_values(kind), collation=rule, computed=bool(computed))
         for (name, kind, computed), rule in zip(rows, rules, strict=True)
     )
+
+
+def notes_of(
+    comments: Sequence[tuple[str, str]], keys: Sequence[tuple[Any, ...]], schema: str
+) -> dict[str, ColumnNote]:
+    """Return the notes on a table's columns from rows of `COMMENTS` and `KEYS`; keys of several columns say nothing.
+
+    >>> notes_of([("a", "age")], [("FOREIGN KEY", ["a"], "codes", ["code"]), ("UNIQUE", ["b", "c"], None, [])], "main")
+    {'a': ColumnNote(comment='age', unique=False, references=('main', 'codes', 'code'))}
+    """
+    notes = {name: ColumnNote(comment=text) for name, text in comments}
+    for kind, columns, table, referenced in keys:
+        if len(columns) == 1:
+            note = notes.get(columns[0], ColumnNote())
+            if kind == "FOREIGN KEY":
+                note = replace(note, references=(schema, table, referenced[0])) if len(referenced) == 1 else note
+            else:
+                note = replace(note, unique=True)
+            notes[columns[0]] = note
+    return notes
 
 
 def collations(text: str, count: int) -> list[str]:

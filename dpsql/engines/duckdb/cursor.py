@@ -28,7 +28,7 @@ WHERE database_name = system.main.current_database() AND schema_name = 'dpsql' A
 """
 _CATALOG_COLUMNS = """
 SELECT table_schema, table_name, column_name, data_type, column_default FROM information_schema.columns
-WHERE table_schema NOT IN ('information_schema', 'pg_catalog')
+WHERE table_schema NOT IN ('information_schema', 'pg_catalog') AND table_catalog = system.main.current_database()
 """
 _LOADING = "load a temporary table"
 READ_ONLY = "the database was opened read-only, and this needs to write to its ledger."

@@ -7,9 +7,10 @@ configuration is locked. A connection that the caller opened cannot be locked do
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,19 +20,21 @@ import numpy as np
 import pandas as pd
 from sqlglot import exp
 
-from dpsql.engines.base import Conflict, Health, TableInfo, Transaction, check_same
+from dpsql.engines.base import ColumnNote, Conflict, Health, TableInfo, Transaction, check_same
 from dpsql.engines.duckdb import is_table_files
+from dpsql.engines.duckdb.attached import MAIN, describe_table, list_names, read_catalogs
+from dpsql.engines.duckdb.attaching import Attached
 from dpsql.engines.duckdb.catalog import (
-    CHECKS,
-    COLUMNS,
+    COMMENTS,
+    KEYS,
+    LEDGER_OF,
     LOGGED,
     LOGS,
     NO_LOGS,
     OPTIMIZERS,
     PATH,
-    TABLES,
-    TEXT,
-    columns_of,
+    UNIQUE_KEYS,
+    notes_of,
 )
 from dpsql.engines.duckdb.cursor import (
     DuckDBTransaction,
@@ -47,19 +50,21 @@ from dpsql.engines.duckdb.cursor import (
     rollback_quietly,
     try_set,
 )
-from dpsql.engines.duckdb.folder import FileTables, SessionFiles
+from dpsql.engines.duckdb.files import MARK
+from dpsql.engines.duckdb.folder import VIEWS, FileTables, SessionFiles
 from dpsql.engines.duckdb.opening import HAND_SHAPED, HARDENING, SPILL, open_duckdb_connection, secure
-from dpsql.engines.duckdb.table_identity import write_identity
+from dpsql.engines.duckdb.table_identity import remove_identity, write_identity
 from dpsql.engines.duckdb.typed_statements import Answer, run_typed
+from dpsql.engines.duckdb.use_statement import NO_USE, Use, use_of
 from dpsql.engines.duckdb.user_functions import is_internal, replaced_functions, users_functions
 from dpsql.engines.duckdb.vocabulary import DIALECT, DuckDBVocabulary
 from dpsql.engines.error_replacement import COUNTING
 from dpsql.engines.files import file_parts, spill_folder
 from dpsql.engines.files.table_files import find_tables, ledger_file
-from dpsql.engines.identity_texts import mark_in
+from dpsql.engines.other_databases import file_refusal, scheme_of
 from dpsql.engines.spec import NotAConnection, Opening
-from dpsql.engines.table_names import find_entry, full_name
-from dpsql.errors import DatabaseError, DatabaseLocked, DatabaseReadOnly, UsageError
+from dpsql.errors import DatabaseError, DatabaseLocked, DatabaseReadOnly, DpsqlError, ParameterError, UsageError
+from dpsql.spelling import split_catalog
 
 Connection = duckdb.DuckDBPyConnection
 #: The files that a connection was opened with, for whoever wraps it again.
@@ -70,21 +75,60 @@ def open_target(target: str, opening: Opening) -> DuckDBEngine:
     """Open a DuckDB file, or files of Parquet and CSV with a DuckDB file that holds their ledger."""
     if is_table_files(target):
         return open_files(Path(target), opening)
-    return open_file(target, create=opening.create, read_only=opening.read_only, wait=opening.wait)
+    refusal = file_refusal(Path(target))
+    if refusal is not None:
+        raise refusal
+    attach = [Attached.parse(text) for text in opening.attach]
+    if opening.ledger_place is not None:
+        return open_beside_ledger(Path(target), attach, opening)
+    if opening.made_by_writing and not attach and target != ":memory:" and not Path(target).exists():
+        return open_unwritten(Path(target), read_only=opening.read_only, wait=opening.wait)
+    return open_file(target, create=opening.create, read_only=opening.read_only, wait=opening.wait, attach=attach)
+
+
+def open_beside_ledger(target: Path, attach: Sequence[Attached], opening: Opening) -> DuckDBEngine:
+    """Open a DuckDB file whose ledger and models are in another one, which is made when it is first needed.
+
+    The connection is to the ledger's file, and the rows' file is attached to it: nothing but a table's mark is ever
+    written there, and that only where the file can be written.
+    """
+    place = Path(str(opening.ledger_place))
+    source = Attached(target.name.split(".")[0], target)
+    if not target.is_file():
+        raise DatabaseError(f'there is no database file "{target}".', hint="check --db")
+    if is_table_files(str(place)) or scheme_of(str(place)) or (place.exists() and place.samefile(target)):
+        raise ParameterError("ledger", allowed="another DuckDB file, new or there already", given=str(place))
+    # Where nothing is registered yet and nothing will be written, no file is made.
+    unwritten = opening.read_only and not place.exists()
+    is_new, done = not place.exists() and not unwritten, False
+    try:
+        engine = open_file(
+            ":memory:" if unwritten else place,
+            create=True,
+            read_only=opening.read_only and not unwritten,
+            wait=opening.wait,
+            attach=[source, *attach],
+            home_database=source.name,
+        )
+        if engine.holds_ledger(source.name):
+            engine.close()
+            allowed = "left out: this database has a ledger of its own"
+            raise ParameterError("ledger", allowed=allowed, given=str(place), hint=f"--db {target}")
+        done = True
+    finally:
+        if is_new and not done:
+            place.unlink(missing_ok=True)
+    return engine
 
 
 def open_files(target: Path, opening: Opening) -> DuckDBEngine:
-    """Open files through a DuckDB file that holds their ledger, and that is made when they are first opened."""
+    """Open files through a DuckDB file that holds their ledger, and that is made when something is first written."""
     tables = find_tables(target)
     place = ledger_file(target, tables, opening.ledger_place)
-    if opening.read_only and not place.exists():
-        raise DatabaseReadOnly(f'"{target}" has no ledger yet.', hint="open it once without --read-only")
-    if not opening.read_only and not os.access(place if place.exists() else place.parent, os.W_OK):
-        raise DatabaseReadOnly(
-            f'the ledger "{place}" cannot be written.', hint="--ledger FILE, in a folder that can be written"
-        )
     files = FileTables(tables)
-    return open_file(place, create=True, read_only=opening.read_only, wait=opening.wait, files=files)
+    if not place.exists():
+        return open_unwritten(place, read_only=opening.read_only, wait=opening.wait, files=files)
+    return open_file(place, read_only=opening.read_only, wait=opening.wait, files=files)
 
 
 def adopt_connection(connection: object, opening: Opening) -> DuckDBEngine:
@@ -94,6 +138,36 @@ def adopt_connection(connection: object, opening: Opening) -> DuckDBEngine:
     return adopt(connection)
 
 
+def open_unwritten(
+    place: Path, *, read_only: bool = False, wait: float = 2.0, files: FileTables | None = None
+) -> DuckDBEngine:
+    """Open a ledger that is not there yet, as an empty database in memory. Its file is made by the first write.
+
+    Whoever only looks leaves nothing behind. With `read_only` the first write is refused.
+    """
+    _check_name(place)
+    unwritable = DatabaseReadOnly(
+        f'the ledger "{place}" cannot be written.', hint="--ledger FILE, in a folder that can be written"
+    )
+    if not place.parent.is_dir():
+        raise unwritable
+    engine = open_file(":memory:", files=files)
+    engine.path = place
+
+    def make_file() -> DuckDBEngine:
+        if read_only or not os.access(place.parent, os.W_OK):
+            raise unwritable
+        return open_file(place, create=True, wait=wait, files=files)
+
+    engine.before_writing = make_file
+    return engine
+
+
+def _check_name(file: Path) -> None:
+    if file.name.split(".")[0].lower() == "dpsql":
+        raise DatabaseError(f'a database called "{file}" would share its name with dpsql\'s schema.', hint="rename it")
+
+
 def open_file(
     path: str | Path,
     *,
@@ -101,46 +175,67 @@ def open_file(
     read_only: bool = False,
     wait: float = 2.0,
     files: FileTables | None = None,
+    attach: Sequence[Attached] = (),
+    home_database: str | None = None,
 ) -> DuckDBEngine:
     """Open a DuckDB file (or ":memory:") hardened and locked; wait up to `wait` seconds for another process.
 
-    With `files` their tables are there too, and they are all that the connection reaches outside its own file.
+    With `files` their tables are there too, and the databases of `attach`: these are all that the connection reaches
+    outside its own file. Tables of `home_database`, one of those, are called by their names alone.
     Raises DatabaseError when there is no such file and `create` is not given, DatabaseLocked when another
     process keeps it.
     """
     file = None if str(path) == ":memory:" else Path(path)
     if file is not None and not file.exists() and (not create or not file.parent.is_dir()):
         raise DatabaseError(f'there is no database file "{file}".', hint="check --db, or run: dpsql demo")
-    if file is not None and file.name.split(".")[0].lower() == "dpsql":
-        raise DatabaseError(f'a database called "{file}" would share its name with dpsql\'s schema.', hint="rename it")
+    if file is not None:
+        _check_name(file)
+    read_only = read_only or (file is not None and file.exists() and not os.access(file, os.W_OK))
     connection = open_duckdb_connection(path, read_only=read_only, wait=wait)
-    spill = secure(connection, file, files=files, read_only=read_only)
+    try:
+        spill = secure(connection, file, files=files, attach=attach, read_only=read_only, wait=wait)
+    except DpsqlError:
+        connection.close()
+        raise
     if files is not None:
         _FILES[connection] = files
     compare_bytes(connection)
-    engine = DuckDBEngine(connection, path=file, owned=True, spill=spill)
+    engine = DuckDBEngine(connection, path=file, owned=True, spill=spill, home_database=home_database)
     return engine if files is None else _with_files(engine, files, read_only=read_only)
 
 
 def _with_files(engine: DuckDBEngine, files: FileTables, *, read_only: bool) -> DuckDBEngine:
-    """Read what the files' columns are, and name them in the catalog; let the database go when that fails."""
+    """Read what the files' columns are; let the database go when that fails. The first write names them in the catalog.
+
+    So whoever only looks at files that have changed leaves the ledger as it was.
+    """
     done = False
     try:
         files.look(engine.connection)
-        with engine.transaction() as transaction:
-            files.install(transaction, read_only=read_only)
+        with engine.snapshot() as transaction:
+            files.check_free(transaction)
         done = True
-    except Conflict:
-        raise DatabaseLocked("another thread is opening these files.", hint="try again") from None
     finally:
         if not done:
             engine.close()
+
+    def name_files() -> None:
+        try:
+            with engine.transaction() as transaction:
+                files.install(transaction)
+        except Conflict:
+            raise DatabaseLocked("another thread is opening these files.", hint="try again") from None
+
+    engine.before_writing = None if read_only else name_files
     return engine
 
 
 def adopt(connection: duckdb.DuckDBPyConnection) -> DuckDBEngine:
-    """Wrap a connection that the caller opened. It stays the caller's: not locked down, not closed."""
-    engine = DuckDBEngine(connection, path=None, owned=False)
+    """Wrap a connection that the caller opened. It stays the caller's: not locked down, not closed.
+
+    What the caller has said by USE holds: the database there is the one that dpsql works in.
+    """
+    engine = DuckDBEngine(connection, path=None, owned=False, use=use_of(connection))
     with engine._cursor("read its catalog") as cursor:  # not the connection: it may hold a result not yet fetched
         rows = fetch_from_duckdb(cursor, PATH)
     engine.path = Path(rows[0][0]) if rows and rows[0][0] else None
@@ -161,10 +256,17 @@ class DuckDBEngine:
 
     dialect = own_dialect = DIALECT
     driver = "duckdb"
-    home = implicit_schema = "main"
+    home = implicit_schema = MAIN
 
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection, *, path: Path | None, owned: bool, spill: str = ""
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        *,
+        path: Path | None,
+        owned: bool,
+        spill: str = "",
+        use: Use = NO_USE,
+        home_database: str | None = None,
     ) -> None:
         self.connection = connection
         self._spill = spill
@@ -172,6 +274,35 @@ class DuckDBEngine:
         self.path = path
         self.owned = owned
         self._files = _FILES.get(connection)
+        self._use = use
+        self._used_schema = use.schema
+        self._home_database = home_database or use.elsewhere
+        self._marked = threading.local()
+        #: What is done before the first write: it makes the file that a database in memory stands for, and returns it
+        #: open; or it writes what belongs there, and returns None.
+        self.before_writing: Callable[[], DuckDBEngine | None] | None = None
+        self._first_write = threading.RLock()
+
+    def prepare_to_write(self) -> None:
+        """Do what comes before the first write. Whatever only reads does not call this."""
+        with self._first_write:
+            prepare, self.before_writing = self.before_writing, None
+            if prepare is None:
+                return
+            done = False
+            try:
+                written = prepare()
+                done = True
+            finally:
+                if not done:
+                    self.before_writing = prepare
+            if written is not None:
+                empty, spill = self.connection, self._spill
+                self.connection, self._spill = written.connection, written._spill
+                self._files, self.before_writing = written._files, written.before_writing
+                empty.close()
+                spill_folder.leave(spill)
+                self.prepare_to_write()
 
     def __repr__(self) -> str:
         return f"<DuckDB {self.path or 'in memory'}>"
@@ -179,7 +310,7 @@ class DuckDBEngine:
     def health(self) -> list[Health]:
         """Return the driver's version, how the connection is hardened, and whether the file can be written."""
         weak = self.weaknesses()
-        writable = self.path is None or os.access(self.path, os.W_OK)
+        writable = self.path is None or os.access(self.path if self.path.exists() else self.path.parent, os.W_OK)
         return [
             Health("driver", True, f"duckdb {duckdb.__version__}"),
             Health("hardening", not weak, " ".join(weak) or "locked down", "let dpsql open the file itself: --db FILE"),
@@ -209,9 +340,17 @@ class DuckDBEngine:
     @contextmanager
     def transaction(self) -> Iterator[DuckDBTransaction]:
         """Open a write transaction on a cursor of its own: durable at the end of the block, undone when it raises."""
+        self.prepare_to_write()
+        with self.snapshot() as transaction:
+            yield transaction
+
+    @contextmanager
+    def snapshot(self) -> Iterator[DuckDBTransaction]:
+        """Open a transaction for reading: in DuckDB any sees one state of the database."""
         with self._cursor("write to its own tables") as cursor:
             replace_errors("begin a transaction", cursor.begin)
             done = False
+            around, self._marked.tables = self._marked_tables(), []
             try:
                 yield DuckDBTransaction(cursor)
                 replace_errors("commit", cursor.commit)
@@ -219,17 +358,18 @@ class DuckDBEngine:
             finally:
                 if not done:
                     rollback_quietly(cursor)
-
-    def snapshot(self) -> AbstractContextManager[DuckDBTransaction]:
-        """Open a transaction for reading: in DuckDB any sees one state of the database."""
-        return self.transaction()
+                    self._remove_marks()
+                self._marked.tables = around
 
     def tables(self) -> list[str]:
         """Return the user's tables and views, by the names that `table` takes."""
         with self._cursor("read its catalog") as cursor:
-            rows = fetch_from_duckdb(cursor, TABLES)
-        files = self._files.names() if self._files else []
-        return sorted({*files, *(full_name((row[0], row[1]), self.home) for row in rows)})
+            names = set(list_names(cursor, self._home_database)) - self._file_views(cursor)
+        return sorted({*names, *(self._files.names() if self._files else [])})
+
+    def _file_views(self, cursor: Connection) -> set[str]:
+        """Return the names of views that stand for files: the files themselves are asked, and some may be gone."""
+        return set() if self._files is None else {name for name, _ in fetch_from_duckdb(cursor, VIEWS, [MARK])}
 
     def table(self, name: str, *, schema: str | None = None) -> TableInfo | None:
         """Return what the catalog says of a table or view. Reads no row, not even the estimated size.
@@ -248,32 +388,58 @@ class DuckDBEngine:
         files = self._files.find(name) if self._files and schema in (None, self.home) else None
         if self._files is not None and files is not None:
             return self._files.info(files, DuckDBTransaction(cursor))
-        entries = {(row[0], row[1]): row for row in fetch_from_duckdb(cursor, TABLES)}
-        entry = find_entry(entries, name, schema=schema, home=self.home)  # "É" and "é" are two tables in DuckDB
-        if entry is None:
-            return None
-        place, (schema, table, definition, comment, number) = entry
-        columns = fetch_from_duckdb(cursor, COLUMNS, [schema, table])
-        checks = fetch_from_duckdb(cursor, CHECKS, [schema, table])
-        own = [(None,)] if definition else fetch_from_duckdb(cursor, TEXT, [schema, table]) or [("",)]
-        identity = mark_in(comment)
-        return TableInfo(
-            name=full_name(place, self.home),
-            schema=schema,
-            table=table,
-            columns=columns_of(columns, own[0][0]),
-            kind="view" if definition else "table",
-            definition=definition or "",
-            checks=tuple(text for (text,) in checks),
-            identity=identity,
-            rows=frozenset([identity] if identity else []),
-            version=str(number),
-        )
+        info = describe_table(cursor, name, schema, home=self._home_database, used=self._used_schema)
+        return None if info is not None and info.name in self._file_views(cursor) else info
+
+    def column_notes(self, info: TableInfo) -> dict[str, ColumnNote]:
+        """Return comments and keys by column; files have none."""
+        if self._files is not None and self._files.find(info.name) is not None:
+            return {}
+        with self._cursor("read its catalog") as cursor:
+            comments = fetch_from_duckdb(cursor, COMMENTS, [info.schema, info.table])
+            return notes_of(comments, fetch_from_duckdb(cursor, KEYS, [info.schema, info.table]), info.schema)
 
     def identify(self, transaction: Transaction, info: TableInfo) -> TableInfo:
-        """Return a base table with its identity, which is written into its comment, after what stands there."""
+        """Return a base table with its identity, which is written into its comment, after what stands there.
+
+        DuckDB writes to one database in a transaction. The mark of a table of an attached database is therefore
+        committed on its own, and taken away again when the ledger's transaction is undone.
+        """
         files = self._files is not None and self._files.find(info.name) is not None
-        return info if files or info.identity else write_identity(transaction, info)
+        if files or info.identity:
+            return info
+        database, _ = split_catalog(info.schema)
+        if database is None:
+            return write_identity(transaction, info)
+        if self._is_read_only(database):
+            return info
+        with self.transaction() as other:
+            marked = write_identity(other, info)
+        self._marked_tables().append(marked)
+        return marked
+
+    def holds_ledger(self, database: str) -> bool:
+        """Return whether an attached database has a ledger of its own."""
+        with self._cursor("read its catalog") as cursor:
+            return bool(fetch_from_duckdb(cursor, LEDGER_OF, [database]))
+
+    def _is_read_only(self, database: str) -> bool:
+        with self._cursor("read its catalog") as cursor:
+            return any(catalog.name == database and catalog.read_only for catalog in read_catalogs(cursor))
+
+    def _marked_tables(self) -> list[TableInfo]:
+        """Return the attached tables that the present transaction of this thread has marked."""
+        if not hasattr(self._marked, "tables"):
+            self._marked.tables = []
+        tables: list[TableInfo] = self._marked.tables
+        return tables
+
+    def _remove_marks(self) -> None:
+        """Take away the marks that a transaction wrote into attached databases before it was undone."""
+        tables, self._marked.tables = self._marked_tables(), []
+        for info in tables:
+            with self.transaction() as other:
+                remove_identity(other, info)
 
     def user_functions(self) -> list[str]:
         """Return the names of macros and functions that users defined, in lower case."""
@@ -289,6 +455,12 @@ class DuckDBEngine:
         """Return whether a function of DuckDB's own has that name, in whatever letter case."""
         with self._cursor("read its catalog") as cursor:
             return is_internal(cursor, name)
+
+    def unique_keys(self, info: TableInfo) -> list[frozenset[str]] | None:
+        """Return the columns of each PRIMARY KEY and UNIQUE constraint; DuckDB checks them at every commit."""
+        with self._cursor("read its catalog") as cursor:
+            rows = fetch_from_duckdb(cursor, UNIQUE_KEYS, [info.schema, info.table])
+        return [frozenset(name.lower() for name in names) for (names,) in rows]
 
     def ways_in(self, info: TableInfo) -> list[Health]:
         """Return nothing: there are no roles, so whoever can name a table can read it."""
@@ -320,23 +492,25 @@ class DuckDBEngine:
         with self._cursor("read the table") as cursor, self._tune_optimizer(cursor):
             for name, columns in (tables or {}).items():
                 load_into_duckdb(cursor, name, columns)
-            text = render_for_this_database(cursor, query, self._stand_in)
+            text = render_for_this_database(cursor, query, self._stand_in(cursor))
             return replace_errors("read the table", lambda: cursor.execute(text).fetchdf())
 
     def create(self, name: str, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> None:
         """Create a table from a query over public or released tables; nothing is left when it fails."""
+        self.prepare_to_write()
         statement = exp.Create(this=exp.table_(name, quoted=True), kind="TABLE", expression=query)
         with self._cursor("create the table") as cursor, self._tune_optimizer(cursor):
             for table, columns in (tables or {}).items():
                 load_into_duckdb(cursor, table, columns)
-            text = render_for_this_database(cursor, statement, self._stand_in)
+            text = render_for_this_database(cursor, statement, self._stand_in(cursor))
             replace_errors("create the table", lambda: cursor.execute(text))
 
     def add_column(self, info: TableInfo, column: str, make: Callable[[int], np.ndarray[Any, Any]]) -> None:
         """Add a BIGINT column to a base table and fill it, row address by row address, in one transaction."""
         if self._files is not None and self._files.find(info.name) is not None:
             raise UsageError(f'table "{info.name}" is files, which dpsql never writes to.', hint="its rows need no ids")
-        table = exp.table_(info.table, db=info.schema, quoted=True)
+        database, schema = split_catalog(info.schema)
+        table = exp.table_(info.table, db=schema, catalog=database, quoted=True)
         name = exp.to_identifier(column, quoted=True)
         defined = exp.ColumnDef(this=name, kind=exp.DataType.build("BIGINT"))
         addresses = exp.select("rowid").from_(table)
@@ -357,6 +531,7 @@ class DuckDBEngine:
 
     def interactive(self, text: str) -> Iterator[Answer]:
         """Run what the file's holder typed; yield columns, rows and error of each statement."""
+        self.prepare_to_write()
         return run_typed(self.connection, text, on_files=self._files is not None)
 
     def close(self) -> None:
@@ -366,9 +541,8 @@ class DuckDBEngine:
             spill, self._spill = self._spill, ""
             spill_folder.leave(spill)
 
-    @property
-    def _stand_in(self) -> StandIn:
-        return self._files.stand_in if self._files else no_stand_in
+    def _stand_in(self, cursor: Connection) -> StandIn:
+        return SessionFiles(self._files, cursor).stand_in_for_public if self._files else no_stand_in
 
     @contextmanager
     def _tune_optimizer(self, cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
@@ -390,6 +564,7 @@ class DuckDBEngine:
         try:
             if not self.owned:
                 compare_bytes(cursor)
+                self._use.apply(cursor)
             yield cursor
         finally:
             cursor.close()

@@ -21,21 +21,24 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pandas as pd
 from sqlglot import exp
 
 from dpsql.engines.base import Column, TableInfo
 from dpsql.engines.duckdb.catalog import duckdb_family
-from dpsql.engines.duckdb.cursor import fetch_from_duckdb, replace_errors
+from dpsql.engines.duckdb.cursor import create_temporary, fetch_from_duckdb, replace_errors
 from dpsql.engines.duckdb.vocabulary import DIALECT
 from dpsql.engines.error_replacement import COUNTING
 from dpsql.engines.files.csv_header import read_header
 from dpsql.engines.files.csv_rows import check_rows
 from dpsql.engines.files.file_parts import stamps_of, table_identity
-from dpsql.engines.files.table_files import CSV, TableFiles, file_identities
+from dpsql.engines.files.sqlite_rows import column_names, read_chunks
+from dpsql.engines.files.table_files import CSV, SQLITE, TableFiles, file_identities
 from dpsql.errors import DatabaseError, DpsqlError, TableChanged
 
 #: How the comments of views that stand for files begin; a digest of the view's text follows.
@@ -48,6 +51,7 @@ ADDRESS = "rowid"
 _PLACES = 40
 #: Bytes of a line that DuckDB takes. `csv_rows.LONGEST_ROW` is less.
 _LONGEST_LINE = 2_000_000
+_CHUNK = "dpsql_batch"
 #: How many different lists of columns the footers of some files have.
 SHAPES = """
 SELECT COUNT(DISTINCT shape)
@@ -74,6 +78,9 @@ class FileTable:
             if files.kind == CSV:
                 self._header = read_header(files.paths[0])
                 self._columns = tuple(Column(name, "VARCHAR", "untyped") for name in self._header.names)
+            elif files.kind == SQLITE:
+                names = column_names(files.paths[0], files.name)
+                self._columns = tuple(Column(name, "VARCHAR", "untyped") for name in names)
             else:
                 self._columns = self._footer(cursor)
         except OSError:
@@ -94,12 +101,13 @@ class FileTable:
             raise self._problem
         self.check()
         self._check_rows()
-        rows = file_identities([self.files.place, *self.files.paths]) | {table_identity(self.name)}
+        files = file_identities([self.files.place, *self.files.paths])
+        rows = frozenset(f"{identity}{self.files.part}" for identity in files) | {table_identity(self.name)}
         return TableInfo(self.name, "main", self.name, self._columns, "table", rows=rows)
 
     def stamps(self) -> frozenset[str]:
         """Return what tells the files as they were last written."""
-        return stamps_of(self.files.paths)
+        return frozenset(f"{stamp}{self.files.part}" for stamp in stamps_of(self.files.paths))
 
     def check(self, when: str = "since they were opened") -> None:
         """Raise TableChanged unless the files are those that were opened."""
@@ -117,7 +125,7 @@ class FileTable:
             return
         if self.files.kind == CSV:
             check_rows(self.files.paths[0], self._header)
-        else:
+        elif self.files.kind != SQLITE:
             self._check_cells()
         self.check()
         self._checked = True
@@ -151,6 +159,21 @@ class FileTable:
         if not addressed or any(column.name.lower() == ADDRESS for column in self._columns):
             return query  # a column of that name is then the address, as in a table of the database
         return query.select(exp.alias_(_address(), ADDRESS))
+
+    def load(self, cursor: duckdb.DuckDBPyConnection, name: str) -> None:
+        """Load the rows of CSV or SQLite into a temporary table of a cursor's own."""
+        if self.files.kind != SQLITE:
+            text = create_temporary(name, self.rows()).sql(DIALECT)
+            replace_errors(COUNTING, lambda: cursor.execute(text).fetchall())
+            return
+        names = [column.name for column in self._columns]
+        empty = exp.select(*(exp.alias_(_as_text(exp.null()), name, quoted=True) for name in names)).limit(0)
+        place = exp.table_(name, db="main", catalog="temp", quoted=True)
+        cells = exp.select(*(_as_text(exp.column(column, quoted=True)) for column in names)).from_(_CHUNK)
+        append = exp.Insert(this=place, expression=cells).sql(DIALECT)
+        replace_errors(COUNTING, lambda: cursor.execute(create_temporary(name, empty).sql(DIALECT)))
+        for chunk in read_chunks(self.files.paths[0], self.files.name, names):
+            replace_errors(COUNTING, partial(_append, cursor, append, chunk))
 
     def view(self) -> exp.Create:
         """Return the statement of the view that stands for the files where people type SQL."""
@@ -220,6 +243,16 @@ class FileTable:
             "max_line_size": exp.Literal.number(_LONGEST_LINE),
         }
         return _call("read_csv", self.files.paths, options)
+
+
+def _as_text(cell: exp.Expr) -> exp.Expr:
+    return exp.cast(cell, exp.DataType.build("VARCHAR"))
+
+
+def _append(cursor: duckdb.DuckDBPyConnection, statement: str, chunk: Mapping[str, list[str | None]]) -> None:
+    cursor.register(_CHUNK, pd.DataFrame(dict(chunk), dtype=object))
+    cursor.execute(statement)
+    cursor.unregister(_CHUNK)
 
 
 def _column(name: str, kind: str) -> Column:

@@ -15,14 +15,17 @@ import duckdb
 from sqlglot import exp
 
 from dpsql.engines.base import TableInfo, Transaction
-from dpsql.engines.duckdb.cursor import create_temporary, fetch_from_duckdb, replace_errors
+from dpsql.engines.duckdb.cursor import fetch_from_duckdb, replace_errors
 from dpsql.engines.duckdb.files import MARK, FileTable, as_pattern
 from dpsql.engines.duckdb.vocabulary import DIALECT
-from dpsql.engines.error_replacement import COUNTING
 from dpsql.engines.files import file_parts
-from dpsql.engines.files.table_files import CSV, TableFiles
+from dpsql.engines.files.table_files import CSV, SQLITE, TableFiles
+from dpsql.engines.table_names import split_parts
 from dpsql.errors import DatabaseError
 
+#: Kinds of files that a session loads once: their rows have no address.
+LOADED = (CSV, SQLITE)
+_HOME = "main"
 _MEANWHILE = "while they were read, and what was charged stays charged"
 #: The views that stand for files, by the start of their comments.
 VIEWS = """
@@ -73,14 +76,15 @@ class FileTables:
         """Read the headers and footers of all files."""
         self._tables = {files.name: FileTable(files, cursor) for files in self._all_files}
 
-    def install(self, transaction: Transaction, *, read_only: bool) -> None:
+    def install(self, transaction: Transaction) -> None:
         """Have a view for each file in the ledger's database; drop the views of files that are gone."""
-        self._check_free(transaction)
-        comments = {name: table.comment() for name, table in self._tables.items() if table.readable}
+        self.check_free(transaction)
+        shown = {name: table for name, table in self._tables.items() if table.files.kind != SQLITE}
+        comments = {name: table.comment() for name, table in shown.items() if table.readable}
         present = {row["view_name"]: row["comment"] for row in transaction.rows(VIEWS, [MARK])}
-        for name in () if read_only else sorted(present.keys() - comments.keys()):
+        for name in sorted(present.keys() - comments.keys()):
             transaction.run(exp.Drop(tables=[exp.table_(name, db="main", quoted=True)], kind="VIEW"))
-        for name in () if read_only else sorted(comments):
+        for name in sorted(comments):
             if present.get(name) != comments[name]:
                 transaction.run(self._tables[name].view())
                 transaction.run(self._tables[name].comment_statement())
@@ -90,9 +94,15 @@ class FileTables:
         return list(self._tables)
 
     def find(self, name: str) -> FileTable | None:
-        """Return the table of that name; letter case does not matter."""
+        """Return the table of that name; letter case does not matter, and the home schema may stand before it."""
         folded = {own_name.lower(): table for own_name, table in self._tables.items()}
-        return self._tables.get(name) or folded.get(name.lower())
+        if name in self._tables:  # a name as it stands comes before what SQL would read in it
+            return self._tables[name]
+        parts = split_parts(name)
+        if len(parts) == 1 or (len(parts) == 2 and parts[0].lower() == _HOME):
+            name = parts[-1]
+        bare = name[len(_HOME) + 1 :] if name.lower().startswith(f"{_HOME}.") else name
+        return self._tables.get(name) or folded.get(name.lower()) or folded.get(bare.lower())
 
     def info(self, file: FileTable, transaction: Transaction) -> TableInfo | None:
         """Return what is known of a table of files, with the tables that its files were read as in charged runs."""
@@ -115,7 +125,8 @@ class FileTables:
         file = self.file_of(table)
         return None if file is None else _under_name_of(file.rows(), table)
 
-    def _check_free(self, transaction: Transaction) -> None:
+    def check_free(self, transaction: Transaction) -> None:
+        """Raise unless no table of the ledger's database has the name of a file."""
         taken = {row["table_name"].lower() for row in transaction.rows(TAKEN, [MARK])}
         for files in self._all_files:
             if files.name.lower() in taken:
@@ -138,23 +149,29 @@ class SessionFiles:
         file = self._files.file_of(table)
         if file is None:
             return None
-        if file.files.kind != CSV:
+        if file.files.kind not in LOADED:
             self._used[file.name] = file
             return _under_name_of(file.rows(addressed=True), table)
         loaded = f"dpsql_rows_of_{file.name}"
         if file.name not in self._used:
-            text = create_temporary(loaded, file.rows()).sql(DIALECT)
-            file.check(_MEANWHILE)
-            replace_errors(COUNTING, lambda: self._cursor.execute(text).fetchall())
-            file.check(_MEANWHILE)
+            if file.files.kind == CSV:  # SQLite itself shows one state to the one statement that reads
+                file.check(_MEANWHILE)
+            file.load(self._cursor, loaded)
+            if file.files.kind == CSV:
+                file.check(_MEANWHILE)
             self._used[file.name] = file
         alias = table.args.get("alias") or exp.TableAlias(this=table.this.copy())
         return exp.table_(loaded, db="main", catalog="temp", quoted=True, alias=alias.this)
 
+    def stand_in_for_public(self, table: exp.Table) -> exp.Expr | None:
+        """Return what to read in place of a public table: its files in place, and SQLite loaded once."""
+        file = self._files.file_of(table)
+        return self.stand_in(table) if file and file.files.kind == SQLITE else self._files.stand_in(table)
+
     def check(self) -> None:
         """Raise TableChanged unless the Parquet files that were read are still the same."""
         for file in self._used.values():
-            if file.files.kind != CSV:
+            if file.files.kind not in LOADED:
                 file.check(_MEANWHILE)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import duckdb
 from sqlglot import exp
 
+from dpsql.engines.duckdb.attaching import Attached, attach_files, check_attached
 from dpsql.engines.duckdb.cursor import fetch_from_duckdb, replace_errors
 from dpsql.engines.duckdb.folder import FileTables
 from dpsql.engines.duckdb.vocabulary import DIALECT
@@ -29,11 +31,16 @@ HARDENING = {
 _NOT_YET_CLOSED = {name: value for name, value in HARDENING.items() if name != "enable_external_access"}
 #: Where rows that do not fit in memory are put.
 SPILL = "SELECT system.main.current_setting('temp_directory')"
+READ_ONLY_HINT = "check the file's permissions, or keep ledger and models in another file: --ledger FILE"
 _ONE_AT_A_TIME = threading.Lock()
 
 
 def open_duckdb_connection(path: str | Path, *, read_only: bool, wait: float) -> duckdb.DuckDBPyConnection:
-    """Open a file or ":memory:"; wait up to `wait` seconds for another process that has it open."""
+    """Open a file or ":memory:"; wait up to `wait` seconds for another process that has it open.
+
+    DuckDB opens a file in one way in a process: where this one writes to it already, `read_only`
+    means nothing.
+    """
     deadline = time.monotonic() + wait
     while True:
         connection, problem = _try_open(path, read_only)
@@ -45,25 +52,39 @@ def open_duckdb_connection(path: str | Path, *, read_only: bool, wait: float) ->
 
 
 def secure(
-    connection: duckdb.DuckDBPyConnection, file: Path | None, *, files: FileTables | None, read_only: bool
+    connection: duckdb.DuckDBPyConnection,
+    file: Path | None,
+    *,
+    files: FileTables | None,
+    read_only: bool,
+    attach: Sequence[Attached] = (),
+    wait: float = 0.0,
 ) -> str:
     """Close a connection to the outside, files of its own apart, and lock its settings; return where rows are spilled.
 
-    Where the same process has the database open, that was done before.
+    The databases of `attach` are attached before. Where the same process has the database open, that was done before.
     """
     with _ONE_AT_A_TIME:
-        return _secure(connection, file, files, read_only=read_only)
+        return _secure(connection, file, files, attach, read_only=read_only, wait=wait)
 
 
 def _secure(
-    connection: duckdb.DuckDBPyConnection, file: Path | None, files: FileTables | None, *, read_only: bool
+    connection: duckdb.DuckDBPyConnection,
+    file: Path | None,
+    files: FileTables | None,
+    attach: Sequence[Attached],
+    *,
+    read_only: bool,
+    wait: float,
 ) -> str:
     if fetch_from_duckdb(connection, "SELECT system.main.current_setting('lock_configuration')")[0][0]:
         if files is not None:
             files.check_allowed(connection)
+        check_attached(connection, attach)
         spill = str(fetch_from_duckdb(connection, SPILL)[0][0])
         spill_folder.share(spill)
         return spill
+    attach_files(connection, attach, read_only=read_only, wait=wait)
     if file is not None and not read_only:
         _remove_left_rows(file)
     spill = str(spill_folder.make(file, near=files.place if files is not None else None))
@@ -97,6 +118,8 @@ def _try_open(path: str | Path, read_only: bool) -> tuple[duckdb.DuckDBPyConnect
     except duckdb.IOException as error:
         text = str(error)
     except duckdb.ConnectionException:
+        if read_only:
+            return _try_open(path, read_only=False)
         return None, DatabaseError(
             f'"{path}" is already open in this process with other settings.',
             hint="pass that connection: dpsql.connect(connection)",
@@ -106,5 +129,5 @@ def _try_open(path: str | Path, read_only: bool) -> tuple[duckdb.DuckDBPyConnect
     if "could not set lock on" in text.lower() or "used by another process" in text.lower():
         return None, DatabaseLocked(f'another process holds "{path}".', hint="close it, or wait longer: --wait SECONDS")
     if "read-only file system" in text.lower() or "permission denied" in text.lower():
-        return None, DatabaseReadOnly(f'"{path}" cannot be written.', hint="check the file's permissions")
+        return None, DatabaseReadOnly(f'"{path}" cannot be written.', hint=READ_ONLY_HINT)
     return None, DatabaseError(f'"{path}" cannot be opened as a DuckDB database.', hint="check --db")

@@ -15,10 +15,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dpsql.engines.files.sqlite_rows import is_sqlite, table_names
+from dpsql.engines.other_databases import other_files
 from dpsql.errors import DatabaseError, ParameterError
 
 PARQUET = "parquet"
 CSV = "csv"
+SQLITE = "sqlite"
 KINDS = {".parquet": PARQUET, ".pq": PARQUET, ".csv": CSV, ".tsv": CSV}
 LEDGER = "dpsql_ledger.duckdb"
 #: What the identity of a file starts with. When a file is written anew under its name, its identity changes.
@@ -27,12 +30,23 @@ FILE = "file "
 
 @dataclass(frozen=True)
 class TableFiles:
-    """One table's files, by their real paths. `place` is the file or folder as its owner named it."""
+    """One table's files, by their real paths. `place` is the file or folder as its owner named it.
+
+    A file of SQLite holds several tables; `name` is then the table's own.
+    """
 
     name: str
     kind: str
     place: Path
     paths: tuple[Path, ...]
+
+    @property
+    def part(self) -> str:
+        """What tells this table from the others of its file, to be added to the file's identity; "" where it is alone.
+
+        A table of SQLite that is renamed is another table then: its file cannot be marked.
+        """
+        return f" table {self.name.lower()}" if self.kind == SQLITE else ""
 
     @property
     def keys(self) -> set[tuple[str, ...]]:
@@ -63,8 +77,8 @@ class TableFiles:
 
 
 def is_files(target: Path) -> bool:
-    """Whether a path is meant as files: an existing folder, or a name that ends like a Parquet or CSV file."""
-    return target.suffix.lower() in KINDS or target.is_dir()
+    """Whether a path is meant as files: an existing folder, a name that ends like a Parquet or CSV file, SQLite."""
+    return target.suffix.lower() in KINDS or target.is_dir() or is_sqlite(target)
 
 
 def file_identities(places: Iterable[Path]) -> frozenset[str]:
@@ -81,6 +95,8 @@ def find_tables(target: Path) -> list[TableFiles]:
     if not target.exists():
         what = "file" if target.suffix.lower() in KINDS else "folder"
         raise DatabaseError(f'there is no {what} "{target}".', hint="check --db")
+    if is_sqlite(target):
+        return _sqlite_tables(target)
     folder = _folder(target)
     tables = list(_tables(folder))
     if target.is_file():
@@ -89,7 +105,10 @@ def find_tables(target: Path) -> list[TableFiles]:
     _check_names(tables)
     _check_once(tables)
     if not tables and not (folder / LEDGER).exists():
-        raise DatabaseError(f'there is no Parquet or CSV file in "{target}".', hint="check --db")
+        raise DatabaseError(
+            f'there is no Parquet or CSV file in "{target}".{other_files(folder)}',
+            hint="put such files there, or give a DuckDB file: --db FILE",
+        )
     _check_partitions(folder, tables)
     return tables
 
@@ -97,7 +116,7 @@ def find_tables(target: Path) -> list[TableFiles]:
 def ledger_file(target: Path, tables: Sequence[TableFiles], ledger: str | Path | None) -> Path:
     """Return where the ledger of these files lies: in their folder, unless the owner says otherwise."""
     folder = _folder(target).resolve()
-    usual = folder / LEDGER
+    usual = folder / (LEDGER if not is_sqlite(target) else f"{target.name}.{LEDGER}")
     for inner in sorted({part for table in tables for part in table.folders}):
         if (inner / LEDGER).exists():
             raise DatabaseError(
@@ -134,6 +153,14 @@ def _tables(folder: Path) -> Iterator[TableFiles]:
             parts = tuple(sorted(_parts(place)))
             if parts:
                 yield TableFiles(_readable(place.name), PARQUET, place, parts)
+
+
+def _sqlite_tables(target: Path) -> list[TableFiles]:
+    """Return the stored tables of a SQLite file."""
+    tables = [TableFiles(name, SQLITE, target, (target.resolve(),)) for name in table_names(target)]
+    if not tables:
+        raise DatabaseError(f'there is no table in the SQLite file "{target}".', hint="check --db")
+    return tables
 
 
 def _one_file(place: Path) -> TableFiles:

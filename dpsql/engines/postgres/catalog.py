@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dpsql.engines.base import Column, TableInfo
+from dpsql.engines.base import Column, ColumnNote, TableInfo
 from dpsql.engines.postgres.cursor import Connection, fetch_from_postgres
 from dpsql.engines.postgres.vocabulary import DIALECT
 from dpsql.engines.postgres.wall import find_strangers
-from dpsql.engines.table_names import find_entry, full_name
+from dpsql.engines.table_names import find_entry, full_name, without_database
 from dpsql.engines.view_text import as_view
 
 #: The schema whose tables people call by their names alone.
@@ -65,12 +65,39 @@ SELECT a.attname, format_type(a.atttypid, a.atttypmod),
                  FROM pg_enum AS e WHERE e.enumtypid = t.oid) END,
        CASE WHEN NOT o.collisdeterministic THEN CAST(o.collname AS TEXT) ELSE '' END,
        a.attgenerated = 'v',
-       t.typtype = 'e' AND EXISTS (SELECT 1 FROM pg_cast AS k WHERE k.castsource = t.oid)
+       t.typtype = 'e' AND EXISTS (SELECT 1 FROM pg_cast AS k WHERE k.castsource = t.oid),
+       CASE WHEN current_setting('server_encoding') = 'UTF8' THEN '' ELSE current_setting('server_encoding') END
 FROM pg_attribute AS a JOIN pg_type AS t ON t.oid = a.atttypid LEFT JOIN pg_collation AS o ON o.oid = a.attcollation
 WHERE a.attrelid = ? AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum
 """
 CHECKS = "SELECT pg_get_expr(conbin, conrelid) FROM pg_constraint WHERE conrelid = ? AND contype = 'c'"
+#: Comments and keys of one column each, by column.
+NOTES = """
+SELECT a.attname, coalesce(col_description(a.attrelid, a.attnum), ''),
+       EXISTS (SELECT 1 FROM pg_constraint AS k
+               WHERE k.conrelid = a.attrelid AND k.contype IN ('p', 'u') AND k.conkey = ARRAY[a.attnum]),
+       n.nspname, r.relname, b.attname
+FROM pg_attribute AS a
+LEFT JOIN pg_constraint AS f
+    ON f.conrelid = a.attrelid AND f.contype = 'f' AND f.conkey = ARRAY[a.attnum] AND f.conparentid = 0
+LEFT JOIN pg_class AS r ON r.oid = f.confrelid LEFT JOIN pg_namespace AS n ON n.oid = r.relnamespace
+LEFT JOIN pg_attribute AS b ON b.attrelid = f.confrelid AND b.attnum = f.confkey[1]
+WHERE a.attrelid = ? AND a.attnum > 0 AND NOT a.attisdropped
+ORDER BY a.attnum
+"""
+#: Unique indexes that hold for all rows a query on the table reads, at every moment: not partial, not over expressions,
+#: not deferred, valid, not of a table that others inherit from (a partitioned one has its index on every part), and
+#: under collations by which equal texts have equal bytes.
+KEYS = """
+SELECT array_agg(CAST(a.attname AS TEXT))
+FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indrelid
+JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey[0 : i.indnkeyatts - 1])
+WHERE i.indrelid = ? AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL
+  AND (c.relkind = 'p' OR NOT EXISTS (SELECT 1 FROM pg_inherits AS h WHERE h.inhparent = c.oid))
+  AND NOT EXISTS (SELECT 1 FROM pg_collation AS o WHERE o.oid = ANY (i.indcollation) AND NOT o.collisdeterministic)
+GROUP BY i.indexrelid
+"""
 VIEW = "SELECT pg_get_viewdef(CAST(? AS OID))"
 #: Columns whose type, or a part of it, belongs to a role other than a superuser, the one that asks and the owner of
 #: schema dpsql: whoever owns a type can give it casts, which run as whoever reads the column.
@@ -120,7 +147,8 @@ _FAMILIES = {
     **dict.fromkeys(("text", "character varying", "character"), "text"),
     "boolean": "boolean",
     "date": "date",
-    **dict.fromkeys(("timestamp without time zone", "timestamp with time zone", "time without time zone"), "other"),
+    **dict.fromkeys(("timestamp without time zone", "timestamp with time zone"), "timestamp"),
+    "time without time zone": "other",
     **dict.fromkeys(("uuid", "bytea", "inet", "cidr", "macaddr", "macaddr8", "oid"), "other"),
 }
 
@@ -134,11 +162,12 @@ def catalog_column(
     collation: str,
     computed: bool,
     cast: bool,
+    encoding: str = "",
 ) -> Column:
     """Return a column as a row of `COLUMNS` describes it; `cast` says that an ENUM has a cast that its owner made."""
     family = "opaque" if cast else postgres_family(base, typtype)
     enum_values = tuple(values or ())
-    return Column(name, kind, family, enum_values, base.startswith("numeric"), collation, computed)
+    return Column(name, kind, family, enum_values, base.startswith("numeric"), collation, computed, encoding=encoding)
 
 
 def postgres_family(base: str, typtype: str) -> str:
@@ -159,6 +188,10 @@ def describe(connection: Connection, name: str, schema: str | None) -> TableInfo
     """Return what the catalog says of a table or view, or None where there is none."""
     entries = {(row[0], row[1]): row for row in fetch_from_postgres(connection, TABLES)}
     entry = find_entry(entries, name, schema=schema, home=HOME)
+    if entry is None and schema is None:
+        ((database,),) = fetch_from_postgres(connection, "SELECT CAST(current_database() AS TEXT)")
+        rest = without_database(name, database)
+        entry = None if rest is None else find_entry(entries, rest, schema=None, home=HOME)
     if entry is None:
         return None
     place, (schema, table, kind, number) = entry
@@ -192,6 +225,15 @@ def describe(connection: Connection, name: str, schema: str | None) -> TableInfo
         unsafe=unsafe,
         remedy=next((fix for start, fix in _REMEDIES.items() if unfit.startswith(start)), remedy),
     )
+
+
+def read_notes(connection: Connection, info: TableInfo) -> dict[str, ColumnNote]:
+    """Return comments, unique keys and foreign keys by column; a key of several columns says nothing of one."""
+    rows = fetch_from_postgres(connection, NOTES, [int(info.version)])
+    return {
+        name: ColumnNote(comment, unique, (schema, table, column) if column is not None else None)
+        for name, comment, unique, schema, table, column in rows
+    }
 
 
 def _opaque_if_strange(described: Column, strangers: Mapping[str, str]) -> Column:

@@ -18,9 +18,9 @@ import pandas as pd
 import psycopg
 from sqlglot import exp
 
-from dpsql.engines.base import Health, TableInfo, Transaction, check_same
+from dpsql.engines.base import ColumnNote, Health, TableInfo, Transaction, check_same
 from dpsql.engines.error_replacement import COUNTING
-from dpsql.engines.postgres.catalog import HOME, TABLES, describe
+from dpsql.engines.postgres.catalog import HOME, KEYS, TABLES, describe, read_notes
 from dpsql.engines.postgres.cursor import (
     Connection,
     PostgresTransaction,
@@ -95,9 +95,9 @@ def open_postgres_connection(conninfo: str, *, wait: float) -> Connection:
             f"{_server_words(conninfo)} cannot be reached.", hint="check --db, the password (PGPASSWORD) and the server"
         )
     else:
-        limits = {"lock_timeout": f"{max(1, round(wait * 1000))}ms"}
-        if connection.info.parameter_status("server_encoding") == "SQL_ASCII":
-            limits["client_encoding"] = "UTF8"  # else even names come as bytes
+        # In another encoding (of the server's, a role's or PGCLIENTENCODING) some texts could not be sent at all, and
+        # from a database of SQL_ASCII even names would come as bytes.
+        limits = {"lock_timeout": f"{max(1, round(wait * 1000))}ms", "client_encoding": "UTF8"}
         for name, value in {**SETTINGS, **limits}.items():
             replace_errors("set its own settings", lambda n=name, v=value: execute(connection, _SET, (n, v)))  # type: ignore[misc]
         for statement in (_UNCOUNTED, _ALONE):
@@ -171,6 +171,12 @@ class PostgresEngine:
         with self._connection("read its settings") as connection:
             return bool(fetch_from_postgres(connection, COUNTERS_OPEN)[0][0])
 
+    def unique_keys(self, info: TableInfo) -> list[frozenset[str]] | None:
+        """Return the columns of each unique index over plain columns of all rows that holds at every moment."""
+        with self._connection("read its catalog") as connection:
+            rows = fetch_from_postgres(connection, KEYS, [int(info.version)])
+        return [frozenset(name.lower() for name in names) for (names,) in rows]
+
     def ways_in(self, info: TableInfo) -> list[Health]:
         """Return the names by which an analyst gets the planner's row counts of a table, each with what closes it."""
         with self._connection("read its catalog") as connection:
@@ -233,6 +239,11 @@ class PostgresEngine:
         """
         with self._connection("read its catalog") as connection:
             return describe(connection, name, schema)
+
+    def column_notes(self, info: TableInfo) -> dict[str, ColumnNote]:
+        """Return comments, unique keys and foreign keys by column."""
+        with self._connection("read its catalog") as connection:
+            return read_notes(connection, info)
 
     def identify(self, transaction: Transaction, info: TableInfo) -> TableInfo:
         """Return the table as it is: its number is its identity."""

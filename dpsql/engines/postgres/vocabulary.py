@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from dpsql.engines.standard_vocabulary import StandardVocabulary
+from dpsql.engines.standard_vocabulary import StandardVocabulary, md5_digits
 
 DIALECT = "postgres"
 #: Number of values up to which one comparison after the other is fastest.
@@ -31,13 +31,17 @@ class PostgresVocabulary(StandardVocabulary):
     functions = frozenset(
         {
             "collate",
+            "extract",
+            "getdatabaseencoding",
             "hash_record_extended",
             "hashint8extended",
             "hashtidextended",
             "json_extract",
+            "md5",
             "octet_length",
             "pg_column_size",
             "row",
+            "substring",
             "width_bucket",
         }
     )
@@ -90,6 +94,29 @@ class PostgresVocabulary(StandardVocabulary):
             state = exp.Anonymous(this="HASHINT8EXTENDED", expressions=[mixed, _key(key)])
         return exp.Paren(this=exp.BitwiseAnd(this=state, expression=exp.Literal.number(2**63 - 1)))
 
+    def text_hash(self, text: exp.Expr) -> exp.Expr:
+        """Return `CAST(CAST('x' || SUBSTRING(MD5(text), 1, 8) AS BIT(32)) AS BIGINT)`.
+
+        MD5 takes the bytes of a text as the database stores them; the catalog says where these are not UTF-8.
+        """
+        marked = exp.DPipe(this=exp.Literal.string("x"), expression=md5_digits(text))
+        bits = exp.Cast(this=exp.Paren(this=marked), to=exp.DataType.build("BIT(32)", dialect=DIALECT))
+        return exp.cast(bits, exp.DataType.Type.BIGINT)
+
+    def readable_text(self, text: exp.Expr, most_bytes: int) -> exp.Expr:
+        """Return `CASE WHEN OCTET_LENGTH(text) <= most_bytes AND GETDATABASEENCODING() IN ('UTF8', 'LATIN1') …`.
+
+        Such a database can send every text that it stores in UTF-8. Others (WIN1252) store bytes that mean nothing in
+        UTF-8, and fail when they send them: of those, no text is read. Texts of several columns are compared with each
+        other, byte by byte: the columns' own collations could differ, and then no comparison would be possible.
+        """
+        length = exp.Anonymous(this="OCTET_LENGTH", expressions=[text.copy()])
+        short = exp.LTE(this=length, expression=exp.Literal.number(most_bytes))
+        encoding = exp.Anonymous(this="GETDATABASEENCODING", expressions=[])
+        sends_all = exp.In(this=encoding, expressions=[exp.Literal.string(name) for name in ("UTF8", "LATIN1")])
+        by_bytes = exp.Collate(this=text, expression=exp.to_identifier("C", quoted=True))
+        return exp.Case(ifs=[exp.If(this=exp.And(this=short, expression=sends_all), true=by_bytes)])
+
     def row_address(self) -> exp.Expr:
         """Return `ctid`, the address of a row; a session reads from one snapshot, so no row has two."""
         return _ADDRESS.copy()
@@ -111,6 +138,16 @@ class PostgresVocabulary(StandardVocabulary):
             (tiny, _with_type("0", "DOUBLE PRECISION")),
         ]
         return exp.Case(ifs=[exp.If(this=test, true=double) for test, double in branches], default=cast)
+
+    def seconds(self, value: exp.Expr, kind: str) -> exp.Expr:
+        """Return `CAST(EXTRACT(EPOCH FROM value) * 1000000 AS DOUBLE PRECISION) / 1e6`.
+
+        EXTRACT gives a NUMERIC here, exactly, for every type of dates and times, and infinity for an endless one. The
+        product is a whole number, which becomes the nearest double.
+        """
+        exact = exp.Extract(this=exp.var("EPOCH"), expression=value)
+        microseconds = exp.Mul(this=exact, expression=exp.Literal.number(1_000_000))
+        return exp.Div(this=exp.Cast(this=microseconds, to=_DOUBLE.copy()), expression=_double(1e6), typed=True)
 
     def clamp(self, number: exp.Expr, lower: float, upper: float) -> exp.Expr:
         """Return `LEAST(GREATEST(number, lower), upper)`, in doubles."""

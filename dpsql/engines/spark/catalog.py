@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql.engines.base import Column, TableInfo
+from dpsql.engines.base import Column, ColumnNote, TableInfo
 from dpsql.engines.files.table_files import file_identities
 from dpsql.engines.identity_texts import PATH
 from dpsql.engines.spark import java_bridge
@@ -39,11 +39,12 @@ _FAMILIES = {
     **dict.fromkeys(("string", "char", "varchar"), "text"),
     "boolean": "boolean",
     "date": "date",
+    **dict.fromkeys(("timestamp", "timestamp_ntz"), "timestamp"),
 }
 #: In text a reader finds out where rows start: what one row holds can change how many others there are.
 _TEXTS = ("csv", "json", "text", "xml")
 _TEXT = "rows in files of text, where one of them can change where others start: write them to Parquet"
-_OTHER = ("timestamp", "timestamp_ntz", "binary")
+_OTHER = ("binary",)
 #: Where a field says that it was declared as CHAR or VARCHAR.
 _DECLARED = "__CHAR_VARCHAR_TYPE_STRING"
 
@@ -126,10 +127,7 @@ def find_table(session: Any, files: ParquetFolder, name: str, *, schema: str | N
 def describe(session: Any, files: ParquetFolder, place: SparkPlace) -> TableInfo:
     """Return what the catalog says of a table or view."""
     files_alone = is_parquet(place.schema, place.table)
-    if files_alone:
-        frame = replace_errors(_READ_CATALOG, lambda: files.frame(session, place.table))
-    else:
-        frame = replace_errors(_READ_CATALOG, lambda: session.table(place.reference.sql(DIALECT)))
+    frame = _frame(session, files, place)
     columns = tuple(
         Column(field.name, kind, spark_family(kind), collation=collation(kind, field.metadata.get(_DECLARED, "")))
         for field in replace_errors(_READ_CATALOG, lambda: list(frame.schema.fields))
@@ -151,6 +149,20 @@ def describe(session: Any, files: ParquetFolder, place: SparkPlace) -> TableInfo
     identity = "" if files_alone else " ".join(stored)
     version = f"{facts.get('Created Time', '')} {facts.get('Location', '')}"
     return TableInfo(*description, "table", identity=identity, rows=frozenset(rows), unfit=unfit, version=version)
+
+
+def _frame(session: Any, files: ParquetFolder, place: SparkPlace) -> Any:
+    """Return a table as a DataFrame of Spark, whose columns are known and whose rows are not read."""
+    if is_parquet(place.schema, place.table):
+        return replace_errors(_READ_CATALOG, lambda: files.frame(session, place.table))
+    return replace_errors(_READ_CATALOG, lambda: session.table(place.reference.sql(DIALECT)))
+
+
+def read_notes(session: Any, files: ParquetFolder, place: SparkPlace) -> dict[str, ColumnNote]:
+    """Return what people wrote about a table's columns. Spark keeps no unique and no foreign keys."""
+    fields = replace_errors(_READ_CATALOG, lambda: list(_frame(session, files, place).schema.fields))
+    comments = {field.name: field.metadata.get("comment", "") for field in fields}
+    return {name: ColumnNote(comment=str(text)) for name, text in comments.items() if text}
 
 
 def identities(session: Any, frame: Any, catalog_roots: Sequence[str]) -> set[str]:
@@ -214,7 +226,7 @@ def _cannot_fail(expression: Any) -> bool:
     name, parts = expression.getClass().getSimpleName(), list(java_bridge.members(expression.children()))
     if name == "Cast":
         before, after = (operand.dataType().simpleString() for operand in (parts[0], expression))
-        fits = before == after or (after == "string" and spark_family(before) not in ("other", "opaque"))
+        fits = before == after or (after == "string" and spark_family(before) not in ("timestamp", "other", "opaque"))
         fits = fits or (after == "double" and spark_family(before) in ("integer", "real"))
     else:
         fits = name in _TOTAL

@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 from sqlglot import exp
 
-from dpsql.engines.base import Engine, Health, TableInfo, Transaction, check_same
+from dpsql.engines.base import ColumnNote, Engine, Health, TableInfo, Transaction, check_same
 from dpsql.engines.error_replacement import COUNTING
 from dpsql.engines.files import file_parts
 from dpsql.engines.files.table_files import file_identities
@@ -51,12 +51,11 @@ _OPEN = {
     "spark.ui.enabled": "its pages show how many rows each step of a query had, and its SQL",
     "spark.eventLog.enabled": "the log files show how many rows each step of a query had, and its SQL",
 }
-#: The functions that dpsql's SQL calls: each must be Spark's own.
-_CALLED = (
-    "array", "coalesce", "count", "crc32", "exp", "floor", "get", "greatest", "isnan", "least", "ln", "lower", "map",
-    "max", "monotonically_increasing_id", "nanvl", "nullif", "row_number", "shiftleft", "shiftright", "sum", "trim",
-    "try_element_at", "upper", "xxhash64",
-)  # fmt: skip
+#: The functions that dpsql's SQL calls: each must be Spark's own. All that Spark's vocabulary may call are among them.
+_CALLED = tuple(sorted({
+    "array", "coalesce", "count", "exp", "floor", "greatest", "isnan", "least", "ln", "lower", "max", "nullif",
+    "row_number", "shiftleft", "shiftright", "sum", "trim", "upper",
+} | SparkVocabulary.functions - {"is_nan"}))  # fmt: skip
 _BUILT_IN = "org.apache.spark.sql.catalyst.expressions."
 
 
@@ -140,6 +139,11 @@ class SparkEngine(LedgerElsewhere):
             read_as = file_parts.read_as(transaction, file_parts.stamps_of(files))
         rows = info.rows | file_identities(files) | {file_parts.table_identity(info.name)}
         return replace(info, rows=rows, within=read_as - rows)
+
+    def column_notes(self, info: TableInfo) -> dict[str, ColumnNote]:
+        """Return what people wrote about a table's columns."""
+        place = catalog.find_table(self.session, self.files, info.table, schema=info.schema)
+        return {} if place is None else catalog.read_notes(self.session, self.files, place)
 
     def identify(self, transaction: Transaction, info: TableInfo) -> TableInfo:
         """Return the table as it is: its place is its identity."""

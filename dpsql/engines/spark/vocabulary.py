@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from dpsql.engines.standard_vocabulary import StandardVocabulary
+from dpsql.engines.standard_vocabulary import StandardVocabulary, md5_digits
 
 DIALECT = "spark"
 #: The most maps that the values of a lookup are spread over: each has to be planned.
@@ -23,15 +23,26 @@ class SparkVocabulary(StandardVocabulary):
 
     dialect = DIALECT
     functions = StandardVocabulary.functions | {
+        "conv",
         "crc32",
+        "date_part",
         "get",
+        "hour",
         "map",
+        "md5",
+        "minute",
         "monotonically_increasing_id",
         "nanvl",
+        "octet_length",
+        "substring",
         "try_element_at",
+        "try_validate_utf8",
+        "unix_date",
+        "unix_micros",
         "xxhash64",
     }
     levels_apart = False
+    timestamps_have_zone = True
 
     def __init__(self) -> None:
         self.step = _step
@@ -70,6 +81,19 @@ class SparkVocabulary(StandardVocabulary):
             state = exp.Anonymous(this="XXHASH64", expressions=[state, _key(key)])
         return exp.Paren(this=exp.BitwiseAnd(this=state, expression=exp.Literal.number(2**63 - 1)))
 
+    def text_hash(self, text: exp.Expr) -> exp.Expr:
+        """Return `CAST(CONV(SUBSTRING(MD5(text), 1, 8), 16, 10) AS BIGINT)`."""
+        bases = [exp.Literal.number(16), exp.Literal.number(10)]
+        digits = exp.Anonymous(this="CONV", expressions=[md5_digits(text), *bases])
+        return exp.cast(digits, exp.DataType.Type.BIGINT)
+
+    def readable_text(self, text: exp.Expr, most_bytes: int) -> exp.Expr:
+        """Return `CASE WHEN OCTET_LENGTH(text) <= most_bytes THEN TRY_VALIDATE_UTF8(text) END`."""
+        length = exp.Anonymous(this="OCTET_LENGTH", expressions=[text.copy()])
+        valid = exp.Anonymous(this="TRY_VALIDATE_UTF8", expressions=[text])
+        short = exp.LTE(this=length, expression=exp.Literal.number(most_bytes))
+        return exp.Case(ifs=[exp.If(this=short, true=valid)])
+
     def row_address(self) -> None:
         """Return nothing: a row's place follows from how files were cut into tasks, and can change within a session.
 
@@ -80,6 +104,42 @@ class SparkVocabulary(StandardVocabulary):
     def row_number(self) -> exp.Expr:
         """Return `MONOTONICALLY_INCREASING_ID()`: no two rows have the same; kept with them, it never changes."""
         return exp.Anonymous(this="MONOTONICALLY_INCREASING_ID", expressions=[])
+
+    def seconds(self, value: exp.Expr, kind: str) -> exp.Expr:
+        """Return `CAST(UNIX_MICROS(value) AS DOUBLE) / 1e6`, of a date the seconds of its days.
+
+        A time without a zone (`timestamp_ntz`) would be taken for one of the session's zone. So its microseconds are
+        added up from its day, hour, minute and second, which no zone changes; the first sum is exact in doubles.
+        """
+        if kind == "date":
+            return _times(_double(_call("UNIX_DATE", value)), 86_400)
+        if kind != "timestamp_ntz":
+            microseconds = _double(_call("UNIX_MICROS", value))
+        else:
+            day = _call("UNIX_DATE", exp.cast(value.copy(), exp.DataType.Type.DATE))
+            second = _call("DATE_PART", exp.Literal.string("SECOND"), value.copy())
+            of_day = exp.Add(
+                this=_times(_double(_call("HOUR", value.copy())), 3_600_000_000),
+                expression=_times(_double(_call("MINUTE", value.copy())), 60_000_000),
+            )
+            of_minute = _double(exp.Mul(this=second, expression=exp.Literal.number(1_000_000)))
+            of_day = exp.Add(this=of_day, expression=of_minute)
+            microseconds = exp.Paren(
+                this=exp.Add(this=_times(_double(day), 86_400_000_000), expression=exp.Paren(this=of_day))
+            )
+        return exp.Div(this=microseconds, expression=exp.Literal.number("1000000.0e0"), typed=True)
+
+
+def _call(name: str, *arguments: exp.Expr) -> exp.Expr:
+    return exp.Anonymous(this=name, expressions=list(arguments))
+
+
+def _double(value: exp.Expr) -> exp.Expr:
+    return exp.Cast(this=value, to=exp.DataType(this=exp.DataType.Type.DOUBLE))
+
+
+def _times(value: exp.Expr, factor: int) -> exp.Expr:
+    return exp.Mul(this=value, expression=exp.Literal.number(f"{factor}.0e0"))
 
 
 def _key(key: int | str) -> exp.Expr:

@@ -7,7 +7,7 @@ reads such a table. Either everything that a table or view reads is known, or it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,13 +29,22 @@ class Base:
     """The stored table behind a dataset.
 
     `schema` and `table` say where it is, `identity` is how the database tells it from others, and `rows` are the
-    identities of all tables that ever had the budget.
+    identities of all tables that ever had the budget. `named_alone` marks one of a ledger of the first format, which
+    has no identities: no run is made on it before the ledger is upgraded. A view over several private tables has the
+    first of them there, and schema, table and identity of each other one in `others`.
     """
 
     schema: str
     table: str
     identity: str = ""
     rows: frozenset[str] = frozenset()
+    named_alone: bool = False
+    others: tuple[tuple[str, str, str], ...] = ()
+
+    @property
+    def tables(self) -> tuple[tuple[str, str, str], ...]:
+        """Schema, name and identity of each private table behind a dataset."""
+        return ((self.schema, self.table, self.identity), *self.others)
 
     @staticmethod
     def of(info: TableInfo, earlier: Base | None = None) -> Base:
@@ -45,11 +54,13 @@ class Base:
     @staticmethod
     def read(stored: Mapping[str, Any]) -> Base:
         """Return the base table that a ledger entry stores."""
-        return Base(stored["schema"], stored["table"], stored["identity"], frozenset(stored["rows"]))
+        others = tuple((schema, table, identity) for schema, table, identity in stored.get("others", ()))
+        return Base(stored["schema"], stored["table"], stored["identity"], frozenset(stored["rows"]), others=others)
 
     def stored_values(self) -> dict[str, Any]:
         """Return the base table as values for a ledger entry."""
-        return {"schema": self.schema, "table": self.table, "identity": self.identity, "rows": sorted(self.rows)}
+        first = {"schema": self.schema, "table": self.table, "identity": self.identity, "rows": sorted(self.rows)}
+        return first | ({"others": [list(place) for place in self.others]} if self.others else {})
 
     def is_place(self, info: TableInfo) -> bool:
         """Whether a table is in the place where this one was registered; it may be another table."""
@@ -57,15 +68,17 @@ class Base:
 
     def is_same(self, info: TableInfo) -> bool:
         """Whether a table in that place is the one that was registered."""
-        return self.identity == info.identity
+        return self.named_alone or self.identity == info.identity
 
     def has_grown(self, info: TableInfo) -> bool:
         """Whether a table has parts that are new since registration: their rows may have, or get, another budget."""
-        return not {identity for identity in info.rows if not identity.startswith(_TEMPORARY)} <= self.rows
+        new = {identity for identity in info.rows if not identity.startswith(_TEMPORARY)} - self.rows
+        return bool(new) and not self.named_alone
 
     def shares(self, info: TableInfo) -> bool:
         """Whether rows of a table have this budget: by its identity, by that of a parent table, or by its place."""
-        return self.is_place(info) or share_rows(self.rows, info.rows | info.within)
+        places = {(schema, table) for schema, table, _ in self.tables}
+        return (info.schema, info.table) in places or share_rows(self.rows, info.rows | info.within)
 
 
 def tables_shown(engine: Engine, info: TableInfo) -> list[TableInfo] | None:
@@ -91,11 +104,14 @@ def _tables_shown(engine: Engine, info: TableInfo, *, depth: int) -> list[TableI
     return tables
 
 
-def why_private(engine: Engine, info: TableInfo, private: Iterable[tuple[str, Base]]) -> str | None:
+def why_private(
+    engine: Engine, info: TableInfo, private: Iterable[tuple[str, Base]], *, own_marks: Collection[str] = ()
+) -> str | None:
     """Return why a table or view cannot be read for free, in words that follow its name; None where it can.
 
     `private` are the registered tables, each by its name and its base. Even where nothing is registered here, a view
     may read a private table of another database that is attached; so a view is refused if what it reads is unknown.
+    `own_marks` are identities that this ledger gave to tables without registering them.
     """
     if info.unsafe:
         return info.unsafe
@@ -105,7 +121,8 @@ def why_private(engine: Engine, info: TableInfo, private: Iterable[tuple[str, Ba
     for name, base in private:
         if any(base.shares(table) for table in tables):
             return f'holds rows of the registered private table "{name}"'
-    return "holds rows that were registered in another ledger" if any(map(has_other_ledger, tables)) else None
+    elsewhere = any(has_other_ledger(table) and table.identity not in own_marks for table in tables)
+    return "holds rows that were registered in another ledger" if elsewhere else None
 
 
 def has_other_ledger(info: TableInfo) -> bool:

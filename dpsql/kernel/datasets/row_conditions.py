@@ -24,10 +24,11 @@ from dpsql.engines.base import Column, Engine, TableInfo
 from dpsql.errors import ParameterError, SchemaError, UnknownName
 from dpsql.kernel.datasets.dataset import Dataset, source_to_register
 from dpsql.kernel.datasets.untyped_columns import UNTYPED, types_read
-from dpsql.schema import Schema
+from dpsql.schema import Categorical, Schema
+from dpsql.schema.synonyms import Synonyms
 
 #: The family of an untyped column by the type that it is read as.
-_FAMILY_OF_TYPE = {"DOUBLE": "real", "BOOLEAN": "boolean"}
+_FAMILY_OF_TYPE = {"DOUBLE": "real", "BOOLEAN": "boolean", "TIMESTAMP": "timestamp"}
 
 
 def is_condition(text: str) -> bool:
@@ -159,7 +160,15 @@ def _cell(engine: Engine, name: str, info: TableInfo, rows: Source, schema: Sche
     number = rows.number(name, engine.vocabulary) if family == "real" else None
     missing = exp.not_(exp.paren(has_label(rows))) if name == schema.label else None
     unsigned = family == "integer" and column.type.split("(")[-1].upper().startswith("U")
-    return Cell(family, rows.column(name), number, unsigned, missing)
+    return Cell(family, rows.column(name), number, unsigned, missing, _synonyms(name, schema))
+
+
+def _synonyms(name: str, schema: Schema) -> Synonyms:
+    """Return the stored texts of a column that mean a declared word."""
+    if name == schema.label:
+        return schema.class_synonyms
+    feature = schema.feature(name)
+    return feature.synonyms if isinstance(feature, Categorical) else ()
 
 
 def _family(column: Column, info: TableInfo, schema: Schema) -> str:

@@ -1,7 +1,7 @@
 """How columns without a type are read: cells of CSV are text, and the declared schema says what they mean.
 
-A numeric feature is what TRY_CAST makes of a cell, which is NULL where the cell holds no number. So reading cannot
-fail, whatever a cell holds.
+A numeric feature, or a stored part, is what TRY_CAST makes of a cell, which is NULL where the cell holds no number. So
+reading cannot fail, whatever a cell holds. A date or timestamp is likewise what TRY_CAST makes of it as a TIMESTAMP.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from dpsql.compile.vocabulary import column
 from dpsql.engines.base import Column, TableInfo
-from dpsql.schema import Boolean, Numeric, Schema
+from dpsql.schema import Boolean, Dated, Numeric, Schema
 
 #: The family of columns without a type.
 UNTYPED = "untyped"
@@ -39,9 +39,12 @@ def types_read(info: TableInfo, schema: Schema) -> dict[str, str]:
 def _declared_types(info: TableInfo, schema: Schema) -> Iterator[tuple[str, str]]:
     """Yield the name of each untyped column that is not text by the schema, and the type that the schema gives it."""
     types = {feature.name: "DOUBLE" for feature in schema.features if isinstance(feature, Numeric)}
+    types |= {feature.name: "TIMESTAMP" for feature in schema.features if isinstance(feature, Dated)}
     types |= {feature.name: "BOOLEAN" for feature in schema.features if isinstance(feature, Boolean)}
     if schema.has_label and schema.target is not None:
         types[schema.label] = "DOUBLE"
+    if schema.partition is not None and schema.parts is not None:
+        types[schema.partition] = "BIGINT"
     for name, kind in types.items():
         entry = info.column(name)
         if entry is not None and entry.family == UNTYPED:

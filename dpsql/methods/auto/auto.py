@@ -4,8 +4,10 @@ This method is ours. Its steps, all through the kernel (`methods/auto/epsilon_sh
 gets, from public facts alone):
 
 1. `size`: the number of rows, where the owner did not declare it. 3 % of epsilon; the rest is planned from the answer.
+   It is usually a run and a charge of its own (`runs/size_first.py`), and this method then sees a size as if declared.
 2. `zoom`: a histogram of each number without classes. Where nearly all rows lie in a part of the declared range,
-   numbers are clamped to that part from then on, so that the 64 cells of their grid lie where the rows are.
+   numbers are clamped to that part from then on, so that the 64 cells of their grid lie where the rows are. Where two
+   neighbouring cells hold nearly all rows, `zoom_2` to `zoom_4` look closer.
 3. `marginals`: noisy counts of every feature's bins by class, as the leaves of one-feature trees. From them follow, for
    free, groups of bins, how much likelier each group makes each class (naive Bayes), and how much each feature tells
    (`trees/estimate/marginal_profile.py`).
@@ -41,7 +43,7 @@ from dpsql.kernel.operations import Later, Size
 from dpsql.kernel.plan import NANO, Plan, Sequential, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import Session
-from dpsql.methods.auto.auto_steps import DATA_DEPTH, auto_steps
+from dpsql.methods.auto.auto_steps import DATA_DEPTH, ZOOMS, auto_steps
 from dpsql.methods.auto.calibrate import calibrate
 from dpsql.methods.auto.epsilon_shares import (
     ALONE,
@@ -51,6 +53,7 @@ from dpsql.methods.auto.epsilon_shares import (
     Advice,
     affordable_depth,
     split_epsilon,
+    zoom_shares,
 )
 from dpsql.methods.auto.mixture_list import MixtureParts, mixture_forest, naive_bayes_forest
 from dpsql.methods.auto.public_trees import public_trees, shared_votes
@@ -58,6 +61,7 @@ from dpsql.methods.auto.zoom import zoom_in
 from dpsql.methods.base import Integer, Method, Parameter, Trained, resolve_parameters
 from dpsql.methods.shared.greedy import even_weights
 from dpsql.methods.shared.noisy_leaves import SIZE_SHARE
+from dpsql.methods.shared.row_evidence import bought_rows
 from dpsql.schema import CELLS, Schema
 from dpsql.trees.estimate.marginal_profile import (
     Marginal,
@@ -108,7 +112,9 @@ class Auto(Method):
             return Plan(self.name, composition, promise, settings | facts)
         share = nano_epsilon * SIZE_SHARE // 100
         size = Step("size", Size(), share, note="the size is not declared; it decides how the rest is spent")
-        note = "planned from the bought size: zoom 5 %, pick 8 %, calibration 3 %; of the others marginals 36 to 90 %"
+        note = (
+            "planned from the bought size: zoom 6 to 8 %, pick 8 %, calibration 3 %; of the others marginals 36 to 90 %"
+        )
         rest = Step("rest", Later(), nano_epsilon - share, note=note)
         return Plan(self.name, Sequential((size, rest)), promise, settings)
 
@@ -125,7 +131,7 @@ class Auto(Method):
         rows: float = schema.rows or 0
         nano_epsilon = plan.nano_epsilon
         if schema.rows is None:
-            rows, nano_epsilon = max(1, session.size("size")), plan.step("rest").nano_epsilon
+            rows, nano_epsilon = max(1, bought_rows(session)), plan.step("rest").nano_epsilon
         advice = _advice(schema, rows, nano_epsilon, plan.parameters)
         if schema.rows is None:
             session.later("rest", auto_steps(schema, plan.promise, advice, nano_epsilon, rows))
@@ -144,10 +150,11 @@ class _Run:
 
     def __init__(self, session: Session, advice: Advice, rows: float) -> None:
         self.session, self.advice = session, advice
-        cached = rows <= CACHED_ROWS
+        cached, declared = rows <= CACHED_ROWS, session.schema
         if cached:
             session.hold()
-        if advice.zoom and zoom_in(session, rows / session.step("zoom").parts) and cached:
+        self.zoomed = self._zoom(rows)
+        if cached and session.schema != declared:
             session.hold()
         self.axes = axes(session.schema)
         self.classes = len(session.schema.classes)
@@ -156,6 +163,20 @@ class _Run:
         self.bins = 2 ** round(np.log2(clear))  # so that each bin has as many cells as any other
         self.rows = rows
         self.seed = int(session.plan.parameters["seed"])
+
+    def _zoom(self, rows: float) -> dict[str, Any]:
+        """Narrow ranges; return the declared range of each number and in how many of its cells nearly all rows lie."""
+        schema = self.session.schema
+        looks = len(zoom_shares(schema, self.advice.strength)) if self.advice.zoom else 0
+        narrowed = zoom_in(self.session, rows, ZOOMS[:looks])
+        return {
+            feature.name: {
+                "declared": [feature.lower, feature.upper],
+                "cells": narrowed[feature.name].cells if feature.name in narrowed else feature.cells,
+            }
+            for feature in schema.numeric
+            if looks
+        }
 
     def train(self) -> Trained:
         """Ask for marginals, splits, counts and the mixture, in this order, and return the forest and its facts."""
@@ -251,7 +272,7 @@ class _Run:
             }
         rows = np.rint(totals * self.session.step("marginals").parts).astype(int).tolist()
         classes = dict(zip(schema.classes, rows, strict=True))
-        return {"classes": classes, "features": features}
+        return {"classes": classes, "features": features, "zoom": self.zoomed}
 
 
 def _pass_where_closed(level: Level, is_open: NDArray[np.bool_]) -> Level:

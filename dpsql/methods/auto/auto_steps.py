@@ -36,6 +36,8 @@ LEAST_SAMPLE = 2**13
 LEAST_SCORED = 2**12
 #: The name of the step that counts each feature's bins by class.
 MARGINALS = "marginals"
+#: The names of the looks of `zoom`, in their order.
+ZOOMS = ("zoom", *(f"zoom_{number}" for number in range(2, epsilon_shares.MORE_ZOOMS + 2)))
 #: The most rows × axes that one level of the data tree looks at, unless `LEAST_SAMPLE` rows are more.
 SPLIT_WORK = 2**18
 #: The most rows × trees × classes that `pick` and `calibration` look at, unless their noise asks for more.
@@ -63,14 +65,15 @@ def auto_steps(schema: Schema, promise: Promise, advice: Advice, nano_epsilon: i
 def _guided_steps(
     schema: Schema, promise: Promise, advice: Advice, nano_epsilon: int, rows: float
 ) -> Iterator[Composition]:
-    zoom = nano_epsilon * epsilon_shares.ZOOM_SHARE // 100 if advice.zoom else 0
+    zooms = epsilon_shares.zoom_shares(schema, advice.strength) if advice.zoom else ()
+    looks = [int(nano_epsilon * share / 100) for share in zooms]
     pick = nano_epsilon * epsilon_shares.PICK_SHARE // 100 if advice.pick else 0
     calibration = nano_epsilon * epsilon_shares.CALIBRATION_SHARE // 100 if advice.calibration else 0
-    left = nano_epsilon - zoom - pick - calibration
+    left = nano_epsilon - sum(looks) - pick - calibration
     marginals = int(left * advice.marginals)
     splits = (left - marginals) * epsilon_shares.SPLITS_SHARE // 100
-    if zoom:
-        yield _zoom(schema, promise, zoom, rows)
+    for name, look in zip(ZOOMS, looks, strict=False):
+        yield _zoom(name, schema, promise, look, rows)
     yield _marginals(schema, promise, marginals, rows)
     yield _splits(schema, splits, rows)
     yield _counts(schema, advice, left - marginals - splits, rows)
@@ -80,10 +83,12 @@ def _guided_steps(
         yield _calibration(schema, promise, advice, calibration, rows)
 
 
-def _zoom(schema: Schema, promise: Promise, nano_epsilon: int, rows: float) -> Composition:
+def _zoom(name: str, schema: Schema, promise: Promise, nano_epsilon: int, rows: float) -> Composition:
     numbers = len(epsilon_shares.numbers(schema))
     note = "where numbers lie, without classes: a range that is mostly empty is narrowed"
-    step = Step("zoom", Histograms(), nano_epsilon, axes=numbers, cells=numbers * CELLS, note=note)
+    if name != ZOOMS[0]:
+        note = "closer, only where nearly all rows of a number lay in two neighbouring cells"
+    step = Step(name, Histograms(), nano_epsilon, axes=numbers, cells=numbers * CELLS, note=note)
     return _sampled_steps(step, rows, max(SAMPLED_ROWS, ceil(ZOOM_CLARITY * step.scale(promise))))
 
 
@@ -102,7 +107,7 @@ def _splits(schema: Schema, nano_epsilon: int, rows: float) -> Composition:
 
 
 def _counts(schema: Schema, advice: Advice, nano_epsilon: int, rows: float) -> Composition:
-    shared = rows < APART_ROWS
+    shared = rows < APART_ROWS or (schema.parts is not None and schema.parts < advice.trees)
     note = "the leaves of all trees by class; each row is in " + ("every tree" if shared else "one tree")
     cells = advice.trees * 2**DEEPEST * len(schema.classes)
     return replace(shared_counts(nano_epsilon, advice.trees, schema, cells), note=note, shared=shared)

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from dpsql.models.explain import facts as released_facts
 from dpsql.models.explain.background import background
 from dpsql.models.explain.class_profiles import Evidence, evidence, is_drowned, number_profiles, profiles
+from dpsql.models.explain.crowded import crowded_ranges
 from dpsql.models.explain.explanation_values import ClassProfile, Effect, Learned
 from dpsql.models.explain.facts import Facts
 from dpsql.models.explain.groups import counted_groups, predicted_groups
 from dpsql.models.explain.sweep import Swept, sweep
-from dpsql.models.model import ReleasedModel
-from dpsql.schema import Feature
+from dpsql.models.model import ReleasedModel, lookup_note
+from dpsql.schema import Dated, Feature
 
 Reals = NDArray[np.float64]
 
@@ -54,6 +55,8 @@ def explain_model(model: ReleasedModel, rows: pd.DataFrame | None = None) -> Lea
         effects=tuple(effects[position] for position in order),
         background=behind.source,
         profiles=_profiles(model, effects, facts, middle, shares),
+        looked_up=lookup_note(card),
+        crowded=crowded_ranges(schema, card),
     )
 
 
@@ -64,11 +67,12 @@ def _middle(swept: Sequence[Swept]) -> Reals:
 
 def _effect(feature: Feature, swept: Swept, facts: Facts, shares: Reals, importance: float) -> Effect:
     counts = facts.features.get(feature.name)
+    unit = feature.unit if isinstance(feature, Dated) else ""
     if counts is None:
-        return Effect(feature.name, importance, predicted_groups(feature, swept), read=swept.read)
+        return Effect(feature.name, importance, predicted_groups(feature, swept), read=swept.read, unit=unit)
     rows = max(float(np.maximum(counts.noisy_counts, 0).sum()), 1.0)
     groups, lost = counted_groups(feature, counts, rows), is_drowned(counts, shares)
-    return Effect(feature.name, importance, groups, read=swept.read, drowned=lost, counted=True)
+    return Effect(feature.name, importance, groups, read=swept.read, drowned=lost, counted=True, unit=unit)
 
 
 def _profiles(
@@ -81,7 +85,8 @@ def _profiles(
         ]
         return number_profiles(schema, moved)
     pieces = []
+    compared = sum(counts.noisy_counts.size for counts in facts.features.values())
     for effect in effects:
         counts = facts.features.get(effect.feature)
-        pieces.append(evidence(effect, counts, shares if effect.counted else middle))
+        pieces.append(evidence(effect, counts, shares if effect.counted else middle, compared=compared))
     return profiles(schema, pieces, shares)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,7 +25,14 @@ _NAME = 32
 
 def explanation_text(learned: Learned, *, top: int = TOP) -> str:
     """Return the summary: what is predicted from what, its cost, the features' importance, each class's profile."""
-    parts = [_head(learned), _importance(learned.effects, top), _unseen(learned.effects), _profiles(learned)]
+    parts: list[Iterable[str]] = [
+        _head(learned),
+        _importance(learned.effects, top),
+        _unseen(learned.effects),
+        _crowded_lines(learned),
+        _profiles(learned),
+        _footer(learned),
+    ]
     return "\n\n".join("\n".join(part) for part in map(list, parts) if part)
 
 
@@ -74,6 +81,12 @@ def _unseen(effects: Sequence[Effect]) -> list[str]:
     return lines
 
 
+def _crowded_lines(learned: Learned) -> list[str]:
+    """Return which declared ranges are far too wide, if any."""
+    lines = [line for crowded in learned.crowded for line in _wrap("  ", str(crowded))]
+    return ["What was declared far too wide", *lines] if lines else []
+
+
 def _profiles(learned: Learned) -> Iterator[str]:
     for number, profile in enumerate(learned.profiles[:PROFILES]):
         if number:
@@ -85,6 +98,10 @@ def _profiles(learned: Learned) -> Iterator[str]:
             yield f"  {_effect(reason, numeric=profile.share is None)}  {_shorten(reason.text, _WIDTH - 20)}"
     if len(learned.profiles) > PROFILES:
         yield f"\n… {len(learned.profiles) - PROFILES} more classes (all of them: --json, or .profiles in Python)"
+
+
+def _footer(learned: Learned) -> list[str]:
+    return _wrap("Domains:   ", learned.looked_up) if learned.looked_up else []
 
 
 def _title(learned: Learned, profile: ClassProfile) -> str:

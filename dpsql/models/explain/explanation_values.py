@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from dpsql.models.explain.crowded import CrowdedRange
 from dpsql.models.explain.explanation_text import TOP, explanation_text
 from dpsql.models.explain.picture import PANELS, draw_explanation
 
@@ -35,7 +36,8 @@ class Effect:
     """One feature: its importance (0 to 1, all features sum to 1), and the groups of its values.
 
     `read` says whether any tree looks at it. `drowned` says that it was counted and none of its groups stood out from
-    the noise. `counted` says that groups have released counts; otherwise they have what the model predicts.
+    the noise. `counted` says that groups have released counts; otherwise they have what the model predicts. `unit` is
+    what the ends of a date's groups are counted in, since 1970-01-01 00:00 UTC; "" for other features.
     """
 
     feature: str
@@ -44,6 +46,7 @@ class Effect:
     read: bool = True
     drowned: bool = False
     counted: bool = False
+    unit: str = ""
 
     @property
     def note(self) -> str:
@@ -83,7 +86,9 @@ class ClassProfile:
 class Learned:
     """What a model learned. `str()` is a readable summary; `effects` has the most important feature first.
 
-    `background` says how often each value was taken to occur.
+    `background` says how often each value was taken to occur. `looked_up` says which domains the owner looked up in the
+    private rows, "" where there are none. `crowded` has the numbers whose declared range is so wide that nearly all
+    rows lie in a few of its cells.
     """
 
     model: str
@@ -100,6 +105,8 @@ class Learned:
     background: str
     effects: tuple[Effect, ...]
     profiles: tuple[ClassProfile, ...]
+    looked_up: str = ""
+    crowded: tuple[CrowdedRange, ...] = ()
 
     def __str__(self) -> str:
         return explanation_text(self)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from dpsql.schema import Categorical, Feature, Numeric
+from dpsql.schema import Categorical, Dated, Feature, Hashed, Numeric
 
 #: The most values of a category that a phrase lists.
 MOST_VALUES = 4
@@ -23,10 +23,14 @@ def phrase(feature: Feature, cells: Iterable[int]) -> str:
     'age 35 to 60'
     >>> phrase(Categorical("color", ("red", "green", "blue")), (0, 2))
     'color is red or blue'
+    >>> phrase(Hashed("job"), (17, 20)), phrase(Hashed("job"), (63,))
+    ('job is #17 or #20 (hash cells)', 'job is NULL')
     """
     distinct = list(dict.fromkeys(cells))
     if isinstance(feature, Numeric):
         return f"{feature.name} {' or '.join(_range(feature, first, last) for first, last in runs(sorted(distinct)))}"
+    if isinstance(feature, Hashed):
+        return f"{feature.name} is {_join_values(names(feature, distinct))}{_hash_mark(feature, distinct)}"
     left_out = [cell for cell in range(len(feature.values)) if cell not in set(distinct)]
     if len(distinct) > MOST_VALUES and 0 < len(left_out) <= 2 and len(feature.values) in distinct:
         return f"{feature.name} is not {_join_values([feature.values[cell] for cell in left_out])}"
@@ -44,7 +48,10 @@ def short_phrase(feature: Feature, cells: Sequence[int]) -> str:
 
 
 def names(feature: Categorical, cells: Iterable[int]) -> list[str]:
-    """Return the values that cells stand for; the last cell stands for NULL and every value that was not declared."""
+    """Return the values that cells stand for; the last cell stands for NULL and every value that was not declared.
+
+    Every value has a cell in a hashed category, so that there the last one stands for NULL alone.
+    """
     values: list[str] = []
     for cell in cells:
         values += [feature.values[cell]] if cell < len(feature.values) else _others(feature)
@@ -72,6 +79,8 @@ def edge_text(feature: Numeric, cell: int) -> str:
     >>> edge_text(Numeric("share", 0, 1), 16), edge_text(Numeric("gain", 0, 100_000), 3)
     ('0.25', '4688')
     """
+    if isinstance(feature, Dated):
+        return feature.edge_text(cell)
     edge = feature.edges[cell - 1]
     if abs(edge) * feature.scale < _ZERO_PART:
         return "0"
@@ -93,7 +102,15 @@ def _range(feature: Numeric, first: int, last: int) -> str:
 
 
 def _others(feature: Categorical) -> list[str]:
-    return ["unknown"] * (feature.unknown is None) + ["NULL"] * (feature.null is None)
+    return ["unknown"] * (feature.unknown is None and not isinstance(feature, Hashed)) + ["NULL"] * (
+        feature.null is None
+    )
+
+
+def _hash_mark(feature: Hashed, cells: Sequence[int]) -> str:
+    """Return what tells the names of hash cells from values: ` (a hash cell)`."""
+    hash_cells = sum(cell < feature.hash_cells for cell in cells)
+    return "" if not hash_cells else " (a hash cell)" if hash_cells == 1 else " (hash cells)"
 
 
 def _join_values(texts: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpsql.errors import ParameterError, UsageError
+from dpsql.schema.dated import tick_text
 
 if TYPE_CHECKING:
     from dpsql.models.explain.explanation_values import Effect, Group, Learned
@@ -129,6 +130,8 @@ def _panel(axes: Any, learned: Learned, effect: Effect, lines: Sequence[int], sp
     """Draw one feature: numbers along the horizontal axis, categories one below the other."""
     if effect.groups[0].low is not None:
         _numbers(axes, effect.groups, lines)
+        if effect.unit:
+            axes.xaxis.set_major_formatter(lambda number, _: tick_text(number, effect.unit))
         _average(axes.axhline, learned, lines)
         axes.set_ylim(*span)
         axes.set_ylabel(_output(learned, lines), fontsize=9)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsql.kernel.operations import Histograms
-from dpsql.kernel.plan import Step
-from dpsql.methods.auto.zoom import BINS, NARROWER, STANDS, TAIL, holds_cells, occupied_bins, zoom_in
+from dpsql.kernel.plan import Sequential, Step
+from dpsql.kernel.session import Session
+from dpsql.methods.auto.auto_steps import ZOOMS
+from dpsql.methods.auto.zoom import BINS, NARROWER, STANDS, TAIL, crowded_pair, holds_cells, occupied_bins, zoom_in
 from dpsql.schema import CELLS, Categorical, Numeric, Schema
 from tests.kernel.helpers import held, session
 from tests.tables import Row
@@ -110,3 +114,56 @@ def test_a_range_too_narrow_for_its_cells_stays() -> None:
     schema = Schema("y", SCHEMA.classes, (Categorical("c", ("a", "b")), far))
     assert not holds_cells(far, 1e15, 1e15 + 6)
     assert narrowed(schema, [1e15 + 1] * 600) == schema
+
+
+def zoomed(schema: Schema, x: list[float], looks: int, nano_epsilon: int = 10**13) -> tuple[Session, Schema]:
+    """Return the session and its schema after up to `looks` looks at these numbers."""
+    rows: list[Row] = [(number, value, "a", "yes") for number, value in enumerate(x)]
+    numeric = len(schema.numeric)
+    steps = [Step(name, Histograms(), nano_epsilon, axes=numeric, cells=numeric * CELLS) for name in ZOOMS[:looks]]
+    opened = session(held(rows, schema=schema), Sequential(tuple(steps)))
+    zoom_in(opened, len(rows), ZOOMS[:looks])
+    return opened, opened.schema
+
+
+@pytest.mark.parametrize(("lower", "upper"), [(-500_000, 500_000), (0, 1_000_000), (-999_000, 1_000)])
+def test_a_range_a_thousand_times_too_wide_is_narrowed_to_its_rows(lower: float, upper: float) -> None:
+    """Numbers from 200 to 260, declared within a million: a few looks leave less than ten times their spread."""
+    schema = Schema("y", SCHEMA.classes, (Categorical("c", ("a", "b")), Numeric("x", lower, upper)))
+    _, narrower = zoomed(schema, [200 + number % 60 for number in range(600)], 4)
+    feature = narrower.numeric[0]
+    assert feature.lower <= 200
+    assert feature.upper >= 259
+    assert feature.upper - feature.lower < 600
+
+
+def test_the_second_look_is_not_made_without_need() -> None:
+    """Where the first look finds rows in more than two cells, the others are left alone."""
+    opened, _ = zoomed(SCHEMA, [200 + number % 60 for number in range(600)], 3)
+    assert len(opened._allowance) == 2
+
+
+def test_a_tail_keeps_its_cells() -> None:
+    """Where a tenth of the rows lies far from the others, the range is not cut down to two cells."""
+    x = [float(number % 10 == 0) * (100 + number % 300) for number in range(1000)]
+    _, narrower = zoomed(SCHEMA, x, 3)
+    assert narrower.numeric[0].upper >= 300
+
+
+def test_noise_alone_narrows_hardly_ever() -> None:
+    """In a thousand histograms of rows spread out, at the least strength of a short look, no two cells seem crowded."""
+    generator, seen = np.random.default_rng(2), 0
+    for _ in range(1000):
+        noisy_cells = generator.laplace(0, 1, CELLS) + 15 / CELLS
+        seen += crowded_pair(noisy_cells, math.sqrt(2), 15) is not None
+    assert seen <= 20
+
+
+def test_crowded_cells_are_found_at_the_least_strength() -> None:
+    """Rows in one cell, fifteen times the scale of the noise: the look finds them in nineteen of twenty histograms."""
+    generator, seen = np.random.default_rng(3), 0
+    for _ in range(1000):
+        noisy_cells = generator.laplace(0, 1, CELLS)
+        noisy_cells[20] += 15
+        seen += crowded_pair(noisy_cells, math.sqrt(2), 15) in (19, 20)
+    assert seen >= 900

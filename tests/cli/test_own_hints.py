@@ -1,0 +1,68 @@
+"""Next steps that can be pasted: they carry the user's own database and names, quoted for a shell."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from dpsql.api.database import connect
+from dpsql.cli.main import run_command_line
+from dpsql.cli.own_hints import complete_hint
+from tests import tables
+from tests.cli.conftest import Cli
+
+ODD = "it's a table; rm"
+
+
+def words_after(text: str, start: str) -> list[str]:
+    """Return the words of the command that follows `start`, as a shell splits them."""
+    line = next(line for line in text.splitlines() if line.startswith(start))
+    return shlex.split(line.removeprefix(start).strip())
+
+
+def test_the_next_step_of_an_error_names_the_database(cli: Cli, path: Path) -> None:
+    """A table without a budget: the command that registers it has --db and the table."""
+    ran = cli("train", "--table", "fresh")
+    assert ran.code == 3
+    words = words_after(ran.err, "Try:")
+    assert words[:6] == ["dpsql", "register", "--db", str(path), "--table", "fresh"]
+
+
+def test_the_next_step_can_be_pasted(cli: Cli, path: Path) -> None:
+    """A run beyond the cap: the command shown is run as it stands, and ends well."""
+    ran = cli("train", "--table", "people", "--epsilon", "50")
+    assert ran.code == 3
+    words = words_after(ran.err, "Try:")
+    assert words[:2] == ["dpsql", "ledger"]
+    assert run_command_line(words[1:]) == 0
+
+
+def test_registering_ends_with_a_next_step_that_can_be_pasted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With names that a shell would take apart, in file and table."""
+    path = tmp_path / "my data.duckdb"
+    with connect(path, create=True) as db:
+        tables.fill(db.engine, ODD, tables.some_rows())
+    features = ["--numeric", "x:0:64", "--categorical", "c:a,b", "--label", "y", "--class", "no", "--class", "yes"]
+    assert run_command_line(["register", "--db", str(path), "--table", ODD, "--cap", "3", *features]) == 0
+    words = words_after(capsys.readouterr().err, "Next:")
+    assert words == ["dpsql", "train", "--db", str(path), "--table", ODD, "--dry-run"]
+    assert run_command_line(words[1:]) == 0
+
+
+def test_hints_without_commands_stay_as_they_are() -> None:
+    """Words about dpsql are no commands, and a command that names its database keeps it."""
+    for hint in ("check --db", "rename it", "take the [dpsql …] out of the comment", "dpsql demo"):
+        assert complete_hint(hint, "--db x", {}) == hint
+    assert complete_hint("dpsql ledger verify --db PATH …", "--db x", {}) == "dpsql ledger verify --db PATH …"
+    assert complete_hint("dpsql ledger accept", "--db x", {}) == "dpsql ledger accept --db x"
+
+
+def test_a_hint_has_no_password(cli: Cli) -> None:
+    """The words that name a server again leave its password out."""
+    ran = cli("budget", db="postgresql://ann:pa55word@127.0.0.1:1/none")
+    assert ran.code == 4
+    assert "pa55word" not in ran.out + ran.err

@@ -1,0 +1,271 @@
+"""The form of `dpsql register`: on a terminal alone; what each answer does; nothing is changed before a yes."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dpsql.api.database import connect
+from dpsql.cli import register_form
+from dpsql.cli.main import app
+from dpsql.engines.base import Column, TableInfo
+from dpsql.errors import DpsqlError, UsageError
+from dpsql.owner.drafts.open_questions import BUY, open_questions, read_answer
+from dpsql.owner.drafts.proposal import FEATURE, GAP, Proposal
+from dpsql.schema import Boolean, Categorical, Numeric, Unit
+from dpsql.schema.schema_file import load_schema
+from tests.tables import run
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLE = """
+CREATE TABLE visits (person_id BIGINT, email VARCHAR, age INTEGER CHECK (age BETWEEN 0 AND 110), job VARCHAR,
+    wage DOUBLE, code INTEGER, ok BOOLEAN, y VARCHAR)
+"""
+#: Label, classes, job, wage, code, unit, rows of a unit, cap, yes.
+ANSWERS = ["y", "no, yes", "clerk, cook", "0..5000", "1, 2", "person_id", "3", "2", "y"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a working folder with a database that has one table, on what passes for a terminal."""
+    with connect(tmp_path / "data.duckdb", create=True) as db:
+        run(db.engine, TABLE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DPSQL_WHO", "ann")
+    monkeypatch.setattr(register_form, "on_terminal", lambda: True)
+    return tmp_path
+
+
+def fill_in(*answers: str, words: tuple[str, ...] = ("--db", "data.duckdb", "--table", "visits")) -> Result:
+    """Return what the command gives for these answers; afterwards the input ends."""
+    return CliRunner().invoke(app, ["register", *words], input="".join(f"{answer}\n" for answer in answers))
+
+
+def entries() -> list[str]:
+    """Return the events of the ledger."""
+    with connect("data.duckdb") as db:
+        return [entry.event for entry in db.book.entries()]
+
+
+def test_answers_make_a_file_and_a_dataset(folder: Path) -> None:
+    """What the catalog says is taken, what it does not say is asked, identifiers are left out."""
+    result = fill_in(*ANSWERS)
+    assert result.exit_code == 0, result.output
+    schema = load_schema("visits.yml")
+    assert (schema.label, schema.classes, schema.unit) == ("y", ("no", "yes"), Unit("person_id", 3))
+    assert schema.features == (
+        Numeric("age", 0, 110), Categorical("job", ("clerk", "cook")), Numeric("wage", 0, 5000),
+        Categorical("code", ("1", "2")), Boolean("ok"),
+    )  # fmt: skip
+    with connect("data.duckdb") as db:
+        assert db.budget("visits").cap_text == "2"
+    assert "catalog: CHECK" in result.stderr
+    assert "Public:" in result.stderr
+    assert "e^cap" in result.stderr
+
+
+def test_bounds_that_nobody_knows_are_bought(folder: Path) -> None:
+    """The answer "buy" leaves a gap, which an epsilon of its own fills after the yes."""
+    with connect("data.duckdb") as db:
+        run(
+            db.engine,
+            "INSERT INTO visits SELECT range, '', 40, 'cook', 700 + range % 300, 1, true, 'yes' FROM range(5000)",
+        )
+    answers = [*ANSWERS[:3], "buy", "-", "row", "2", "0.5", "y"]
+    result = fill_in(*answers)
+    assert result.exit_code == 0, result.output
+    (wage,) = (feature for feature in load_schema("visits.yml").features if feature.name == "wage")
+    assert isinstance(wage, Numeric)
+    assert (wage.lower, wage.upper) == (512, 1024)
+    assert load_schema("visits.yml").feature("code") is None
+    with connect("data.duckdb") as db:
+        assert db.budget("visits").spent_text == "0.5"
+    assert "To be bought: bounds of wage" in result.stderr
+
+
+@pytest.mark.parametrize("count", [4, 6, 7, 8])
+def test_nothing_is_bought_before_the_yes(folder: Path, count: int) -> None:
+    """An end of the answers leaves no file and no entry."""
+    answers = [*ANSWERS[:3], "buy", "-", "row", "2", "0.5", "n"]
+    assert fill_in(*answers[:count]).exit_code == 1
+    assert fill_in(*answers).exit_code == 1
+    assert not (folder / "visits.yml").exists()
+    assert entries() == []
+
+
+def test_everything_can_be_asked(folder: Path) -> None:
+    """Without any option the database and the table are questions too; a wrong answer is asked again."""
+    result = fill_in("none.duckdb", "data.duckdb", "visit", "visits", *ANSWERS, words=())
+    assert result.exit_code == 0, result.output
+    assert 'there is no database file "none.duckdb"' in result.stderr
+    assert 'Did you mean "visits"?' in result.stderr
+    assert entries() == ["register"]
+
+
+def test_what_is_given_is_not_asked(folder: Path) -> None:
+    """Label and cap may stand on the command line."""
+    words = ("--db", "data.duckdb", "--table", "visits", "--label", "y", "--cap", "1.5")
+    result = fill_in("no, yes", "-", "", "-", "row", "y", words=words)
+    assert result.exit_code == 0, result.output
+    assert [feature.name for feature in load_schema("visits.yml").features] == ["age", "ok"]
+
+
+@pytest.mark.parametrize("count", range(len(ANSWERS)))
+def test_an_end_of_input_changes_nothing(folder: Path, count: int) -> None:
+    """Wherever the answers stop, there is no file, no ledger and no entry."""
+    before = (folder / "data.duckdb").read_bytes()
+    result = fill_in(*ANSWERS[:count])
+    assert result.exit_code == 1
+    assert not (folder / "visits.yml").exists()
+    assert (folder / "data.duckdb").read_bytes() == before
+    assert entries() == []
+
+
+def test_a_no_changes_nothing(folder: Path) -> None:
+    """The last question defaults to no."""
+    for last in ("n", ""):
+        assert fill_in(*ANSWERS[:-1], last).exit_code == 1
+    assert not (folder / "visits.yml").exists()
+    assert entries() == []
+
+
+def test_a_file_is_never_overwritten(folder: Path) -> None:
+    """A schema file of the table's name is told before the first question."""
+    (folder / "visits.yml").write_text("mine")
+    result = fill_in(*ANSWERS)
+    assert result.exit_code != 0
+    assert isinstance(result.exception, DpsqlError)
+    assert "this one exists" in str(result.exception)
+    assert (folder / "visits.yml").read_text() == "mine"
+
+
+def test_a_registered_table_is_told_at_once(folder: Path) -> None:
+    """The second time no question is asked."""
+    assert fill_in(*ANSWERS).exit_code == 0
+    (folder / "visits.yml").unlink()
+    result = fill_in(*ANSWERS)
+    assert "registered already" in str(result.exception)
+
+
+def test_a_failed_registration_leaves_no_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where registering fails after all, the file is gone again."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise UsageError("no")
+
+    monkeypatch.setattr("dpsql.api.database.Database.register", fail)
+    assert fill_in(*ANSWERS).exit_code != 0
+    assert not (folder / "visits.yml").exists()
+
+
+def test_wrong_answers_are_asked_again(folder: Path) -> None:
+    """Bounds in the wrong order, one class, words for a number, no whole number, a cap of nothing: each is told."""
+    answers = ["nothing", "y", "yes", "no, yes", "clerk, cook", "9..1", "many", "0..9", "1, 2",
+               "nobody", "person_id", "0", "3", "-1", "2", "y"]  # fmt: skip
+    result = fill_in(*answers)
+    assert result.exit_code == 0, result.output
+    for words in ("at least two classes", "must be below", "that is none of", "no whole number", "cap must be"):
+        assert words in result.stderr
+
+
+@pytest.mark.parametrize("words", [("--dry-run",), ("--json",), ("--numeric", "age:0:9"), ("--schema", "x.yml")])
+def test_other_options_mean_no_form(folder: Path, words: tuple[str, ...]) -> None:
+    """Whoever gives a schema, or asks for JSON or a dry run, gets the command as it always was."""
+    result = fill_in(*ANSWERS, words=("--db", "data.duckdb", "--table", "visits", *words))
+    assert "Public:" not in result.output
+    assert result.exit_code != 0
+    assert entries() == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [((), "Missing option '--db'"), (("--table", "t"), "Missing option '--db'"),
+     (("--db", "data.duckdb", "--table", "visits"), "say what all runs")],
+)  # fmt: skip
+def test_without_a_terminal_it_is_an_error(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], message: str
+) -> None:
+    """Nobody is asked in a script: the usage error is what it was."""
+    monkeypatch.setattr(register_form, "on_terminal", lambda: False)
+    result = fill_in(*ANSWERS, words=words)
+    assert message in result.output + str(result.exception)
+    assert result.exit_code != 0
+
+
+def test_buying_is_offered_only_where_something_can_buy() -> None:
+    """The seam for bought domains: the answer "buy" is read as a domain of that type, where it is offered."""
+    info = TableInfo("t", "main", "t", (Column("x", "DOUBLE", "real"),), "table")
+    gap = Proposal("x", FEATURE, {"type": "numeric", "lower": GAP, "upper": GAP})
+    [plain], [buyable] = open_questions(info, [gap]), open_questions(info, [gap], can_buy=True)
+    assert BUY not in plain.forms
+    assert read_answer(buyable, "buy") == {"type": BUY}
+    with pytest.raises(UsageError):
+        read_answer(plain, "buy")
+
+
+def test_a_real_terminal(folder: Path) -> None:
+    """Through a pseudo-terminal, in a process of its own: the whole form, and Ctrl-C, which changes nothing."""
+    output, code = talk(["--db", "data.duckdb", "--table", "visits"], [*ANSWERS[:2], "\x03"], folder)
+    assert code != 0
+    assert "Stopped." in output
+    assert not (folder / "visits.yml").exists()
+    output, code = talk(["--db", "data.duckdb", "--table", "visits"], ANSWERS, folder)
+    assert code == 0, output
+    assert 'registered "visits" with cap 2' in output
+    assert load_schema(folder / "visits.yml").unit == Unit("person_id", 3)
+
+
+def talk(words: list[str], answers: list[str], folder: Path) -> tuple[str, int]:
+    """Return what a process says on a pseudo-terminal when each of its questions gets the next answer."""
+    process, terminal = pty.fork()
+    if process == 0:
+        os.chdir(folder)
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "dumb"}
+        os.execve(sys.executable, [sys.executable, "-m", "dpsql", "register", *words], environment)
+    output = b""
+    for answer in answers:
+        output += _until_question(terminal)
+        os.write(terminal, answer.encode() + (b"" if answer == "\x03" else b"\n"))
+    output += _read(terminal, seconds=60)
+    _, status = os.waitpid(process, 0)
+    os.close(terminal)
+    return output.decode(errors="replace"), os.waitstatus_to_exitcode(status)
+
+
+def _until_question(terminal: int) -> bytes:
+    """Read until a prompt stands at the end, or the process is gone."""
+    output, deadline = b"", time.monotonic() + 60
+    while not output.endswith(b": ") and time.monotonic() < deadline:
+        part = _read_part(terminal)
+        if part is None:
+            break
+        output += part
+    return output
+
+
+def _read(terminal: int, *, seconds: float) -> bytes:
+    """Read until the process closes the terminal."""
+    output, deadline = b"", time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        part = _read_part(terminal)
+        if part is None:
+            break
+        output += part
+    return output
+
+
+def _read_part(terminal: int) -> bytes | None:
+    """Return what there is to read, b"" after a moment without anything, None at the end."""
+    if not select.select([terminal], [], [], 0.5)[0]:
+        return b""
+    try:
+        return os.read(terminal, 65536) or None
+    except OSError:
+        return None

@@ -1,0 +1,1 @@
+"""Tests of where the domains of a draft come from."""
