@@ -24,6 +24,8 @@ from dpsql.trees.forest import PASS, Forest, Level
 from dpsql.trees.grid import Axis
 from tests.hostile import HOSTILE
 
+#: Some cells of a wide hash.
+EVERY_THIRD = tuple(range(0, 90, 3))
 BOUNDS = [
     (0.0, 1.0),
     (-1.0, 1.0),
@@ -93,7 +95,7 @@ def schemas(draw: st.DrawFn, most: int = 25, unit: bool = False) -> Schema:
         if kind == "b":
             features.append(Boolean(name, null=draw(st.sampled_from([None, "true", "false"]))))
         elif kind == "h":
-            features.append(Hashed(name, draw(st.sampled_from([63, 63, 2, 20]))))
+            features.append(draw(st.sampled_from([Hashed(name), Hashed(name, 20), Hashed(name, 90, EVERY_THIRD)])))
         else:
             features.append(draw(numerics(name) if kind == "n" else categories(name)))
     classes = tuple(draw(st.lists(TEXTS, min_size=2, max_size=4, unique=True)))

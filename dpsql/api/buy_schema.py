@@ -3,8 +3,8 @@
     draft ──▶ wishes ──▶ register, with nothing said yet ──▶ charge and buy ──▶ complete the draft ──▶ register anew
 
 Bounds of numbers and the size are bought in pure epsilon, and so are the classes of a label, among a public list of
-words. With a delta, lists of texts are bought too. Without one, a text becomes a hashed category, which costs nothing.
-What can be neither is left out, and the completed draft says why.
+words. With a delta, lists of texts are bought too. Without one, a text becomes a hashed category, and the cells of its
+hash that are in use are bought. What can be neither is left out, and the completed draft says why.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dpsql.owner.draft_schema import Draft, DraftRequest
 from dpsql.owner.drafts.proposal import BOUGHT, FEATURE, GAP, LABEL, LEFT_OUT, UNIT, Proposal
 from dpsql.runs.buy_domains import Wishes, bought_domains, buy_domains, plan_domains, set_aside
 from dpsql.runs.noisy_domains import CODES, WORDS, NoisyDomains, Reach
-from dpsql.schema import HASH_CELLS, Dated, Schema, Unit
+from dpsql.schema import HASH_CELLS, WIDE_HASH_CELLS, Dated, Schema, Unit
 from dpsql.schema.dated import DEFAULT_UNITS
 from dpsql.schema.plain_values import plain_features
 from dpsql.trees.magnitude_grid import MISSING
@@ -95,11 +95,12 @@ class PlannedPurchase:
         """What is to be bought, hashed or left out, by column."""
         kinds = dict.fromkeys(self.wishes.columns_with_bounds, "bounds are bought")
         kinds |= dict.fromkeys(self.wishes.texts, "common values are bought")
+        kinds |= dict.fromkeys(self.wishes.hashed, "hashed, and the cells in use are bought")
         if self.wishes.label:
             kinds[self.wishes.label] = "classes are looked for among common words"
         for proposal in self.draft.proposals:
             if proposal.column not in kinds and proposal.is_used:
-                kinds[proposal.column] = "hashed" if _is_list(proposal) else proposal.origin or "known"
+                kinds[proposal.column] = proposal.origin or "known"
             elif proposal.column not in kinds:
                 kinds[proposal.column] = f"left out: {proposal.origin or proposal.advice}"
         return kinds
@@ -116,13 +117,12 @@ def plan_purchase(database: Database, request: PurchaseRequest) -> PlannedPurcha
     if not any(proposal.role == LABEL for proposal in draft.proposals):
         raise UsageError("a label is needed: the column to predict.", hint="--label COLUMN")
     wishes = _wishes(draft, info, with_delta=request.delta is not None)
-    if not (wishes.columns_with_bounds or wishes.texts or wishes.label):
+    if wishes.is_empty:
         return PlannedPurchase(draft, wishes, None, None)
     if not wishes.texts and request.delta is not None:
         raise ParameterError("delta", allowed="left out: no column needs a list of texts", given=request.delta)
     known = [proposal for proposal in draft.proposals if proposal.role == FEATURE and not proposal.gaps]
-    hashed = [_as_hashed(proposal) for proposal in draft.proposals if _is_hashed(proposal, wishes)]
-    features = {proposal.column: dict(proposal.feature) for proposal in [*known, *hashed]}
+    features = {proposal.column: dict(proposal.feature) for proposal in known}
     schema = wishes.schema(request.unit, plain_features(features))
     plan = plan_domains(wishes, request.unit, epsilon=request.epsilon, delta=request.delta)
     return PlannedPurchase(draft, wishes, schema, plan)
@@ -237,10 +237,11 @@ def _finish(
 
 
 def _wishes(draft: Draft, info: TableInfo, *, with_delta: bool) -> Wishes:
-    """Return what has to be bought: missing bounds, with a delta lists of texts, and a label's classes."""
+    """Return what has to be bought: missing bounds, lists of texts with a delta or cells of hashes, label's classes."""
     numbers: list[str] = []
     moments: list[tuple[str, str]] = []
     texts: list[str] = []
+    hashed: list[str] = []
     label: str | None = None
     words: tuple[str, ...] = WORDS
     for proposal in draft.proposals:
@@ -257,13 +258,16 @@ def _wishes(draft: Draft, info: TableInfo, *, with_delta: bool) -> Wishes:
             texts.append(proposal.column)
         elif proposal.role == LABEL:
             label, words = proposal.column, CODES if family == "integer" else WORDS
-    return Wishes(tuple(numbers), tuple(texts), label, tuple(moments), words)
+        else:
+            hashed.append(proposal.column)
+    return Wishes(tuple(numbers), tuple(texts), label, tuple(moments), words, tuple(hashed))
 
 
 def _covers(domains: NoisyDomains, wishes: Wishes) -> bool:
     """Whether what was bought before answers all that is wished for."""
     numbers = set(wishes.columns_with_bounds) <= set(domains.magnitudes)
-    return numbers and (not wishes.label or bool(domains.words)) and set(wishes.texts) <= set(domains.asked)
+    texts = set(wishes.texts) <= set(domains.asked) and set(wishes.hashed) <= set(domains.hashes)
+    return numbers and texts and (not wishes.label or bool(domains.words))
 
 
 def _complete(draft: Draft, domains: NoisyDomains | None, info: TableInfo | None) -> tuple[Proposal, ...]:
@@ -293,6 +297,7 @@ def _with_bought(proposal: Proposal, domains: NoisyDomains | None, reach: Reach)
     """Return one proposal with the domain that follows from what was bought, hashed, or left out with the reason."""
     if domains is None:
         return _as_hashed(proposal)
+    cells = domains.hash_cells(proposal.column) if proposal.column in domains.hashes else ()
     origin = f"{BOUGHT}, entry {domains.entry}"
     name, is_label = proposal.column, proposal.role == LABEL
     if name in domains.magnitudes and not (proposal.gaps == ("type",) and not _is_number(domains, name)):
@@ -309,6 +314,9 @@ def _with_bought(proposal: Proposal, domains: NoisyDomains | None, reach: Reach)
         return _label_with_classes(proposal, values, domains, origin)
     if values:
         feature = {"type": "categorical", "values": list(values)}
+        return replace(proposal, feature=feature, origin=origin, advice="", alternatives=())
+    if cells:
+        feature = {"type": "hashed", "cells": WIDE_HASH_CELLS, "listed": list(cells)}
         return replace(proposal, feature=feature, origin=origin, advice="", alternatives=())
     return _as_hashed(proposal)
 
@@ -353,12 +361,3 @@ def _is_number(domains: NoisyDomains, name: str) -> bool:
     """Whether most cells of a column without a type can be read as numbers."""
     cells = domains.magnitudes[name]
     return cells[MISSING] < MOSTLY * max(1, sum(cells))
-
-
-def _is_hashed(proposal: Proposal, wishes: Wishes) -> bool:
-    """Whether a feature without a list of values becomes a hashed category: nobody buys its list."""
-    return proposal.role == FEATURE and _is_list(proposal) and proposal.column not in wishes.texts
-
-
-def _is_list(proposal: Proposal) -> bool:
-    return "values" in proposal.gaps

@@ -233,7 +233,8 @@ class Database:
 
         `label`, `classes`, `target`, `features` and `unit` are what you declare, and `like`, `dictionary`,
         `public_tables` and `values_are_public` what a draft may use. With a `delta` lists of texts are bought too;
-        without one, texts become hashed categories. All other arguments are those of `register`.
+        without one, texts become hashed categories whose cells in use are bought. All other arguments are those of
+        `register`.
         """
         own = {name: given.pop(name) for name in list(given) if name in _OF_REGISTER}
         return register_by_buying(self, _purchase(table, buy, delta, given), cap=cap, **own)

@@ -193,7 +193,7 @@ def _feature(chance: Chance, name: str) -> Feature:
     if kind == "truth":
         return Boolean(name)
     if kind == "hashed":
-        return Hashed(name, int(chance.choice([2, 63])))
+        return Hashed(name, 20, (3, 4, 11)) if chance.random() < 0.3 else Hashed(name, int(chance.choice([2, 63])))
     values = _VALUES[: chance.integers(1, 8)] if kind == "category" else tuple(f"v{k}" for k in range(70))
     return Categorical(name, values, unknown=None if chance.random() < 0.7 else values[0])
 

@@ -263,14 +263,15 @@ def _size_case(name: str, chance: Chance) -> AuditCase:
 
 
 def _domains_case(*, delta: bool) -> Callable[[str, Chance], AuditCase]:
-    """Domains are bought: of all numbers and, with a delta, of all texts; without one, words are the label."""
+    """Domains are bought: of all numbers and texts, which are hashed without a delta; then words are the label."""
 
     def case(name: str, chance: Chance) -> AuditCase:
         schema = _rows_or_units(chance)
         pair, epsilon = random_pair(chance, schema, crowded=_CROWDED), _epsilon(chance)
         numbers = tuple(feature.name for feature in schema.features if type(feature) is Numeric)
         texts = tuple(feature.name for feature in schema.features if type(feature) is Categorical)
-        wishes = Wishes(numbers, (*texts, schema.label) if delta else (), None if delta else schema.label)
+        listed, hashed = ((*texts, schema.label), ()) if delta else ((), texts)
+        wishes = Wishes(numbers, listed, None if delta else schema.label, hashed=hashed)
         bare = wishes.schema(schema.unit)
         pair = Pair(replace(pair.first, schema=bare), replace(pair.second, schema=bare), pair.differing)
 

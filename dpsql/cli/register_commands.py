@@ -95,7 +95,8 @@ def register_command(
 
     On a terminal, without a schema, the open questions are asked one by one, and the file is written for you.
     With --buy no schema file is needed: bounds, a size and the classes of the label are bought for that epsilon. Texts
-    become hashed categories, or are bought too where --delta allows it. --dry-run shows what it would cost.
+    become hashed categories whose cells in use are bought, or lists of values where --delta allows it. --dry-run shows
+    what it would cost.
     Otherwise registering looks at the catalog alone and reads no row. It is the owner's act and an entry in the ledger.
     """
     purchase = take_purchase(flags)

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from dpsql.compile.check import check_cached_rows, check_statement, check_unlabelled, check_value_counts
+from dpsql.compile.count import hash_counts, literal, mixture_counts, score_counts, value_counts
 from dpsql.compile.count import histograms as histogram_counts
 from dpsql.compile.count import leaves as counts
-from dpsql.compile.count import literal, mixture_counts, score_counts, value_counts
 from dpsql.compile.count import magnitudes as magnitude_statements
 from dpsql.compile.count import pseudo_counts as pseudo
 from dpsql.compile.count.histograms import Asks
@@ -35,7 +35,7 @@ from dpsql.kernel.plan import Step
 from dpsql.kernel.statement_size import GROUPS_PER_STATEMENT, tree_ranges
 from dpsql.kernel.utility import utilities
 from dpsql.mechanisms.rng import random_key
-from dpsql.schema import CELLS, Feature
+from dpsql.schema import CELLS, WIDE_HASH_CELLS, Feature
 from dpsql.trees.estimate.mixtures import Mixtures
 from dpsql.trees.forest import PASS, Forest, Level
 from dpsql.trees.magnitude_grid import MAGNITUDES
@@ -263,6 +263,14 @@ class Rows:
         source = replace(self._source_of(part), cached_rows="")  # packed words do not hold the column
         statement = magnitude_statements.magnitude_counts(source, names, self._engine.vocabulary, self._tickets, part)
         grid = np.zeros((len(names), MAGNITUDES), np.int64)
+        add_on_grid(grid, self._run(statement), "ask", "cell")
+        return grid
+
+    def hash_counts(self, names: Sequence[str], part: Part) -> Counts:
+        """Return the exact count of each (column, cell) of the wide public hash; NULL has the last cell. One scan."""
+        source = replace(self._source_of(part), cached_rows="")  # packed words do not hold the column
+        statement = hash_counts.hash_counts(source, names, self._engine.vocabulary, self._tickets, part)
+        grid = np.zeros((len(names), WIDE_HASH_CELLS + 1), np.int64)
         add_on_grid(grid, self._run(statement), "ask", "cell")
         return grid
 

@@ -332,6 +332,25 @@ class Magnitudes(Operation):
 
 
 @dataclass(frozen=True, slots=True)
+class HashCounts(Operation):
+    """How many rows each of several columns of texts has in each cell of a public hash of 4096 cells.
+
+    A step of this operation has as many `axes` as columns are asked about. Which cells are in use follows from the
+    noisy counts alone; no text comes out.
+
+    Proof: the hash has no key and knows no row (`dpsql/schema/hashed.py`), so the grid is fixed, the same for every
+    table. A row is in one cell of each column, NULL in a cell of its own, so all counts change by at most c·axes in L1;
+    discrete Laplace noise of that scale over epsilon on every cell, empty ones included, gives epsilon as in
+    `LeafCounts`. Whoever knows a text can work out its cell, and learns no more than that cell's noisy count.
+    """
+
+    name = "hash_counts"
+    answer = "rows in each cell of a wide public hash, for each of several columns of texts"
+    sensitivity = "c·axes"
+    noise_words = "discrete Laplace, scale c·axes/ε"
+
+
+@dataclass(frozen=True, slots=True)
 class CommonValues(Operation):
     """The texts that many rows have in common, of several columns together, each with a noisy count.
 
@@ -445,8 +464,8 @@ class PseudoCounts(ExactAnswer):
 
 
 _ALL: tuple[type[Operation], ...] = (
-    Size, LeafCounts, LeafSums, LeafLabels, Histograms, ScoreCounts, Choose, Linear, Pick, Magnitudes, CommonValues,
-    Later, PublicSize, PublicSplits, PseudoCounts,
+    Size, LeafCounts, LeafSums, LeafLabels, Histograms, ScoreCounts, Choose, Linear, Pick, Magnitudes, HashCounts,
+    CommonValues, Later, PublicSize, PublicSplits, PseudoCounts,
 )  # fmt: skip
 #: Every operation by its name: those with noise, the allowance, those without noise.
 OPERATIONS: Mapping[str, type[Operation]] = MappingProxyType({kind.name: kind for kind in _ALL})

@@ -32,6 +32,7 @@ from dpsql.kernel.exact import Counts, Rows
 from dpsql.kernel.operations import (
     Choose,
     CommonValues,
+    HashCounts,
     Histograms,
     LeafCounts,
     LeafLabels,
@@ -47,7 +48,7 @@ from dpsql.kernel.operations import (
 )
 from dpsql.kernel.plan import FEATURES, UNLABELLED, Composition, Plan, Step
 from dpsql.mechanisms.choose import exponential
-from dpsql.schema import CELLS, Categorical, Feature, Numeric, Schema
+from dpsql.schema import CELLS, WIDE_HASH_CELLS, Categorical, Feature, Hashed, Numeric, Schema
 from dpsql.trees.estimate.mixtures import Mixtures
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes as axes_of
@@ -333,6 +334,17 @@ class Session:
             names = border.rebuild_names(columns, self._schema, Numeric)
             step = self._allowance.use(taken, self._schema, axes=len(names), cells=len(names) * MAGNITUDES)
             return self._add_noise(self._rows.magnitudes(names, _part(step)), step)
+
+    @hide_failures
+    def hash_counts(self, name: str, columns: Sequence[str]) -> NoisyCounts:
+        """Return noisy counts of (column, cell): hashed features by the cells of the wide public hash, NULL the last.
+
+        Proof: `operations.HashCounts`.
+        """
+        with self._allowance.take(name, HashCounts) as taken:
+            names = border.rebuild_names(columns, self._schema, Hashed)
+            step = self._allowance.use(taken, self._schema, axes=len(names), cells=len(names) * (WIDE_HASH_CELLS + 1))
+            return self._add_noise(self._rows.hash_counts(names, _part(step)), step)
 
     @hide_failures
     def common_values(self, name: str, columns: Sequence[str]) -> list[tuple[str, str, int]]:

@@ -227,11 +227,12 @@ def _category_cell(graph: _Graph, feature: Categorical) -> str:
 
 
 def _hashed_cell(graph: _Graph, feature: Hashed) -> str:
-    """Return the cell that is given, where there is one of that number; else that of NULL."""
+    """Return the feature's cell of the cell of the hash that is given; that of NULL where there is none."""
     reached = graph.add("GreaterOrEqual", feature.name, graph.constant(0))
     below = graph.add("Less", feature.name, graph.constant(feature.hash_cells))
     known = graph.add("And", reached, below)
-    return graph.add("Where", known, feature.name, graph.constant(feature.null_cell))
+    number = graph.add("Where", known, feature.name, graph.constant(feature.hash_cells))
+    return graph.add("Gather", graph.constant(np.array(feature.cell_of_hash)), number) if feature.listed else number
 
 
 def _step(graph: _Graph, level: Level, cells: str, nodes: str) -> str:

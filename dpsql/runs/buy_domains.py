@@ -1,8 +1,9 @@
 """Buys the domains of a private table: noisy counts from which bounds, lists of values, classes and a size follow.
 
 A purchase is a release like any other: charged first, stored with its ledger entry, and the same for the same request.
-Without a delta it asks for the size, for the magnitudes of all numbers, and for how often each of a public list of
-words is the label. With a delta it asks for common texts instead of words, of all columns of texts together.
+Without a delta it asks for the size, for the magnitudes of all numbers, for how often each of a public list of words is
+the label, and for the rows in each cell of a wide public hash of the texts. With a delta it asks for common texts
+instead of words and hashes, of all columns of texts together.
 """
 
 from __future__ import annotations
@@ -13,27 +14,31 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
+
 from dpsql.engines.base import Engine, Transaction
 from dpsql.errors import UsageError
 from dpsql.kernel.datasets.dataset import Dataset
 from dpsql.kernel.noise import approximate
-from dpsql.kernel.operations import CommonValues, Histograms, Magnitudes, Size
+from dpsql.kernel.operations import CommonValues, HashCounts, Histograms, Magnitudes, Size
 from dpsql.kernel.plan import Plan, Sequential, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.run import Job
-from dpsql.kernel.session import Session
+from dpsql.kernel.session import NoisyCounts, Session
 from dpsql.ledger import Entry, Ledger, parse_delta, parse_epsilon
 from dpsql.models.release_store import DOMAINS, digest_of
 from dpsql.runs.noisy_domains import WORDS, NoisyDomains
 from dpsql.runs.release import release_once
-from dpsql.schema import Categorical, Dated, Feature, Numeric, Schema, Unit
+from dpsql.schema import WIDE_HASH_CELLS, Categorical, Dated, Feature, Hashed, Numeric, Schema, Unit
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
 from dpsql.trees.magnitude_grid import MAGNITUDES
 
 METHOD = "domains"
 #: How much of epsilon each step gets, relative to the others.
-_SHARES = {"size": 1, "words": 2, "magnitudes": 8, "values": 8}
+_SHARES = {"size": 1, "words": 2, "hashes": 4, "magnitudes": 8, "values": 8}
+#: Of how many cells of a hash the noisy counts are stored for each column: the largest; no feature has more cells.
+_STORED_CELLS = 128
 #: The bounds of a number before its domain is bought: any that every type of numbers can reach would do.
 UNKNOWN_BOUNDS = (-1.0, 1.0)
 #: The bounds of a date or time before its domain is bought.
@@ -47,7 +52,8 @@ class Wishes:
     """What is to be bought: bounds of numbers, common texts, and the classes of a label among public words.
 
     `words` is the public list of words. `moments` are columns of dates and times, each with its kind: their bounds are
-    bought like those of numbers.
+    bought like those of numbers. `hashed` are columns of texts, of which the cells of a public hash are bought that are
+    in use.
     """
 
     numbers: tuple[str, ...] = ()
@@ -55,6 +61,12 @@ class Wishes:
     label: str | None = None
     moments: tuple[tuple[str, str], ...] = ()
     words: tuple[str, ...] = WORDS
+    hashed: tuple[str, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is to be bought."""
+        return not (self.columns_with_bounds or self.texts or self.label or self.hashed)
 
     @property
     def columns_with_bounds(self) -> tuple[str, ...]:
@@ -69,6 +81,7 @@ class Wishes:
         features: list[Feature] = [Numeric(name, *UNKNOWN_BOUNDS) for name in self.numbers]
         features += [Dated(name, *UNKNOWN_DAYS, kind=kind) for name, kind in self.moments]
         features += [Categorical(name, (UNKNOWN,)) for name in self.texts]
+        features += [Hashed(name) for name in self.hashed]
         features += [Categorical(self.label, self.words)] if self.label else []
         features += known
         return Schema("", (), tuple(features), unit)
@@ -86,6 +99,10 @@ def plan_domains(wishes: Wishes, unit: Unit, *, epsilon: object, delta: object |
     if wishes.label:
         note = "how often each of a public list of words is the label"
         shapes["words"] = {"operation": Histograms(), "axes": 1, "cells": len(wishes.words) + 1, "note": note}
+    if wishes.hashed:
+        count, note = len(wishes.hashed), "rows of each text by the cells of a public hash"
+        cells = count * (WIDE_HASH_CELLS + 1)
+        shapes["hashes"] = {"operation": HashCounts(), "axes": count, "cells": cells, "note": note}
     if wishes.columns_with_bounds:
         count, note = len(wishes.columns_with_bounds), "rows of each number by sign and power of two"
         shapes["magnitudes"] = {"operation": Magnitudes(), "axes": count, "cells": count * MAGNITUDES, "note": note}
@@ -158,6 +175,9 @@ def _ask(session: Session, wishes: Wishes) -> dict[str, Any]:
         place = next(place for place, axis in enumerate(grid) if names[axis.feature] == wishes.label)
         counts = session.histograms("words", Forest(grid, 1, ()), [place], by_class=False)[0, 0, :, 0]
         answers["words"] = dict(zip(wishes.words, counts[: len(wishes.words)].tolist(), strict=True))
+    if wishes.hashed:
+        counts = session.hash_counts("hashes", list(wishes.hashed))
+        answers["hashes"] = dict(zip(wishes.hashed, map(_largest_cells, counts), strict=True))
     if wishes.columns_with_bounds:
         counts = session.magnitudes("magnitudes", list(wishes.columns_with_bounds))
         answers["magnitudes"] = dict(zip(wishes.columns_with_bounds, counts.tolist(), strict=True))
@@ -165,6 +185,12 @@ def _ask(session: Session, wishes: Wishes) -> dict[str, Any]:
         answers["asked"] = list(wishes.texts)
         answers["values"] = session.common_values("values", list(wishes.texts))
     return answers
+
+
+def _largest_cells(noisy_counts: NoisyCounts) -> list[tuple[int, int]]:
+    """Return cell and noisy count of the largest cells of a wide hash, and at the end that of NULL."""
+    cells = np.sort(np.argsort(-noisy_counts[:WIDE_HASH_CELLS], kind="stable")[:_STORED_CELLS]).tolist()
+    return [(cell, int(noisy_counts[cell])) for cell in [*cells, WIDE_HASH_CELLS]]
 
 
 @dataclass(frozen=True)
@@ -195,6 +221,7 @@ def _noisy_domains(answers: Mapping[str, Any], entry: Entry) -> NoisyDomains:
         rows=max(1, int(answers["rows"])),
         magnitudes=answers.get("magnitudes", {}),
         words=answers.get("words", {}),
+        hashes=answers.get("hashes", {}),
         values=values,
         asked=tuple(answers.get("asked", [])),
         deviations={step["name"]: 2**0.5 * float(step["noise_scale"]) for step in entry.plan["steps"]},

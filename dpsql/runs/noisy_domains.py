@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dpsql.schema import HASH_CELLS, WIDE_HASH_CELLS
 from dpsql.trees.magnitude_grid import EDGES, MISSING, ZERO, magnitude_range
 
 #: The probability that any empty cell of any column is taken for an occupied one, where noise alone decides.
@@ -23,6 +24,11 @@ WRONG_CLASS = 0.0001
 RARE_CLASS = 0.005
 #: A lower bound that is at most this share of the upper one becomes 0: one cell of 64 more, and a plainer file.
 SMALL = 1 / 64
+#: How many cells of a hash that no row has are taken for cells in use, in each column on average: such a cell is a
+#: value that never occurs, which costs next to nothing.
+UNUSED_CELLS = 1.0
+#: The cells of a hash in use are listed only if about this share of the rows is in one of them: all others become one.
+NEARLY_ALL = 0.9
 #: The integers that the classes of a label of integer type are looked for among.
 CODES = tuple(map(str, range(-1, 62)))
 #: The words that a label's classes are looked for among, where no delta allows a selection of values. The list is the
@@ -62,14 +68,16 @@ class NoisyDomains:
     """What a purchase released.
 
     `magnitudes` has for each column of numbers the noisy rows of each cell of `trees/magnitude_grid.py`, `words` has
-    the noisy rows of each of `WORDS` or `CODES` in the label, and `values` the common texts of each column with their
-    noisy rows. `asked` are the columns whose texts were asked for. `deviations` are the standard deviations of the
-    noise, by step. `gaussian` says which noise it was.
+    the noisy rows of each of `WORDS` or `CODES` in the label, `hashes` for each hashed column the cells of the wide
+    hash with the most noisy rows, and that of NULL, and `values` the common texts of each column with their noisy rows.
+    `asked` are the columns whose texts were asked for. `deviations` are the standard deviations of the noise, by step.
+    `gaussian` says which noise it was.
     """
 
     rows: int
     magnitudes: Mapping[str, Sequence[int]]
     words: Mapping[str, int]
+    hashes: Mapping[str, Sequence[tuple[int, int]]]
     values: Mapping[str, Sequence[tuple[str, int]]]
     asked: tuple[str, ...]
     deviations: Mapping[str, float]
@@ -83,7 +91,7 @@ class NoisyDomains:
         `reach` says which numbers the column's type can hold: cells beyond have no rows, whatever noise says.
         """
         cells, deviation = len(self.magnitudes) * (MISSING + 1), self.deviations["magnitudes"]
-        least = stands_out(deviation, cells, gaussian=self.gaussian)
+        least = stands_out(deviation, cells, gaussian=self.gaussian, mistake=MISTAKE)
         near = stands_out(deviation, 1, gaussian=self.gaussian, mistake=NEAR_MISTAKE)
         return bounds_of(self.magnitudes[column], least, near=near, reach=reach or Reach())
 
@@ -94,6 +102,17 @@ class NoisyDomains:
         noise = stands_out(self.deviations["words"], len(self.words), gaussian=self.gaussian, mistake=WRONG_CLASS)
         least = max(noise, RARE_CLASS * self.rows)
         return tuple(word for word, rows in self.words.items() if rows > least)
+
+    def hash_cells(self, column: str) -> tuple[int, ...]:
+        """Return the cells of the wide hash in which nearly all rows are, in ascending order; none if noise hides that.
+
+        A cell is in use if its noisy count stands out of the noise.
+        """
+        least = stands_out(self.deviations["hashes"], WIDE_HASH_CELLS, gaussian=self.gaussian, mistake=UNUSED_CELLS)
+        *cells, (_, missing) = self.hashes[column]
+        used = [(cell, rows) for cell, rows in cells if rows > least]
+        share = (sum(rows for _, rows in used) + missing) / max(1, self.rows)
+        return tuple(cell for cell, _ in used) if len(used) <= HASH_CELLS and share >= NEARLY_ALL else ()
 
     def texts(self, column: str) -> tuple[str, ...]:
         """Return the common texts of a column, those of most rows first; one with a NUL can be no declared value."""
@@ -109,10 +128,10 @@ class NoisyDomains:
         return sum(self.words.get(name, 0) for name in classes) / max(1, self.rows)
 
 
-def stands_out(deviation: float, cells: int, *, gaussian: bool, mistake: float = MISTAKE) -> float:
+def stands_out(deviation: float, cells: int, *, gaussian: bool, mistake: float) -> float:
     """Return the least noisy count that noise alone reaches in any of some cells with probability `mistake` at most.
 
-    >>> round(stands_out(math.sqrt(2), 100, gaussian=False), 2)
+    >>> round(stands_out(math.sqrt(2), 100, gaussian=False, mistake=0.05), 2)
     6.91
     """
     if gaussian:

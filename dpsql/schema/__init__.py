@@ -19,7 +19,7 @@ from dpsql.schema.features import (
     finite_number,
     whole_number,
 )
-from dpsql.schema.hashed import HASH_CELLS, HASH_DIGITS, Hashed, hashed_cell
+from dpsql.schema.hashed import HASH_CELLS, HASH_DIGITS, WIDE_HASH_CELLS, Hashed, hashed_cell
 from dpsql.schema.schema import Schema
 from dpsql.schema.unit import Unit
 
@@ -29,6 +29,7 @@ __all__ = [
     "DEFAULT_STEPS",
     "HASH_CELLS",
     "HASH_DIGITS",
+    "WIDE_HASH_CELLS",
     "Boolean",
     "Categorical",
     "Dated",

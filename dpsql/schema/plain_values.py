@@ -53,7 +53,7 @@ _FEATURE_KEYS = {
     "numeric": frozenset(("type", "lower", "upper", "cells", "null", _REMARK)),
     "categorical": frozenset(("type", "values", "null", "unknown", _REMARK)),
     "boolean": frozenset(("type", "null", _REMARK)),
-    "hashed": frozenset(("type", "cells", _REMARK)),
+    "hashed": frozenset(("type", "cells", "listed", _REMARK)),
     **dict.fromkeys(DEFAULT_UNITS, frozenset(("type", "lower", "upper", "unit", "cells", "null", _REMARK))),
 }
 _TARGET_KEYS = frozenset(("lower", "upper", "steps"))
@@ -196,7 +196,8 @@ def _feature(given_name: object, details: object) -> Feature:
     if kind == "numeric":
         return _numeric(name, details, where)
     if kind == "hashed":
-        return Hashed(name, details.get("cells", HASH_CELLS))
+        listed = details.get("listed", ())
+        return Hashed(name, details.get("cells", HASH_CELLS), tuple(listed) if isinstance(listed, list) else listed)
     if kind in DEFAULT_UNITS:
         return _moment_feature(name, kind, details, where)
     null = _option(details, "null", where)
@@ -262,6 +263,8 @@ def _feature_dict(feature: Feature) -> dict[str, Any]:
         shown = {"type": "hashed"}
         if feature.hash_cells != HASH_CELLS:
             shown["cells"] = feature.hash_cells
+        if feature.listed:
+            shown["listed"] = list(feature.listed)
     else:
         shown = {"type": "categorical", "values": plain_words(feature.values, feature.synonyms)}
         if feature.unknown is not None:

@@ -141,7 +141,7 @@ def _values(feature: Categorical, digit: int, taken: NDArray[np.bool_]) -> list[
     cells = np.arange(feature.cells) >> (BITS * digit) & (CELLS - 1)
     names = [value for value, keep in zip(feature.values, taken[cells], strict=False) if keep]
     if taken[cells][-1] and None in (feature.null, feature.unknown):
-        names.append("NULL" if isinstance(feature, Hashed) else "other")
+        names.append("NULL" if isinstance(feature, Hashed) and not feature.listed else "other")
     if len(names) > _MOST_VALUES:
         return [*names[:_MOST_VALUES], f"{len(names) - _MOST_VALUES} more"]
     return names

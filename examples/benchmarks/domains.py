@@ -1,7 +1,7 @@
 """The command `domains` of `python -m examples.benchmarks`: what bought domains hold, and what they cost in accuracy.
 
-Each split registers nine tenths of a public table without a schema: bounds of numbers are bought, texts are hashed, or
-with a delta their lists are bought too. The owner declares the classes alone. What is bought and what is trained cost
+Each split registers nine tenths of a public table without a schema: bounds of numbers are bought, and of texts the
+cells of a hash that are in use, or with a delta lists. The owner declares the classes alone. What is bought and what is trained cost
 epsilon 1 together, and the same split is trained with the table's declared domains for epsilon 1.
 """
 
@@ -28,7 +28,7 @@ from dpsql.errors import ParameterError, SchemaError, UsageError
 from dpsql.ledger import parse_delta, parse_epsilon
 from dpsql.ledger.amount import format_epsilon
 from dpsql.owner.drafts.proposal import LEFT_OUT
-from dpsql.schema import category_text
+from dpsql.schema import category_text, hashed_cell
 from examples.benchmarks.folder import DATA_OPTION
 from examples.benchmarks.results import Results, Row
 from examples.benchmarks.splits import REAL, Table, create, halves, run_split, tables
@@ -61,7 +61,8 @@ class Coverage:
     """What bought domains hold of the rows they were bought on, as shares; None where no such domain was bought.
 
     `inside` is the mean over the numbers of the share of their rows within the bounds, `least_inside` that of the worst
-    number, and `listed` and `least_listed` are the same of texts and lists. `hashed` and `left_out` count columns.
+    number, and `listed` and `least_listed` are the same of texts and lists, of values or of cells of a hash. `hashed`
+    counts the columns that are hashed without a list, and `left_out` those that are no features.
     """
 
     inside: float | None
@@ -202,16 +203,9 @@ def measure_domains(
 
 
 def fitting(purchases: Sequence[Purchase], table: Table) -> list[Purchase]:
-    """Return the purchases that make sense for a table: lists where it has texts.
-
-    Where it has no number, hashing needs no purchase at all, and all of epsilon is left for training.
-    """
-    texts = text_columns(table)
-    wanted = [purchase for purchase in purchases if purchase.form != LISTED or texts]
-    if len(texts) < len(table.schema["features"]):
-        return wanted
-    free = [Purchase(HASHED, "0")] if any(purchase.form == HASHED for purchase in wanted) else []
-    return [*(purchase for purchase in wanted if purchase.form != HASHED), *free]
+    """Return the purchases that make sense for a table: lists where it has texts."""
+    has_texts = bool(text_columns(table))
+    return [purchase for purchase in purchases if purchase.form != LISTED or has_texts]
 
 
 def _key(table: Table, purchase: Purchase, split: int) -> dict[str, object]:
@@ -278,6 +272,9 @@ def coverage_of(frame: pd.DataFrame, features: Mapping[str, Mapping[str, Any]], 
             inside.append(float(cells.astype(float).between(feature["lower"], feature["upper"]).mean()))
         elif feature["type"] == "categorical":
             listed.append(float(cells.map(category_text).isin(set(feature["values"])).mean()))
+        elif "listed" in feature:
+            numbers = cells.map(lambda cell, hash_cells=feature["cells"]: hashed_cell(cell, hash_cells))
+            listed.append(float(numbers.isin(set(feature["listed"])).mean()))
         else:
             hashed += 1
     return Coverage(*_mean_and_least(inside), *_mean_and_least(listed), hashed, left_out)

@@ -6,15 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pandas as pd
 import pytest
 
 from dpsql.api.database import Database, connect
 from dpsql.errors import BudgetExceeded, DpsqlError, ParameterError, SchemaError, UnknownName, UsageError
-from dpsql.runs.noisy_domains import CODES, WORDS, Reach, bounds_of, stands_out
-from dpsql.schema import Boolean, Categorical, Dated, Hashed, Numeric
+from dpsql.runs.noisy_domains import CODES, MISTAKE, WORDS, Reach, bounds_of, stands_out
+from dpsql.schema import Boolean, Categorical, Dated, Hashed, Numeric, hashed_cell
 from dpsql.trees.magnitude_grid import MAGNITUDES, MISSING, magnitude
 
+pytestmark = pytest.mark.usefixtures("steady_bounds")
+
 ROWS = 20_000
+JOBS = ("nurse", "clerk", "cook")
 COLUMNS = """
     (17 + random() * 70)::BIGINT AS age,
     round(-300 + random() * 5000, 2) AS balance,
@@ -56,7 +60,7 @@ def test_a_plain_table_is_registered_with_a_label_a_cap_and_an_epsilon() -> None
     assert balance.lower in (-512, -1024)
     assert balance.upper in (8192, 16384)
     assert isinstance(schema.feature("joined"), Dated)
-    assert isinstance(schema.feature("job"), Hashed)
+    assert schema.feature("job") == Hashed("job", 4096, tuple(sorted(hashed_cell(word, 4096) for word in JOBS)))
     assert isinstance(schema.feature("loan"), Boolean)
     assert schema.feature("email") is schema.feature("client_id") is schema.feature("nothing") is None
     assert abs((schema.rows or 0) - ROWS) < 200
@@ -188,7 +192,7 @@ def test_a_plan_charges_nothing_and_says_what_becomes_of_each_column() -> None:
     database = plain()
     purchase = database.plan_purchase("t", label="y", buy="0.1")
     assert purchase.purposes["age"] == purchase.purposes["joined"] == "bounds are bought"
-    assert purchase.purposes["job"] == "hashed"
+    assert purchase.purposes["job"] == "hashed, and the cells in use are bought"
     assert "e-mail" in purchase.purposes["email"]
     assert purchase.plan is not None
     assert purchase.plan.nano_epsilon == 10**8
@@ -219,9 +223,9 @@ def test_mistakes_charge_nothing(given: dict[str, Any], error: type[Exception] |
 
 
 def test_a_table_where_nothing_has_to_be_bought_is_registered_for_nothing() -> None:
-    """Booleans and texts need no epsilon."""
+    """Booleans, and what was declared, need no epsilon."""
     connection = duckdb.connect(":memory:")
-    connection.execute("CREATE TABLE t AS SELECT 'a' || (range % 5) AS word, range % 2 = 0 AS y FROM range(100)")
+    connection.execute("CREATE TABLE t AS SELECT range % 5 = 0 AS flag, range % 2 = 0 AS y FROM range(100)")
     database = connect(connection, who="owner")
     bought = database.buy_schema("t", label="y", cap=1, buy="0.1")
     assert bought.domains is None
@@ -230,6 +234,32 @@ def test_a_table_where_nothing_has_to_be_bought_is_registered_for_nothing() -> N
         plain().plan_purchase(
             "t", label="y", buy=1, delta="1e-6", classes=["no", "yes"], features={"job": {"type": "hashed"}}
         )
+
+
+def test_texts_in_cells_that_noise_hides_are_hashed_without_a_list() -> None:
+    """A column of many values, each in few rows, and any column of a small table: no cell stands out of the noise."""
+    connection = duckdb.connect(":memory:")
+    columns = "'w' || (range % 997) AS word, ['red', 'green', 'blue'][1 + range % 3] AS colour, range % 2 = 0 AS y"
+    connection.execute(f"CREATE TABLE t AS SELECT {columns} FROM range(6000)")
+    schema = connect(connection, who="owner").buy_schema("t", label="y", cap=1, buy=1).dataset.schema
+    assert schema.feature("word") == Hashed("word")
+    assert schema.feature("colour") == Hashed(
+        "colour", 4096, tuple(sorted(hashed_cell(word, 4096) for word in ("red", "green", "blue")))
+    )
+    connection.execute(f"CREATE TABLE few AS SELECT {columns} FROM range(60)")
+    schema = connect(connection, who="owner").buy_schema("few", label="y", cap=1, buy="0.1").dataset.schema
+    assert schema.feature("colour") == Hashed("colour")
+
+
+def test_a_value_outside_the_bought_cells_counts_as_missing_and_trains() -> None:
+    """New values come after the purchase; they share the cell of NULL."""
+    database = plain("if(job = 'nurse', 'yes', 'no')")
+    database.buy_schema("t", label="y", cap=10, buy=1)
+    model = database.train("t", epsilon=5)
+    rows = pd.DataFrame({"age": 30, "balance": 1.0, "joined": None, "loan": False, "job": ["nurse", "pilot", None]})
+    labels = model.predict(rows)
+    assert labels[0] == "yes"
+    assert labels[1] == labels[2]
 
 
 def test_a_hold_out_is_divided_before_anything_is_bought(tmp_path: Path) -> None:
@@ -331,7 +361,7 @@ def test_noise_alone_seldom_stands_out(gaussian: bool) -> None:
     import numpy as np
 
     chance, cells = np.random.default_rng(1), 1000
-    limit = stands_out(1.0, cells, gaussian=gaussian)
+    limit = stands_out(1.0, cells, gaussian=gaussian, mistake=MISTAKE)
     noise = chance.normal(0, 1, (400, cells)) if gaussian else chance.laplace(0, 2**-0.5, (400, cells))
     share = (noise.max(axis=1) > limit).mean()
     assert share < 0.1

@@ -9,6 +9,8 @@ import yaml
 import dpsql
 from dpsql.schema import Dated
 
+pytestmark = pytest.mark.usefixtures("steady_bounds")
+
 
 @pytest.mark.parametrize(
     ("kind", "far", "expected"),

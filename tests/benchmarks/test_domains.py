@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from dpsql.errors import ParameterError
+from dpsql.schema import hashed_cell
 from examples.benchmarks.domains import (
     COLUMNS,
     DECLARED,
@@ -50,15 +51,24 @@ def test_coverage_counts_cells_inside_bounds_and_in_lists() -> None:
     assert (coverage.hashed, coverage.left_out) == (0, 1)
 
 
-def test_lists_are_bought_of_texts_and_hashing_alone_is_free() -> None:
-    """A table without texts has no lists to buy, and one without numbers needs no purchase where texts are hashed."""
+def test_listed_cells_of_a_hash_are_covered_like_lists() -> None:
+    """A value counts where its cell is listed; a text that is hashed without a list is counted as such."""
+    frame = pd.DataFrame({"job": ["cook", "judge", None, "nurse"], "town": ["a", "b", "c", "d"]})
+    listed = sorted(hashed_cell(word, 4096) for word in ("cook", "nurse"))
+    coverage = coverage_of(
+        frame, {"job": {"type": "hashed", "cells": 4096, "listed": listed}, "town": {"type": "hashed"}}
+    )
+    assert coverage.listed == pytest.approx(2 / 3)
+    assert coverage.hashed == 1
+
+
+def test_lists_are_bought_of_texts() -> None:
+    """A table without texts has no lists to buy."""
     purchases = [Purchase(DECLARED), Purchase(HASHED, "0.1"), Purchase(HASHED, "0.5"), Purchase(LISTED, "0.1", "1e-6")]
     table = small_table(10)
     assert fitting(purchases, table) == purchases
     numbers = Table("n", {**table.schema, "features": {"x": FEATURES["x"]}}, table.frame)
     assert fitting(purchases, numbers) == purchases[:3]
-    texts = Table("t", {**table.schema, "features": {"job": FEATURES["job"]}}, table.frame)
-    assert fitting(purchases, texts) == [purchases[0], purchases[3], Purchase(HASHED, "0")]
 
 
 def test_a_table_is_bought_trained_on_and_compared() -> None:
@@ -69,7 +79,7 @@ def test_a_table_is_bought_trained_on_and_compared() -> None:
     assert (hashed.form, listed.form) == (HASHED, LISTED)
     assert hashed.inside is not None
     assert hashed.inside > 85
-    assert (hashed.hashed, listed.hashed, listed.listed) == (1, 0, 100)
+    assert (hashed.hashed, hashed.listed, listed.hashed, listed.listed) == (0, 100, 0, 100)
     assert listed.accuracy is not None
     assert listed.accuracy > 75
     assert len(results.rows) == 3

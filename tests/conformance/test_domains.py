@@ -15,7 +15,7 @@ from dpsql.engines.base import Engine
 from dpsql.errors import SchemaError
 from dpsql.kernel.datasets.dataset import resolve, source
 from dpsql.kernel.exact import Rows
-from dpsql.schema import Categorical, Numeric, Schema, category_text
+from dpsql.schema import WIDE_HASH_CELLS, Categorical, Numeric, Schema, category_text, hashed_cell
 from dpsql.trees.magnitude_grid import EDGES, MAGNITUDES, MISSING, magnitude
 from tests.conformance.tables import possible, put, source_in
 from tests.conformance.test_counts import enough
@@ -35,6 +35,12 @@ def expected_magnitudes(numbers: list[Any]) -> np.ndarray:
     """Return how many numbers each cell has, by the definition."""
     counted = Counter(magnitude(float("nan") if number is None else float(number)) for number in numbers)
     return np.array([counted[cell] for cell in range(MAGNITUDES)])
+
+
+def expected_hashes(values: list[Any]) -> np.ndarray:
+    """Return how many values each cell of the wide hash has, NULL the last one."""
+    counted = Counter(hashed_cell(value, WIDE_HASH_CELLS) for value in values)
+    return np.array([counted[cell] for cell in range(WIDE_HASH_CELLS + 1)])
 
 
 def test_every_border_of_the_grid_is_where_python_has_it(engine: Engine) -> None:
@@ -72,14 +78,18 @@ def test_magnitudes_and_texts_are_counted_exactly(engine: Engine, schema: Schema
             every = Counter((name, category_text(row[name])) for row in counted_rows for name in texts)
             expected = {key: count for key, count in every.items() if key[1] is not None and count > 2}
             assert rows.common_values(texts, EVERY_UNIT, more_than=2) == expected
+            hashes = rows.hash_counts(texts, EVERY_UNIT)
+            for name, cells in zip(texts, hashes, strict=True):
+                assert (cells == expected_hashes([row[name] for row in counted_rows])).all()
     finally:
         rows.close()
 
 
-@pytest.mark.parametrize("role", ["numeric", "categorical"])
+@pytest.mark.parametrize("role", ["numeric", "categorical", "hashed"])
 def test_no_cell_makes_a_purchase_fail(extremes: Engine, role: str) -> None:  # noqa: F811
     """A column of any type is refused by its name alone, or counted whatever it holds."""
-    feature = {"type": role, **({"lower": 0, "upper": 1} if role == "numeric" else {"values": ["?"]})}
+    domains = {"numeric": {"lower": 0, "upper": 1}, "categorical": {"values": ["?"]}, "hashed": {}}
+    feature = {"type": role, **domains[role]}
     accepted = []
     for name in names(extremes):
         try:
@@ -93,6 +103,9 @@ def test_no_cell_makes_a_purchase_fail(extremes: Engine, role: str) -> None:  # 
     try:
         if role == "numeric":
             counts = rows.magnitudes(accepted, EVERY_UNIT)
+            assert len({int(cells.sum()) for cells in counts}) == 1
+        elif role == "hashed":
+            counts = rows.hash_counts(accepted, EVERY_UNIT)
             assert len({int(cells.sum()) for cells in counts}) == 1
         else:
             assert all(count > 1 for count in rows.common_values(accepted, EVERY_UNIT, more_than=1).values())

@@ -25,7 +25,7 @@ from dpsql.kernel.candidates import Candidates
 from dpsql.kernel.exact import Rows
 from dpsql.kernel.operations import Choose
 from dpsql.methods.shared.greedy import even_weights
-from dpsql.schema import Boolean, Categorical, Hashed, Numeric, Schema, Target, Unit
+from dpsql.schema import Boolean, Categorical, Hashed, Numeric, Schema, Target, Unit, hashed_cell
 from dpsql.trees.estimate.mixtures import Mixtures
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
@@ -144,7 +144,7 @@ def dates() -> tuple[Schema, Table]:
 
 
 def hashed() -> tuple[Schema, Table]:
-    """Hashed categories of text of all lengths and scripts, integers, dates and an ENUM."""
+    """Hashed categories of odd texts, integers, dates and an ENUM, with and without a list of cells."""
     lengths = ["x" * length for length in (1, 55, 56, 63, 64, 65, 119, 120, 5000)]
     pool = [
         *lengths,
@@ -169,9 +169,18 @@ def hashed() -> tuple[Schema, Table]:
         {
             "text": ("VARCHAR", Hashed("text"), pool),
             "few": ("VARCHAR", Hashed("few", 2), pool),
+            "listed": (
+                "VARCHAR",
+                Hashed("listed", 4096, tuple(sorted({hashed_cell(text, 4096) for text in pool[:6]}))),
+                pool,
+            ),
             "whole": ("BIGINT", Hashed("whole", 40), [0, 1, -1, 2**63 - 1, 1 - 2**63, 10**15, None]),
             "day": ("DATE", Hashed("day", 20), [*days, None]),
-            "mood": ("ENUM('sad', 'it''s fine')", Hashed("mood", 7), ["sad", "it's fine", None]),
+            "mood": (
+                "ENUM('sad', 'it''s fine')",
+                Hashed("mood", 50, tuple(range(0, 50, 2))),
+                ["sad", "it's fine", None],
+            ),
         }
     )
 

@@ -1,4 +1,4 @@
-"""The operations `magnitudes` and `common_values`: right noise, right threshold, nothing beyond what was declared."""
+"""The operations behind bought domains: right noise, right threshold, nothing beyond what was declared."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from dpsql.compile.rows import EVERY_UNIT, Tickets
 from dpsql.engines.duckdb.vocabulary import DuckDBVocabulary
 from dpsql.errors import ParameterError
 from dpsql.kernel import noise
-from dpsql.kernel.operations import CommonValues, Magnitudes, Size
+from dpsql.kernel.operations import CommonValues, HashCounts, Magnitudes, Size
 from dpsql.kernel.plan import Composition, Plan, Sequential, Step
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.session import AllowanceExceeded, Session
-from dpsql.schema import Schema, Unit
+from dpsql.schema import WIDE_HASH_CELLS, Hashed, Numeric, Schema, Unit, hashed_cell
 from dpsql.trees.magnitude_grid import MAGNITUDES, magnitude, magnitude_range
 from tests.kernel.helpers import EPSILON, Held, has_scale, held, session
 from tests.rows import source_of
@@ -92,6 +92,59 @@ def test_more_columns_than_declared_are_refused() -> None:
     opened = session(held(some_rows(), schema=schema), magnitude_step(2, axes=1))
     with pytest.raises(AllowanceExceeded):
         opened.magnitudes("m", ["x", "person"])
+
+
+# Cells of the wide hash.
+
+
+def hash_step(columns: int = 1, *, axes: int | None = None) -> Step:
+    """Return the step that counts texts by the cells of the wide hash."""
+    return Step("h", HashCounts(), EPSILON, axes=axes or columns, cells=columns * (WIDE_HASH_CELLS + 1))
+
+
+def hashing(database: Held, step: Step, *names: str) -> Session:
+    """Return an open session in which the column "c" is hashed, and others too."""
+    features = (*map(Hashed, ("c", *names)), Numeric("x", 0, 64))
+    schema = Schema("y", SCHEMA.classes, features, database.schema.unit)
+    return session(Held(database.engine, schema), step)
+
+
+def test_the_noise_on_hash_cells_has_the_scale_of_the_number_of_columns() -> None:
+    """Each of K columns gets discrete Laplace noise of scale K·c/ε on every cell, empty ones included."""
+    database = held(some_rows(), schema=UNITS)
+    noisy = [hashing(database, hash_step()).hash_counts("h", ["c"]) for _ in range(2)]
+    exact = hashing(database, hash_step())._rows.hash_counts(["c"], EVERY_UNIT)
+    assert has_scale(np.concatenate([answer - exact for answer in noisy]).ravel(), UNITS.unit.max_rows)
+    assert hash_step(2).scale(Promise(UNITS.unit)) == 2 * UNITS.unit.max_rows
+
+
+def test_each_text_is_counted_in_the_cell_of_its_hash() -> None:
+    """NULL has the last cell; the grid is whole whatever the rows hold."""
+    rows = [(number, 1.0, text, "no") for number, text in enumerate(["a", "a", "b", None])]
+    counts = hashing(held(rows), hash_step())._rows.hash_counts(["c"], EVERY_UNIT)
+    assert counts.shape == (1, WIDE_HASH_CELLS + 1)
+    places = {hashed_cell(text, WIDE_HASH_CELLS): count for text, count in (("a", 2), ("b", 1), (None, 1))}
+    assert {int(place): int(counts[0, place]) for place in np.flatnonzero(counts[0])} == places
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [["x"], ["nobody"], [], ["c", "c"], "c", ["y"], [b"c"]],
+    ids=["number", "unknown", "none", "twice", "no list", "the label", "bytes"],
+)
+def test_only_hashed_features_can_be_counted_by_hash(columns: Any) -> None:
+    """Anything else is refused before a row is read, and the step can still be used."""
+    opened = hashing(held(some_rows()), hash_step())
+    with pytest.raises(AllowanceExceeded):
+        opened.hash_counts("h", columns)
+    assert opened.hash_counts("h", ["c"]).shape == (1, WIDE_HASH_CELLS + 1)
+
+
+def test_more_hashed_columns_than_declared_are_refused() -> None:
+    """The plan says how many columns are charged for."""
+    opened = hashing(held(some_rows()), hash_step(2, axes=1), "person")
+    with pytest.raises(AllowanceExceeded):
+        opened.hash_counts("h", ["c", "person"])
 
 
 # Common texts.

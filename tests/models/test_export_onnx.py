@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from dpsql.errors import ParameterError, UsageError
 from dpsql.models.export_onnx import missing_text, onnx_model
 from dpsql.models.usable_model import Model
-from dpsql.schema import Categorical, Hashed, Numeric, Schema, Target, category_text
+from dpsql.schema import Categorical, Hashed, Numeric, Schema, Target, category_text, hashed_cell
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
 from dpsql.trees.voting import VotingForest
@@ -42,7 +42,7 @@ def fed(schema: Schema, frame: pd.DataFrame) -> dict[str, Any]:
         if isinstance(feature, Numeric):
             feeds[feature.name] = np.array([[np.nan if cell is None else float(cell)] for cell in column])
         elif isinstance(feature, Hashed):
-            feeds[feature.name] = np.array([[feature.cell(cell)] for cell in column], np.int64)
+            feeds[feature.name] = np.array([[hashed_cell(cell, feature.hash_cells)] for cell in column], np.int64)
         else:
             texts = [category_text(cell) for cell in column]
             feeds[feature.name] = np.array([[missing_text(feature) if t is None else t] for t in texts], dtype=object)
@@ -127,6 +127,19 @@ def test_a_hashed_category_is_the_number_of_its_cell() -> None:
     numbers = [20, -1, 21, 64, 2**62, -(2**62)]
     (labels, _) = session.run(None, {"job": np.array([[number] for number in numbers], np.int64)})
     assert labels.tolist() == list(model.predict(pd.DataFrame({"job": [None] * len(numbers)})))
+
+
+def test_listed_cells_of_a_hash_are_told_apart() -> None:
+    """The number of a value's cell in the wide hash goes in; cells outside the list count as missing."""
+    schema = Schema("y", ("a", "b"), (Hashed("job", 4096, (145, 2433, 2609)),))
+    model = model_of(voting(any_forest(axes(schema), trees=5, depth=3, seed=3), 2, seed=3), schema)
+    session = onnxruntime.InferenceSession(onnx_model(model).SerializeToString())
+    assert json.loads(session.get_modelmeta().custom_metadata_map["dpsql.hashed"]) == {"job": 4096}
+    words = ["nurse", "clerk", "pilot", None]
+    numbers = [[hashed_cell(word, 4096)] for word in words] + [[-1], [2**40]]
+    (labels, _) = session.run(None, {"job": np.array(numbers, np.int64)})
+    assert labels.tolist() == list(model.predict(pd.DataFrame({"job": [*words, None, None]})))
+    assert len(set(labels.tolist())) == 2
 
 
 def test_the_file_says_how_to_write_what_is_missing(tmp_path: Path) -> None:

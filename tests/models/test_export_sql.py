@@ -130,9 +130,10 @@ def test_hostile_texts_are_only_texts(elsewhere: Elsewhere) -> None:
     assert {row[1] for row in elsewhere.scored(model)} == {texts[7]}
 
 
-def test_hashed_texts_have_the_same_cells(elsewhere: Elsewhere) -> None:
+@pytest.mark.parametrize("declared", [(63,), (126, tuple(range(0, 126, 2)))], ids=["all cells", "listed cells"])
+def test_hashed_texts_have_the_same_cells(elsewhere: Elsewhere, declared: tuple[Any, ...]) -> None:
     """Each cell of a hash is a class of its own: hostile, long, empty and astral texts are in the same elsewhere."""
-    features = (Hashed("job"),) if elsewhere.names else (Hashed("feature 0"),)
+    features = (Hashed("job" if elsewhere.names else "feature 0", *declared),)
     schema, name = Schema("y", tuple(map(str, range(64))), features), features[0].name
     lengths = ["x" * length for length in (55, 56, 63, 64, 119, 120, 500)]
     odd = ["", " ", "a", "A", "a ", "é", "e\u0301", "日本", "😀", "\U0010ffff", "\ufeffa", None]

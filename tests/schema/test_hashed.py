@@ -82,11 +82,64 @@ def test_a_hashed_category_is_one_axis() -> None:
 
 @pytest.mark.parametrize("cells", [1, 64, 0, -1, True, 5.0, "5", None])
 def test_other_numbers_of_cells_are_refused(cells: object) -> None:
-    """Only whole numbers from 2 to 63 are taken, in a file and by the function."""
-    with pytest.raises(SchemaError, match="from 2 to 63"):
+    """Only whole numbers from 2 to 63 are taken; to 4096 where some are listed, and by the function."""
+    with pytest.raises(SchemaError, match=r"from 2 to 63 \(to 4096 where cells are listed\)"):
         declared(cells=cells)
-    with pytest.raises(SchemaError, match="from 2 to 63"):
-        hashed_cell("a", cells)  # type: ignore[arg-type]
+    wide = 4097 if cells == 64 else cells
+    with pytest.raises(SchemaError, match="from 2 to 4096"):
+        declared(cells=wide, listed=[0, 1])
+    with pytest.raises(SchemaError, match="from 2 to 4096"):
+        hashed_cell("a", wide)  # type: ignore[arg-type]
+
+
+def test_listed_cells_are_told_apart_and_all_others_share_one() -> None:
+    """Those of the wide hash in which rows were found: values elsewhere are unknown, as NULL is."""
+    job = Hashed("job", 4096, (145, 2609))
+    assert job.values == ("#145", "#2609")
+    assert (job.cell("nurse"), job.cell("pilot"), job.cell(None), job.null_cell) == (1, 2, 2, 2)
+    (axis,) = axes(declared(cells=4096, listed=[145, 2609]))
+    assert (axis.cells, axis.values) == (3, 2)
+
+
+@given(texts=st.lists(st.none() | st.text(), max_size=20), numbers=st.sets(st.integers(0, 99), min_size=1, max_size=63))
+def test_columns_of_values_have_the_listed_cells(texts: list[str | None], numbers: set[int]) -> None:
+    """A value whose cell of the hash is listed has that cell's place; every other has the last one."""
+    listed = tuple(sorted(numbers))
+    job = Hashed("job", 100, listed)
+    expected = [
+        listed.index(number) if (number := hashed_cell(text, 100)) in numbers else len(listed) for text in texts
+    ]
+    assert feature_cells(job, texts).tolist() == [job.cell(text) for text in texts] == expected
+
+
+def test_a_file_gives_back_the_listed_cells() -> None:
+    """Numbers of cells, not values, are written."""
+    schema = declared(cells=4096, listed=[0, 17, 4095])
+    assert Schema.from_dict(schema.to_dict()) == schema
+    assert schema.to_dict()["features"]["job"] == {"type": "hashed", "cells": 4096, "listed": [0, 17, 4095]}
+    assert schema.features == (Hashed("job", 4096, (0, 17, 4095)),)
+
+
+@pytest.mark.parametrize(
+    ("listed", "reason"),
+    [
+        ([5, 3], "ascending order"),
+        ([3, 3], "ascending order"),
+        ([100], "from 0 to 99"),
+        ([-1], "from 0 to 99"),
+        ([True], "from 0 to 99"),
+        (["3"], "from 0 to 99"),
+        ([[3]], "from 0 to 99"),
+        ("3", "from 0 to 99"),
+        (3, "from 0 to 99"),
+        (None, "from 0 to 99"),
+        (list(range(64)), "64 cells; 63 is the most"),
+    ],
+)
+def test_other_lists_of_cells_are_refused(listed: object, reason: str) -> None:
+    """Whole numbers of the hash's cells, each once, in order, at most as many as fill an axis."""
+    with pytest.raises(SchemaError, match=reason):
+        declared(cells=100, listed=listed)
 
 
 @pytest.mark.parametrize("key", ["values", "null", "unknown", "lower", "salt"])
@@ -113,6 +166,15 @@ def test_the_kernel_takes_no_subclass() -> None:
 
     with pytest.raises(AllowanceExceeded):
         rebuild_features((Keyed("job"),))
+
+
+@pytest.mark.parametrize("listed", [(2, 1), (5,), [5], (True,), (1.0,)])
+def test_the_kernel_checks_the_list_again(listed: object) -> None:
+    """A list that was changed after the feature was made is refused."""
+    lying = Hashed("job", 5)
+    object.__setattr__(lying, "listed", listed)
+    with pytest.raises(AllowanceExceeded):
+        rebuild_features((lying,))
 
 
 @pytest.mark.parametrize("cells", [True, 64, 1, [5]])

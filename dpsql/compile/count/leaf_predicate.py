@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from dpsql.compile.count.tree_slice import Slice
-from dpsql.compile.hashed_cells import hashed_condition
+from dpsql.compile.hashed_cells import hash_category, hashed_condition
 from dpsql.compile.rows import Source, known_label, label_text, target_steps
 from dpsql.compile.stored_parts import in_tree
 from dpsql.compile.vocabulary import Vocabulary, double, int_literal, paren
@@ -106,6 +106,8 @@ def feature_condition(feature: Feature, source: Source, cells: Flags, vocabulary
         return condition
     if isinstance(feature, Numeric):
         return _numeric_condition(feature, source, cells, vocabulary)
+    if isinstance(feature, Hashed) and feature.listed:
+        return _category_condition(*hash_category(feature, source.column(feature.name), vocabulary), cells)
     if isinstance(feature, Hashed):
         return hashed_condition(feature, source.column(feature.name), cells, vocabulary)
     return _category_condition(feature, source.column(feature.name), cells)

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from dpsql.compile.hashed_cells import remainder_or_last
+from dpsql.compile.hashed_cells import hash_or_last
 from dpsql.compile.predict.dialects import Dialect, as_double
 from dpsql.compile.vocabulary import as_int, case, int_literal, paren
 from dpsql.schema import CELLS, Categorical, Dated, Feature, Hashed, Numeric, Schema
@@ -138,8 +138,18 @@ class Portable:
         return self._category_digits(feature, value, shown)
 
     def _hashed_digits(self, feature: Hashed, value: exp.Expr) -> exp.Expr:
-        """Return the digits of a hashed category's cell, cut out of all of them: a CASE may hash anew at each WHEN."""
-        cell = as_int(remainder_or_last(self.dialect.text_hash(value), feature))
+        """Return the digits of a hashed category's cell.
+
+        They are cut out of those of all cells of the hash, because a CASE may hash anew at each WHEN; where few cells
+        of a wide hash are listed, all these digits would be too long, and it is a CASE.
+        """
+        cell = as_int(hash_or_last(self.dialect.text_hash(value), feature.hash_cells))
+        if feature.listed:
+            ifs = [
+                exp.If(this=int_literal(number), true=exp.Literal.string(_digits(place)))
+                for place, number in enumerate(feature.listed)
+            ]
+            return exp.Case(this=cell, ifs=ifs, default=exp.Literal.string(_digits(feature.null_cell)))
         start = exp.Add(this=exp.Mul(this=cell, expression=int_literal(_DIGITS)), expression=int_literal(1))
         return _part(exp.Literal.string("".join(map(_digits, range(feature.cells)))), start, _DIGITS)
 

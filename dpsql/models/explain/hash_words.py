@@ -11,6 +11,8 @@ from dpsql.schema import Hashed, Schema
 def words_with_cells(schema: Schema, given: Iterable[str]) -> Iterator[dict[str, str]]:
     """Yield feature, word and cell of each text `FEATURE=WORD`, or raise where that is no hashed feature.
 
+    A word whose cell is not among the listed ones has the cell "other".
+
     >>> list(words_with_cells(Schema("y", ("a", "b"), (Hashed("job"),)), ["job=nurse"]))
     [{'feature': 'job', 'word': 'nurse', 'cell': '#59'}]
     """
@@ -21,4 +23,4 @@ def words_with_cells(schema: Schema, given: Iterable[str]) -> Iterator[dict[str,
             raise ParameterError("word", allowed="FEATURE=WORD", given=text)
         if name not in hashed:
             raise UnknownName("hashed feature", name, hashed, hint="the other features have values in place of cells")
-        yield {"feature": name, "word": word, "cell": hashed[name].values[hashed[name].cell(word)]}
+        yield {"feature": name, "word": word, "cell": [*hashed[name].values, "other"][hashed[name].cell(word)]}

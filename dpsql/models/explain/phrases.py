@@ -50,7 +50,7 @@ def short_phrase(feature: Feature, cells: Sequence[int]) -> str:
 def names(feature: Categorical, cells: Iterable[int]) -> list[str]:
     """Return the values that cells stand for; the last cell stands for NULL and every value that was not declared.
 
-    Every value has a cell in a hashed category, so that there the last one stands for NULL alone.
+    Every value has a cell in a hashed category without a list, so that there the last one stands for NULL alone.
     """
     values: list[str] = []
     for cell in cells:
@@ -102,14 +102,13 @@ def _range(feature: Numeric, first: int, last: int) -> str:
 
 
 def _others(feature: Categorical) -> list[str]:
-    return ["unknown"] * (feature.unknown is None and not isinstance(feature, Hashed)) + ["NULL"] * (
-        feature.null is None
-    )
+    takes_all = isinstance(feature, Hashed) and not feature.listed
+    return ["unknown"] * (feature.unknown is None and not takes_all) + ["NULL"] * (feature.null is None)
 
 
 def _hash_mark(feature: Hashed, cells: Sequence[int]) -> str:
     """Return what tells the names of hash cells from values: ` (a hash cell)`."""
-    hash_cells = sum(cell < feature.hash_cells for cell in cells)
+    hash_cells = sum(cell < len(feature.values) for cell in cells)
     return "" if not hash_cells else " (a hash cell)" if hash_cells == 1 else " (hash cells)"
 
 
