@@ -1,8 +1,8 @@
 """The command `domains` of `python -m examples.benchmarks`: what bought domains hold, and what they cost in accuracy.
 
 Each split registers nine tenths of a public table without a schema: bounds of numbers are bought, and of texts the
-cells of a hash that are in use, or with a delta lists. The owner declares the classes alone. What is bought and what is trained cost
-epsilon 1 together, and the same split is trained with the table's declared domains for epsilon 1.
+cells of a hash that are in use, or with a delta lists. The owner declares the classes alone. What is bought and what is
+trained cost epsilon 1 together, and the same split is trained with the table's declared domains for epsilon 1.
 """
 
 from __future__ import annotations
