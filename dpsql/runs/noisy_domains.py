@@ -29,6 +29,9 @@ SMALL = 1 / 64
 UNUSED_CELLS = 1.0
 #: The cells of a hash in use are listed only if about this share of the rows is in one of them: all others become one.
 NEARLY_ALL = 0.9
+#: They are listed only if a cell with this share of the rows stands out of the noise. Where noise is larger, a cell that
+#: no row has can look as if nearly all rows were in it.
+COMMON_CELL = 0.1
 #: The integers that the classes of a label of integer type are looked for among.
 CODES = tuple(map(str, range(-1, 62)))
 #: The words that a label's classes are looked for among, where no delta allows a selection of values. The list is the
@@ -108,11 +111,13 @@ class NoisyDomains:
 
         A cell is in use if its noisy count stands out of the noise.
         """
+        rows = max(1, self.rows)
         least = stands_out(self.deviations["hashes"], WIDE_HASH_CELLS, gaussian=self.gaussian, mistake=UNUSED_CELLS)
         *cells, (_, missing) = self.hashes[column]
-        used = [(cell, rows) for cell, rows in cells if rows > least]
-        share = (sum(rows for _, rows in used) + missing) / max(1, self.rows)
-        return tuple(cell for cell, _ in used) if len(used) <= HASH_CELLS and share >= NEARLY_ALL else ()
+        used = [(cell, count) for cell, count in cells if count > least]
+        share = (sum(count for _, count in used) + missing) / rows
+        is_clear = least <= COMMON_CELL * rows and share >= NEARLY_ALL and 0 < len(used) <= HASH_CELLS
+        return tuple(cell for cell, _ in used) if is_clear else ()
 
     def texts(self, column: str) -> tuple[str, ...]:
         """Return the common texts of a column, those of most rows first; one with a NUL can be no declared value."""

@@ -11,7 +11,7 @@ import pytest
 
 from dpsql.api.database import Database, connect
 from dpsql.errors import BudgetExceeded, DpsqlError, ParameterError, SchemaError, UnknownName, UsageError
-from dpsql.runs.noisy_domains import CODES, MISTAKE, WORDS, Reach, bounds_of, stands_out
+from dpsql.runs.noisy_domains import CODES, MISTAKE, WORDS, NoisyDomains, Reach, bounds_of, stands_out
 from dpsql.schema import Boolean, Categorical, Dated, Hashed, Numeric, hashed_cell
 from dpsql.trees.magnitude_grid import MAGNITUDES, MISSING, magnitude
 
@@ -303,6 +303,20 @@ def test_a_model_on_a_bought_schema_is_as_good_as_one_on_a_declared_schema() -> 
 
 
 # Reading noisy counts.
+
+
+def hashed_domains(counts: list[tuple[int, int]], *, rows: int, deviation: float) -> NoisyDomains:
+    """Return what a purchase of one hashed column released: (cell, noisy rows), the last one that of NULL."""
+    return NoisyDomains(rows, {}, {}, {"job": counts}, {}, (), {"hashes": deviation}, False, "0.1", 2)
+
+
+def test_cells_are_listed_where_they_hold_nearly_all_rows_and_noise_is_small() -> None:
+    """NULL counts as held; a cell among much noise does not, however many rows it seems to have."""
+    seen = [(7, 600), (99, 250), (4000, 3), (4096, 100)]
+    assert hashed_domains(seen, rows=1000, deviation=5).hash_cells("job") == (7, 99)
+    assert hashed_domains(seen, rows=1100, deviation=5).hash_cells("job") == ()
+    assert hashed_domains([(7, 1000), (4096, 0)], rows=1000, deviation=100).hash_cells("job") == ()
+    assert hashed_domains([(number, 90) for number in range(70)], rows=6000, deviation=5).hash_cells("job") == ()
 
 
 def test_bounds_are_rounded_outwards_and_never_cut_occupied_cells() -> None:
