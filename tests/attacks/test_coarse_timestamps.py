@@ -46,3 +46,39 @@ def test_a_time_far_away_is_counted_like_any_other(unit: str, view: bool) -> Non
         finally:
             rows.close()
         assert (cells.sum(), cells[MISSING], cells[ZERO]) == (2 + len(FAR), 1, 1)
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_a_view_over_several_tables_counts_it_too(unit: str) -> None:
+    """A time that such a view hands on unchanged keeps its type, so that the guard for its unit is not left out."""
+    unit_schema = {**SCHEMA, "privacy_unit": {"column": "person", "max_rows": 1}}
+    with dpsql.connect(loaded(unit, [0, None, *FAR])) as db:
+        with db.engine.transaction() as transaction:
+            transaction.run("ALTER TABLE people ADD COLUMN person INTEGER")
+            transaction.run("UPDATE people SET person = rowid")
+        db.register("seen", unit_schema, cap=3, view="SELECT v.person, v.d, v.y FROM people v")
+        for method in ("rdt", "fs"):
+            assert db.train("seen", method=method, epsilon=1, depth=2).table == "seen"
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("shown", ["TRY_CAST(v.d AS VARCHAR)", "TRY_CAST(v.d AS DATE)"])
+@pytest.mark.parametrize("many", [False, True], ids=["row to row", "many tables"])
+def test_no_view_casts_it(unit: str, shown: str, many: bool) -> None:
+    """TRY_CAST fails on such times for all that, and ends the database: it is refused, or no row makes it fail."""
+    query = f"SELECT v.person, CASE WHEN {shown} IS NULL THEN 'a' ELSE 'b' END AS c, v.y FROM people v"
+    feature = {"c": {"type": "categorical", "values": ["a", "b"]}}
+    unit_schema = {**SCHEMA, "features": feature, "privacy_unit": {"column": "person", "max_rows": 1}}
+    with dpsql.connect(loaded(unit, [0, None, *FAR])) as db:
+        with db.engine.transaction() as transaction:
+            transaction.run("ALTER TABLE people ADD COLUMN person INTEGER")
+            transaction.run("UPDATE people SET person = rowid")
+            if not many:
+                transaction.run(f"CREATE VIEW seen AS {query}")
+        try:
+            db.register("seen", unit_schema, cap=3, **({"view": query} if many else {}))
+        except dpsql.SchemaError as error:
+            assert "TRY_CAST" in str(error) or "text of a timestamp" in str(error)
+            assert db.budgets() == []
+        else:
+            assert db.train("seen", method="rdt", epsilon=1, depth=2).table == "seen"

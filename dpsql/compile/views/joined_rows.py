@@ -11,7 +11,14 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql.compile.views.total_expressions import Refused, Row, refuse_other_parts, type_family, unbracket
+from dpsql.compile.views.total_expressions import (
+    NEVER_COMPARED,
+    Refused,
+    Row,
+    refuse_other_parts,
+    type_family,
+    unbracket,
+)
 from dpsql.compile.views.unit_aggregates import CONDITION, INTEGER, REAL
 from dpsql.compile.views.unit_relations import ColumnFacts, Joined, by_bytes, number_name, unit_of
 from dpsql.compile.vocabulary import column
@@ -124,7 +131,7 @@ class JoinedRows(Row):
             raise Refused("mixes two columns of text, whose collations may differ; = and <> are allowed")
         if not families:
             return "null"
-        if len(families) > 1 or "other" in families:
+        if len(families) > 1 or families & NEVER_COMPARED:
             raise Refused(f"compares or mixes values of type {' and '.join(sorted(families))}")
         return families.pop()
 

@@ -27,6 +27,8 @@ _FAMILIES = dict.fromkeys([*_INTEGERS, *_UNSIGNED, "FLOAT", "DOUBLE"], "number")
     ["VARCHAR", "TEXT", "ENUM"], "text"
 )
 _FAMILIES |= {"BOOLEAN": "boolean", "DATE": "date", "TIMESTAMP": "timestamp", "TIMESTAMPNTZ": "timestamp"}
+#: Types of longer numbers. Comparing two of them can fail, TRY_CAST of one cannot.
+_FAMILIES |= dict.fromkeys(("INT128", "UINT128", "INT256", "UINT256"), "long number")
 #: Dialects in which comparing decimals can fail: they are rescaled for it, and to overflow the type is an error.
 _DECIMALS_FAIL = frozenset(("clickhouse",))
 #: Dialects in which LOWER and UPPER fail on a long text, because they need more memory than a value may have.
@@ -40,6 +42,8 @@ _TIMES_FAIL = frozenset(("duckdb",))
 _CAST_TO = frozenset((*_INTEGERS, "FLOAT", "DOUBLE", "DECIMAL", "VARCHAR", "TEXT", "BOOLEAN", "DATE")) | frozenset(
     ("TIMESTAMP", "TIMESTAMPNTZ")
 )
+#: Families whose values are neither compared nor mixed.
+NEVER_COMPARED = frozenset(("other", "unknown", "long number"))
 _NUMBER = re.compile("[0-9]+([.][0-9]*)?([eE][-+]?[0-9]+)?|[.][0-9]+([eE][-+]?[0-9]+)?")
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 
@@ -105,7 +109,7 @@ class Row:
             raise Refused("compares or mixes two columns of text, whose collations may differ")
         if not families:
             return "null"
-        if len(families) > 1 or families & {"other", "unknown"}:
+        if len(families) > 1 or families & NEVER_COMPARED:
             unknown = " (the base table's column types are not known)" if "unknown" in families else ""
             raise Refused(f"compares or mixes values of type {' and '.join(sorted(families))}{unknown}")
         return families.pop()
@@ -148,9 +152,9 @@ class Row:
 
 
 def type_family(kind: str | exp.DataType, dialect: str) -> str:
-    """Return the family of a column type: number, text, boolean, date, timestamp or other.
+    """Return the family of a column type: number, long number, text, boolean, date, timestamp or other.
 
-    Decimals of more than 18 digits are "other", and in ClickHouse all decimals are: comparing them can fail.
+    Decimals of more than 18 digits are long numbers, and in ClickHouse all decimals are: comparing them can fail.
     """
     try:
         data_type = exp.DataType.build(kind, dialect=dialect)
@@ -159,7 +163,7 @@ def type_family(kind: str | exp.DataType, dialect: str) -> str:
     name = data_type.this.name if isinstance(data_type.this, exp.DataType.Type) else ""
     if name == "DECIMAL" and data_type.expressions:
         few = int(data_type.expressions[0].name) <= 18 and dialect not in _DECIMALS_FAIL
-        return "number" if few else "other"
+        return "number" if few else "long number"
     return "other" if data_type.args.get("nested") else _FAMILIES.get(name, "other")
 
 
@@ -237,7 +241,10 @@ def _try_cast(row: Row, node: exp.Expression) -> str:
     if not node.args.get("safe"):
         return _cast(row, node)
     refuse_other_parts(node, "this", "to", "safe", "requires_string")
-    _check_time(row, row.family(node.this), node.args["to"])
+    source = row.family(node.this)
+    _check_time(row, source, node.args["to"])
+    if source == "other" or (source == "unknown" and row.dialect in _TIMES_FAIL):
+        raise Refused("uses TRY_CAST on a value of a type that dpsql does not know")
     if not node.sql(row.dialect).upper().startswith("TRY_CAST("):
         raise Refused("uses TRY_CAST, which this database does not have")
     return _target(node.args["to"])
@@ -248,7 +255,7 @@ def _target(kind: exp.Expression) -> str:
     refuse_other_parts(kind, "this", "expressions", "nullable")
     name = kind.this.name if isinstance(kind.this, exp.DataType.Type) else ""
     target = type_family(kind, "") if isinstance(kind, exp.DataType) and name in _CAST_TO else "other"
-    if target == "other":
+    if target in NEVER_COMPARED:
         raise Refused("uses a cast to a type that dpsql does not know")
     return target
 
@@ -260,7 +267,7 @@ def _cast(row: Row, node: exp.Expression) -> str:
     target, inner = _target(kind), node.this.unnest()
     _check_time(row, source, kind)
     plain = not kind.expressions and kind.args.get("nullable") is not False  # ClickHouse: CAST(NULL AS String) fails
-    total = source not in ("other", "unknown") if target == "text" else target == source == "boolean"
+    total = source not in NEVER_COMPARED if target == "text" else target == source == "boolean"
     total = plain and (total or source == "null")
     if not total and not (
         isinstance(inner, exp.Literal) and not kind.expressions and _fits(inner.name, kind.this.name)

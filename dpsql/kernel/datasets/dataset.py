@@ -376,7 +376,8 @@ def source_to_register(engine: Engine, dataset: Dataset) -> Source:
 def _many_rows(engine: Engine, dataset: Dataset, view: ProvedView) -> Source:
     """Return where all rows of a view over several tables are."""
     _check_functions(engine)
-    return replace(view_source(view, dataset.schema), labelled=dataset.schema.has_label)
+    rows = view_source(view, dataset.schema)
+    return replace(rows, labelled=dataset.schema.has_label, types=types_read(view.info, dataset.schema))
 
 
 def _check_functions(engine: Engine) -> None:
