@@ -29,8 +29,8 @@ SMALL = 1 / 64
 UNUSED_CELLS = 1.0
 #: The cells of a hash in use are listed only if about this share of the rows is in one of them: all others become one.
 NEARLY_ALL = 0.9
-#: They are listed only if a cell with this share of the rows stands out of the noise. Where noise is larger, a cell that
-#: no row has can look as if nearly all rows were in it.
+#: They are listed only if a cell with this share of the rows stands out of the noise. Where noise is larger, a cell
+#: that no row has can look as if nearly all rows were in it.
 COMMON_CELL = 0.1
 #: The integers that the classes of a label of integer type are looked for among.
 CODES = tuple(map(str, range(-1, 62)))

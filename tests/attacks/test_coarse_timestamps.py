@@ -75,10 +75,11 @@ def test_no_view_casts_it(unit: str, shown: str, many: bool) -> None:
             transaction.run("UPDATE people SET person = rowid")
             if not many:
                 transaction.run(f"CREATE VIEW seen AS {query}")
-        try:
-            db.register("seen", unit_schema, cap=3, **({"view": query} if many else {}))
-        except dpsql.SchemaError as error:
-            assert "TRY_CAST" in str(error) or "text of a timestamp" in str(error)
+        view = {"view": query} if many else {}
+        if unit != "us" or "VARCHAR" in shown:
+            with pytest.raises(dpsql.DpsqlError, match="TRY_CAST|text of a timestamp"):
+                db.register("seen", unit_schema, cap=3, **view)
             assert db.budgets() == []
-        else:
-            assert db.train("seen", method="rdt", epsilon=1, depth=2).table == "seen"
+            return
+        db.register("seen", unit_schema, cap=3, **view)
+        assert db.train("seen", method="rdt", epsilon=1, depth=2).table == "seen"
