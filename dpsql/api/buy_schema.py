@@ -16,11 +16,15 @@ from typing import TYPE_CHECKING, Any
 from dpsql.engines.base import TableInfo
 from dpsql.engines.type_limits import type_limits
 from dpsql.errors import ParameterError, SchemaError, UnknownName, UsageError
-from dpsql.kernel.datasets.dataset import Dataset
+from dpsql.kernel.datasets.dataset import LABEL_FAMILIES, TARGET_FAMILIES, Dataset
+from dpsql.kernel.datasets.possible_values import possible_texts
+from dpsql.kernel.datasets.untyped_columns import UNTYPED
 from dpsql.kernel.plan import Plan
 from dpsql.ledger.amount import format_delta, parse_delta
 from dpsql.owner.draft_schema import Draft, DraftRequest
 from dpsql.owner.drafts.proposal import BOUGHT, FEATURE, GAP, LABEL, LEFT_OUT, UNIT, Proposal
+from dpsql.owner.rehearse_registration import check_purchase_fits, rehearse_registration
+from dpsql.owner.resolve_table import resolve_table
 from dpsql.runs.buy_domains import Wishes, bought_domains, buy_domains, plan_domains, set_aside
 from dpsql.runs.noisy_domains import CODES, WORDS, NoisyDomains, Reach
 from dpsql.schema import HASH_CELLS, WIDE_HASH_CELLS, Dated, Schema, Unit
@@ -60,6 +64,12 @@ class PurchaseRequest:
     unit: Unit = field(default_factory=Unit)
     more: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def plain_unit(self) -> dict[str, Any]:
+        """The privacy unit as a schema declares it, where it is not a row."""
+        unit = self.unit
+        return {} if unit.column is None else {"privacy_unit": {"column": unit.column, "max_rows": unit.max_rows}}
+
 
 @dataclass(frozen=True)
 class BoughtSchema:
@@ -78,12 +88,18 @@ class BoughtSchema:
 
 @dataclass(frozen=True)
 class PlannedPurchase:
-    """What registering a table without a schema file would ask and cost; `plan` is None where nothing is bought."""
+    """What registering a table without a schema file would ask and cost; `plan` is None where nothing is bought.
+
+    `schema` is the one under which the table waits for the purchase, and `likely` that under which it is registered in
+    the end, with stand-ins for what is bought. `is_bought_already` says that an earlier purchase answers all.
+    """
 
     draft: Draft
     wishes: Wishes
     schema: Schema | None
     plan: Plan | None
+    likely: Schema
+    is_bought_already: bool = False
 
     def __str__(self) -> str:
         bought = "\n".join(f"  {name}: {what}" for name, what in self.purposes.items())
@@ -97,9 +113,11 @@ class PlannedPurchase:
         kinds |= dict.fromkeys(self.wishes.texts, "common values are bought")
         kinds |= dict.fromkeys(self.wishes.hashed, "hashed, and the cells in use are bought")
         if self.wishes.label:
-            kinds[self.wishes.label] = "classes are looked for among common words"
+            kinds[self.wishes.label] = "the label; its classes are looked for among common words"
         for proposal in self.draft.proposals:
-            if proposal.column not in kinds and proposal.is_used:
+            if proposal.role == LABEL and proposal.column not in kinds:
+                kinds[proposal.column] = f"the label; {proposal.origin or 'known'}"
+            elif proposal.column not in kinds and proposal.is_used:
                 kinds[proposal.column] = proposal.origin or "known"
             elif proposal.column not in kinds:
                 kinds[proposal.column] = f"left out: {proposal.origin or proposal.advice}"
@@ -109,23 +127,54 @@ class PlannedPurchase:
 def plan_purchase(database: Database, request: PurchaseRequest) -> PlannedPurchase:
     """Return what is to be bought for a table, and what that costs. Reads no row, charges nothing.
 
-    (Values that the request declares public are looked up for the owner, which is an act of its own.)
+    What registration would refuse in the end is refused here, as far as the catalog tells it. (Values that the request
+    declares public are looked up for the owner, which is an act of its own.)
     """
     draft = _with_declarations(database.draft_of(request.table, request.draft), request)
     info = database.engine.table(draft.table)
     assert info is not None, "a draft is of a table"
-    if not any(proposal.role == LABEL for proposal in draft.proposals):
-        raise UsageError("a label is needed: the column to predict.", hint="--label COLUMN")
+    label = next((proposal for proposal in draft.proposals if proposal.role == LABEL), None)
+    if label is None or request.draft.label is None:
+        hint = "--label COLUMN" if label is None else f"--label {label.column}"
+        raise UsageError("a label is needed: the column to predict.", hint=hint)
+    _check_label_type(info, label.column)
     wishes = _wishes(draft, info, with_delta=request.delta is not None)
+    likely = _likely_schema(draft, label, wishes, request)
+    resolve_table(database.engine, draft.table, likely)
     if wishes.is_empty:
-        return PlannedPurchase(draft, wishes, None, None)
+        return PlannedPurchase(draft, wishes, None, None, likely)
     if not wishes.texts and request.delta is not None:
         raise ParameterError("delta", allowed="left out: no column needs a list of texts", given=request.delta)
     known = [proposal for proposal in draft.proposals if proposal.role == FEATURE and not proposal.gaps]
     features = {proposal.column: dict(proposal.feature) for proposal in known}
     schema = wishes.schema(request.unit, plain_features(features))
     plan = plan_domains(wishes, request.unit, epsilon=request.epsilon, delta=request.delta)
-    return PlannedPurchase(draft, wishes, schema, plan)
+    return PlannedPurchase(draft, wishes, schema, plan, likely)
+
+
+def _check_label_type(info: TableInfo, name: str) -> None:
+    """Refuse a label of a type that is neither predicted as a class nor as a number."""
+    column = info.column(name)
+    if column is not None and column.family not in (*LABEL_FAMILIES, *TARGET_FAMILIES, UNTYPED):
+        raise SchemaError(
+            f'the label "{name}" is {column.type}; a label is text, an integer, a boolean, or a number to predict.',
+            hint="another --label, or a view that makes text of it",
+        )
+
+
+def rehearse_purchase(database: Database, purchase: PlannedPurchase, *, cap: object, **options: Any) -> bool:
+    """Raise what registering by a purchase would refuse; return whether something is left to be bought.
+
+    `options` are further arguments of `Database.register`. Nothing is written, and no row is read.
+    """
+    table = purchase.draft.table
+    earlier = rehearse_registration(database.engine, database.book, table, purchase.likely, cap=cap, **options)
+    known = None if earlier is None else bought_domains(database.engine, database.book, earlier)
+    if purchase.plan is None or (known is not None and _covers(known, purchase.wishes)):
+        return False
+    if purchase.plan.promise.approximate is None:
+        check_purchase_fits(database.book, table, earlier, cap=cap, costs=purchase.plan.nano_epsilon)
+    return True
 
 
 def register_by_buying(database: Database, request: PurchaseRequest, *, cap: object, **options: Any) -> BoughtSchema:
@@ -137,6 +186,7 @@ def register_by_buying(database: Database, request: PurchaseRequest, *, cap: obj
     completed, domains = complete_by_buying(database, request, cap=cap, **options)
     if domains is not None:
         options["replace"] = True
+    options["allow_large"] = True  # a large cap was warned of before
     return _finish(database, request, completed, domains, cap=cap, **options)
 
 
@@ -148,10 +198,11 @@ def complete_by_buying(
     Where nothing has to be bought, nothing is registered, and there are no domains.
     """
     purchase = plan_purchase(database, request)
+    rehearse_purchase(database, purchase, cap=cap, **options)
     if purchase.plan is None or purchase.schema is None:
         return replace(purchase.draft, proposals=_complete(purchase.draft, None, None)), None
     table = purchase.draft.table
-    dataset = database.register(table, purchase.schema, cap=cap, **options)
+    dataset = database.register(table, purchase.schema, cap=cap, **{**options, "allow_large": True})
     domains = bought_domains(database.engine, database.book, dataset)
     if domains is None or not _covers(domains, purchase.wishes):
         if request.delta is not None and "approximate" not in database.book.kinds(dataset.payer):
@@ -183,6 +234,10 @@ def _with_declarations(draft: Draft, request: PurchaseRequest) -> Draft:
     left_out = {name.lower() for name in request.left_out}
     proposals = []
     for proposal in draft.proposals:
+        if proposal.role == LABEL and proposal.column.lower() in declared:
+            raise SchemaError(
+                f'the label "{proposal.column}" is also declared as a feature.', hint="leave out one of the two"
+            )
         if proposal.role == LABEL and (request.classes or request.target):
             feature: dict[str, Any] = {"values": request.classes}
             if request.target:
@@ -195,9 +250,29 @@ def _with_declarations(draft: Draft, request: PurchaseRequest) -> Draft:
         elif request.unit.column is not None and proposal.column.lower() == request.unit.column.lower():
             proposal = Proposal(proposal.column, UNIT, origin="the privacy unit")
         proposals.append(proposal)
-    unit = request.unit
-    declared_unit = None if unit.column is None else {"column": unit.column, "max_rows": unit.max_rows}
-    return replace(draft, proposals=tuple(proposals), unit=declared_unit)
+    unit = request.plain_unit.get("privacy_unit")
+    return replace(draft, proposals=tuple(proposals), unit=unit, more=dict(request.more))
+
+
+def _likely_schema(draft: Draft, label: Proposal, wishes: Wishes, request: PurchaseRequest) -> Schema:
+    """Return the schema under which a table will be registered, with stand-ins in the place of what is bought.
+
+    A stand-in is a domain that every column of its type can have, so what is refused is what the owner declared.
+    """
+    known = [proposal for proposal in draft.proposals if proposal.role == FEATURE and not proposal.gaps]
+    stand_ins = wishes.schema(request.unit, ()).to_dict()["features"] if not wishes.is_empty else {}
+    features = {name: feature for name, feature in stand_ins.items() if name != label.column}
+    features |= {proposal.column: dict(proposal.feature) for proposal in known}
+    if not features:
+        raise SchemaError("no column is left that could be a feature.", hint="write a schema file: dpsql schema draft")
+    declared: dict[str, Any] = {"label": label.column, **request.more, **request.plain_unit, "features": features}
+    if label.column in wishes.columns_with_bounds:
+        declared["target"] = {"lower": -1, "upper": 1}
+    elif label.feature.get("type") == "numeric":
+        declared["target"] = {"lower": label.feature["lower"], "upper": label.feature["upper"]}
+    else:
+        declared["classes"] = ["0", "1"] if label.gaps else label.feature["values"]
+    return Schema.from_dict(declared)
 
 
 def _finish(
@@ -221,8 +296,7 @@ def _finish(
         declared["target"] = {"lower": label.feature["lower"], "upper": label.feature["upper"]}
     else:
         declared["classes"] = label.feature["values"]
-    if request.unit.column is not None:
-        declared["privacy_unit"] = {"column": request.unit.column, "max_rows": request.unit.max_rows}
+    declared |= request.plain_unit
     if domains is not None:
         declared.setdefault("rows", domains.rows)
     if draft.looked_up:
@@ -257,7 +331,8 @@ def _wishes(draft: Draft, info: TableInfo, *, with_delta: bool) -> Wishes:
         elif with_delta and family in ("text", "untyped"):
             texts.append(proposal.column)
         elif proposal.role == LABEL:
-            label, words = proposal.column, CODES if family == "integer" else WORDS
+            label = proposal.column
+            words = possible_texts(column, CODES if family == "integer" else WORDS) if column else WORDS
         else:
             hashed.append(proposal.column)
     return Wishes(tuple(numbers), tuple(texts), label, tuple(moments), words, tuple(hashed))
@@ -267,7 +342,8 @@ def _covers(domains: NoisyDomains, wishes: Wishes) -> bool:
     """Whether what was bought before answers all that is wished for."""
     numbers = set(wishes.columns_with_bounds) <= set(domains.magnitudes)
     texts = set(wishes.texts) <= set(domains.asked) and set(wishes.hashed) <= set(domains.hashes)
-    return numbers and texts and (not wishes.label or bool(domains.words))
+    label = not wishes.label or (domains.label == wishes.label and set(wishes.words) <= set(domains.words))
+    return numbers and texts and label
 
 
 def _complete(draft: Draft, domains: NoisyDomains | None, info: TableInfo | None) -> tuple[Proposal, ...]:

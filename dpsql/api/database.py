@@ -22,6 +22,7 @@ from dpsql.api.buy_schema import (
     complete_by_buying,
     plan_purchase,
     register_by_buying,
+    rehearse_purchase,
 )
 from dpsql.engines.base import Engine, Health
 from dpsql.engines.open_engine import open_engine
@@ -222,9 +223,19 @@ class Database:
         """Return the draft that a request asks for."""
         return draft_schema(self.engine, self.book, table, request, who=self.who)
 
-    def plan_purchase(self, table: str, *, buy: object, delta: object | None = None, **given: Any) -> PlannedPurchase:
-        """Return what `buy_schema` would ask and cost. Reads no row, charges nothing."""
-        return plan_purchase(self, _purchase(table, buy, delta, given))
+    def plan_purchase(
+        self, table: str, *, buy: object, delta: object | None = None, cap: object | None = None, **given: Any
+    ) -> PlannedPurchase:
+        """Return what `buy_schema` would ask and cost. Reads no row, charges nothing.
+
+        With a `cap` everything is refused that `buy_schema` would refuse before it charges.
+        """
+        own = {name: given.pop(name) for name in list(given) if name in _OF_REGISTER}
+        purchase = plan_purchase(self, _purchase(table, buy, delta, given))
+        if cap is None:
+            return purchase
+        is_open = rehearse_purchase(self, purchase, cap=cap, **own)
+        return replace(purchase, is_bought_already=purchase.plan is not None and not is_open)
 
     def buy_schema(
         self, table: str, *, cap: object, buy: object, delta: object | None = None, **given: Any

@@ -111,8 +111,9 @@ def register_command(
     if (cap is None) == (not no_cap) and not (share_budget and not no_cap):
         raise UsageError("say what all runs together may cost.", hint="--cap EPSILON (or --no-cap for public data)")
     if purchase is not None:
-        if schema_file is not None or view is not None or no_cap or share_budget:
-            raise UsageError("--buy is for a table without a schema file.", hint="leave out --schema, --view, --no-cap")
+        if schema_file is not None or entry is not None or view is not None or no_cap or share_budget:
+            hint = "leave out --schema, --entry, --view, --no-cap"
+            raise UsageError("--buy is for a table without a schema file.", hint=hint)
         options = {"replace": replace, "lost_runs": lost_runs, "least_epsilon": least_epsilon, "holdout": holdout,
                    "holdout_cap": holdout_cap, "allow_large": allow_large}  # fmt: skip
         declared = declared_parts(flags)

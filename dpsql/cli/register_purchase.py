@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from dpsql.api.buy_schema import BoughtSchema
+from dpsql.api.buy_schema import BoughtSchema, PlannedPurchase
 from dpsql.cli.cap_notes import note_warnings
 from dpsql.cli.options import DatabaseTarget
 from dpsql.cli.output import check_new, note, print_json, say, say_exact, write_new
@@ -68,16 +68,9 @@ def register_purchase(
     parse_epsilon(cap, "cap")
     with target.open(writes=not dry_run or bool(given["values_are_public"])) as db:
         if dry_run:
-            purchase = db.plan_purchase(table, **given)
-            if as_json:
-                plan = None if purchase.plan is None else purchase.plan.to_dict()
-                print_json({"table": table, "plan": plan, "columns": purchase.purposes})
-                return
-            if purchase.plan is not None:
-                say_exact(f"{purchase.plan}\n")
-            for column, purpose in purchase.purposes.items():
-                say(f"  {column}: {purpose}")
-            note("Nothing was bought, charged or registered.")
+            with note_warnings():
+                purchase = db.plan_purchase(table, cap=cap, **given, **options)
+            _show_plan(table, purchase, cap=cap, holdout=options.get("holdout"), as_json=as_json)
             return
         with note_warnings():
             bought = db.buy_schema(table, cap=cap, **given, **options)
@@ -92,6 +85,26 @@ def register_purchase(
     if to is not None:
         note(f"Wrote {to}.")
     note(f"Next:  dpsql train {target.words} --table {shlex.quote(bought.dataset.table)}")
+
+
+def _show_plan(table: str, purchase: PlannedPurchase, *, cap: str | None, holdout: object, as_json: bool) -> None:
+    """Print what registering a table would ask and cost."""
+    if as_json:
+        plan = None if purchase.plan is None else purchase.plan.to_dict()
+        shown = {"table": table, "cap": cap, "holdout": holdout, "unit": str(purchase.likely.unit)}
+        print_json({**shown, "plan": plan, "columns": purchase.purposes})
+        return
+    beside = f", and a hold-out of {holdout}" if holdout else ""
+    say(f'Would register "{purchase.draft.table}" with cap {cap} (privacy unit: {purchase.likely.unit}){beside}.')
+    if purchase.is_bought_already:
+        say("What has to be bought was bought before; it costs nothing again.")
+    elif purchase.plan is not None:
+        say_exact(f"{purchase.plan}\n")
+    else:
+        say("Nothing has to be bought.")
+    for column, purpose in purchase.purposes.items():
+        say(f"  {column}: {purpose}")
+    note("Nothing was bought, charged or registered.")
 
 
 def _say_bought(bought: BoughtSchema) -> None:

@@ -27,7 +27,7 @@ def schema_of(schema_file: str | None, entry: str | None, flags: dict[str, Any])
         hint = "--buy EPSILON, --schema FILE, or --label, --class (or --target) and features as flags"
         raise UsageError("a schema is needed.", hint=hint)
     parts = declared_parts(flags)
-    declared = {"label": parts["label"], "features": parts["features"], "rows": flags["rows"], **parts["more"]}
+    declared = {"label": parts["label"], "features": parts["features"], **parts["more"]}
     if parts["target"]:
         declared["target"] = {"lower": parts["target"][0], "upper": parts["target"][1]}
     else:
@@ -60,6 +60,8 @@ def declared_parts(flags: dict[str, Any]) -> dict[str, Any]:
         column, most = _parts(flags["unit"], "unit", "COLUMN:MAX_ROWS", 2)
         unit = Unit(column, _whole_number(most))
     more: dict[str, Any] = {"public_features": True} if flags["public_features"] else {}
+    if flags["rows"] is not None:
+        more["rows"] = flags["rows"]
     if flags["disjoint_from"]:
         more["disjoint_from"] = list(flags["disjoint_from"])
     return {

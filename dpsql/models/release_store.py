@@ -62,7 +62,7 @@ MODELS = ReleaseTable("model", "SELECT name FROM dpsql.model WHERE entry_id = ?"
 #: The noisy numbers of rows.
 SIZES = ReleaseTable("size", "SELECT entry_id, noisy_rows FROM dpsql.size WHERE entry_id = ?")
 #: The noisy answers from which domains follow.
-DOMAINS = ReleaseTable("domains", "SELECT entry_id, answers FROM dpsql.domains WHERE entry_id = ?")
+DOMAINS = ReleaseTable("domains", "SELECT entry_id, dataset, answers FROM dpsql.domains WHERE entry_id = ?")
 #: The noisy counts of evaluations on private rows.
 EVALUATIONS = ReleaseTable("evaluation", "SELECT noisy_counts FROM dpsql.evaluation WHERE entry_id = ?")
 

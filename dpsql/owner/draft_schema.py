@@ -65,6 +65,7 @@ class Draft:
 
     `looked_up` are columns whose values were looked up, by ledger entry `entry`. `unit` is the privacy unit that was
     answered, None where the file proposes one. `bought_rows` is the noisy number of rows, where domains were bought.
+    `more` are further keys of the schema that the owner declared.
     """
 
     table: str
@@ -73,6 +74,7 @@ class Draft:
     entry: int | None = field(default=None, compare=False)
     unit: Domain | None = field(default=None, hash=False)
     bought_rows: int | None = None
+    more: Domain = field(default_factory=dict, hash=False)
 
     def __str__(self) -> str:
         return self.text
@@ -87,6 +89,7 @@ class Draft:
             entry=self.entry,
             unit=self.unit,
             bought_rows=self.bought_rows,
+            more=self.more,
         )
 
     @property

@@ -118,7 +118,7 @@ def register_table(
         for info in shown.private:
             _check_closed(engine, info)
     marks = identities_given(ledger.entries(event=LOOKUP))
-    here = _sharing_datasets(list(registered_datasets(ledger).values()), shown)
+    here = sharing_datasets(list(registered_datasets(ledger).values()), shown)
     check_no_other_ledger(here, [base for base in shown.bases if base.identity not in marks])
     decided: list[Dataset] = []  # the dataset of the last call of `decide`
 
@@ -128,7 +128,7 @@ def register_table(
         registered = datasets_of(fold(into.registrations())).values()
         datasets = [dataset for dataset in registered if not dataset.is_hold_out]  # a hold-out goes with its table
         looked_up = identities_given(fold(into.lookups()))
-        sharing = _sharing_datasets(datasets, resolved)
+        sharing = sharing_datasets(datasets, resolved)
         strangers = [base for base in resolved.bases if base.identity not in looked_up]
         earlier, account = earlier_dataset(sharing, info, strangers, replace=replace, share=share_budget)
         now = resolved.base([engine.identify(into, base) for base in resolved.bases], earlier.base if earlier else None)
@@ -200,7 +200,7 @@ def _check_closed(engine: Engine, info: TableInfo) -> None:
         raise UsageError(way.state, hint=way.fix)
 
 
-def _sharing_datasets(datasets: Sequence[Dataset], resolved: Resolved) -> list[Dataset]:
+def sharing_datasets(datasets: Sequence[Dataset], resolved: Resolved) -> list[Dataset]:
     """Return the datasets whose budget rows of these tables have, and the one in their place.
 
     This is decided inside the ledger's block: of two who register the same rows at the same moment, one sees the other.

@@ -159,17 +159,20 @@ def buy_domains(
 
 
 def bought_domains(engine: Engine, ledger: Ledger, dataset: Dataset) -> NoisyDomains | None:
-    """Return what was last bought for a dataset, or None."""
+    """Return what was last bought for a dataset, or None. Another dataset may have paid from the same account."""
     entries = [entry for entry in ledger.entries(dataset.payer) if entry.method == METHOD and entry.state == "released"]
-    if not entries or not DOMAINS.is_installed(engine):
-        return None
-    return _noisy_domains(json.loads(DOMAINS.row_of(engine, entries[-1])["answers"]), entries[-1])
+    for entry in reversed(entries if DOMAINS.is_installed(engine) else []):
+        row = DOMAINS.row_of(engine, entry)
+        if row["dataset"] == dataset.id:
+            return _noisy_domains(json.loads(row["answers"]), entry)
+    return None
 
 
 def _ask(session: Session, wishes: Wishes) -> dict[str, Any]:
     """Return the noisy answers to all that is wished for, as plain values."""
     answers: dict[str, Any] = {"rows": session.size("size")}
     if wishes.label:
+        answers["label"] = wishes.label
         grid = axes(session.schema)
         names = [feature.name for feature in session.schema.features]
         place = next(place for place, axis in enumerate(grid) if names[axis.feature] == wishes.label)
@@ -228,4 +231,5 @@ def _noisy_domains(answers: Mapping[str, Any], entry: Entry) -> NoisyDomains:
         gaussian=entry.kind == "approximate",
         epsilon=str(entry.plan.get("epsilon", entry.amount_text)),
         entry=entry.entry_id,
+        label=answers.get("label", ""),
     )

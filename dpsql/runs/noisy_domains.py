@@ -73,8 +73,8 @@ class NoisyDomains:
     `magnitudes` has for each column of numbers the noisy rows of each cell of `trees/magnitude_grid.py`, `words` has
     the noisy rows of each of `WORDS` or `CODES` in the label, `hashes` for each hashed column the cells of the wide
     hash with the most noisy rows, and that of NULL, and `values` the common texts of each column with their noisy rows.
-    `asked` are the columns whose texts were asked for. `deviations` are the standard deviations of the noise, by step.
-    `gaussian` says which noise it was.
+    `asked` are the columns whose texts were asked for, and `label` the one whose classes were looked for. `deviations`
+    are the standard deviations of the noise, by step. `gaussian` says which noise it was.
     """
 
     rows: int
@@ -87,6 +87,7 @@ class NoisyDomains:
     gaussian: bool
     epsilon: str
     entry: int
+    label: str = ""
 
     def bounds(self, column: str, reach: Reach | None = None) -> tuple[float, float] | None:
         """Return bounds of a column's numbers, rounded outwards to powers of two; None where noise hides all rows.

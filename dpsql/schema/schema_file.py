@@ -158,11 +158,13 @@ def line(key: str, value: object, *, comment: str = "", indent: int = 0) -> str:
 def inline(value: object) -> str:
     """Return a plain value as YAML on one line. Text is quoted unless every YAML reader takes it as text.
 
-    >>> print(inline(["red", "<=50K", "no", "", -1.5]), inline(Placeholder()))
-    [red, "<=50K", "no", "", -1.5] ???
+    >>> print(inline(["red", "<=50K", "no", "", -1.5, True]), inline(Placeholder()))
+    [red, "<=50K", "no", "", -1.5, true] ???
     """
     if isinstance(value, Placeholder):
         return PLACEHOLDER
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, int | float):
         is_whole = not isinstance(value, float) or (value.is_integer() and abs(value) < 1e15)
         return str(int(value)) if is_whole else repr(value)

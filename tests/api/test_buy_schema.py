@@ -202,7 +202,24 @@ def test_a_plan_charges_nothing_and_says_what_becomes_of_each_column() -> None:
 @pytest.mark.parametrize(
     ("given", "error"),
     [
-        ({"label": None}, None),
+        ({"label": None}, UsageError),
+        ({"classes": ["no", "maybe"], "label": "loan"}, SchemaError),
+        ({"classes": ["no", "yes"], "label": "age"}, SchemaError),
+        ({"classes": {"true": "no"}, "label": "loan"}, SchemaError),
+        ({"classes": ["no"]}, SchemaError),
+        ({"classes": ["a", "b"], "label": "balance"}, SchemaError),
+        ({"target": (5, 1), "label": "balance"}, SchemaError),
+        ({"target": (0, 1), "label": "loan"}, SchemaError),
+        ({"label": "joined"}, SchemaError),
+        ({"features": {"y": {"type": "boolean"}}}, SchemaError),
+        ({"features": {"age": {"type": "categorical", "values": ["old", "young"]}}}, SchemaError),
+        ({"cap": "0.5"}, BudgetExceeded),
+        ({"cap": "25"}, UsageError),
+        ({"holdout": "80%"}, ParameterError),
+        ({"holdout": "10%", "label": "balance"}, SchemaError),
+        ({"holdout_cap": "x"}, ParameterError),
+        ({"least_epsilon": "0"}, ParameterError),
+        ({"replace": True}, UsageError),
         ({"label": "no such"}, UnknownName),
         ({"label": "y", "features": {"nope": {"type": "boolean"}}}, UnknownName),
         ({"label": "y", "buy": "5", "cap": "3"}, BudgetExceeded),
@@ -210,16 +227,56 @@ def test_a_plan_charges_nothing_and_says_what_becomes_of_each_column() -> None:
         ({"label": "y", "delta": "2"}, ParameterError),
     ],
 )
-def test_mistakes_charge_nothing(given: dict[str, Any], error: type[Exception] | None) -> None:
-    """The label, unknown columns, too little budget, numbers that are none."""
+def test_mistakes_charge_nothing(caps_in_words: None, given: dict[str, Any], error: type[Exception]) -> None:
+    """The label and what is declared of it, unknown columns, too little budget, numbers that are none.
+
+    The plan says the same, and a mistake leaves no table half registered.
+    """
     database = plain()
-    arguments = {"cap": "3", "buy": "1", **given}
-    if error is None:
-        assert database.buy_schema("t", **arguments).dataset.schema.label == "y"  # a column called y is the label
-        return
+    arguments = {"cap": "3", "buy": "1", "label": "y", **given}
+    with pytest.raises(error):
+        database.plan_purchase("t", **arguments)
     with pytest.raises(error):
         database.buy_schema("t", **arguments)
-    assert all(budget.spent == 0 for budget in database.budgets())
+    assert database.budgets() == []
+
+
+def test_a_registered_table_is_refused_by_the_plan_too() -> None:
+    """Registering it again must be meant, and a purchase that is kept costs nothing again."""
+    database = plain()
+    assert not database.plan_purchase("t", label="y", buy=1, cap=3).is_bought_already
+    database.buy_schema("t", label="y", cap=3, buy=1)
+    with pytest.raises(UsageError, match="already registered"):
+        database.plan_purchase("t", label="y", buy=1, cap=3)
+    assert database.plan_purchase("t", label="y", buy=1, cap=3, replace=True).is_bought_already
+    with pytest.raises(BudgetExceeded):
+        database.plan_purchase("t", label="job", buy=1, cap="1.5", replace=True)
+
+
+def test_classes_that_were_bought_of_one_label_are_not_those_of_another() -> None:
+    """The words of the first label say nothing of the second, which is bought anew."""
+    database = plain()
+    database.engine.connection.execute("ALTER TABLE t ADD COLUMN z VARCHAR")  # type: ignore[attr-defined]
+    database.engine.connection.execute("UPDATE t SET z = if(age > 30, 'low', 'high')")  # type: ignore[attr-defined]
+    assert set(database.buy_schema("t", label="y", cap=3, buy=1).dataset.schema.classes) == {"no", "yes"}
+    again = database.buy_schema("t", label="z", cap=3, buy=1, replace=True, left_out=["y"])
+    assert set(again.dataset.schema.classes) == {"low", "high"}
+    assert database.budget("t").spent_text == "2"
+
+
+@pytest.mark.parametrize("kind", ["UTINYINT", "UBIGINT", "VARCHAR(2)"])
+def test_only_words_that_the_type_can_hold_are_looked_for(kind: str) -> None:
+    """An unsigned label has no -1, and a short text no long word."""
+    database = plain(f"CAST(if(age > 50, '1', '0') AS {kind})")
+    assert database.buy_schema("t", label="y", cap=3, buy=1).dataset.schema.classes == ("0", "1")
+
+
+def test_further_keys_stand_in_the_file() -> None:
+    """Public features and a declared size are the owner's word, and whoever reads the file sees them."""
+    bought = plain().buy_schema("t", label="y", cap=3, buy=1, more={"public_features": True, "rows": 77})
+    assert "public_features: true  # declared" in str(bought)
+    assert (bought.dataset.schema.rows, bought.dataset.schema.public_features) == (77, True)
+    assert _file(str(bought)).rows == 77
 
 
 def test_a_table_where_nothing_has_to_be_bought_is_registered_for_nothing() -> None:

@@ -71,6 +71,7 @@ def test_answers_make_a_file_and_a_dataset(folder: Path) -> None:
     assert "e^cap" in result.stderr
 
 
+@pytest.mark.usefixtures("steady_bounds")
 def test_bounds_that_nobody_knows_are_bought(folder: Path) -> None:
     """The answer "buy" leaves a gap, which an epsilon of its own fills after the yes."""
     with connect("data.duckdb") as db:

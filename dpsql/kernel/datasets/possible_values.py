@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from decimal import Decimal
 
@@ -57,6 +57,12 @@ def unreadable_classes(column: Column, schema: Schema) -> Iterator[SchemaProblem
     """Yield the classes of a model, where the label's column of a table to measure it on can hold none of them."""
     if schema.target is None:
         yield from _impossible_words(column, _classes(schema), every=False)
+
+
+def possible_texts(column: Column, texts: Iterable[str]) -> tuple[str, ...]:
+    """Return those of some texts that a cell of a column can have, by its type."""
+    limits = type_limits(column)
+    return tuple(text for text in texts if _can_hold(column, limits, text))
 
 
 def real_booleans(info: TableInfo, declared: Mapping[str, object]) -> Iterator[SchemaProblem]:

@@ -26,11 +26,14 @@ def draft_text(
     entry: int | None = None,
     unit: Domain | None = None,
     bought_rows: int | None = None,
+    more: Domain | None = None,
 ) -> str:
     """Return the schema file: label, unit, features, and a comment for each column that is left out.
 
     `bought_rows` is the noisy number of rows, where domains were bought: it is declared, so that no run buys it again.
+    `more` are further keys of the schema that the owner declared.
     """
+    others = dict(more or {})
     bought = [_BOUGHT] if bought_rows is not None else []
     lookups = [_LOOKED.format(columns=", ".join(map(quote, looked_up)), entry=entry)] if looked_up else []
     read = " ".join([*bought, *lookups]) or _NO_ROWS
@@ -39,7 +42,8 @@ def draft_text(
     lines = remark(_HEAD.format(table=quote(table), read=read, rest="" if complete else _REST))
     lines += _label_lines(label, [proposal.column for proposal in proposals if proposal.role == FEATURE])
     lines.append(_unit_line(proposals) if unit is None else line("privacy_unit", unit))
-    if bought_rows is not None:
+    lines += [line(key, value, comment="declared") for key, value in others.items()]
+    if bought_rows is not None and "rows" not in others:
         lines.append(line("rows", bought_rows, comment="about, bought with the domains"))
     if looked_up:
         lines.append(line("looked_up", list(looked_up), comment="keep this line: these domains are no release"))
