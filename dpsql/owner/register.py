@@ -52,6 +52,7 @@ from dpsql.owner.resolve_table import Resolved, resolve_table, with_unit
 from dpsql.owner.shared_budget import (
     check_account_cap,
     check_no_other_ledger,
+    check_no_public_features,
     check_not_public,
     check_same_person,
     check_undivided,
@@ -153,6 +154,7 @@ def register_table(
             _check_unit(into, engine.dialect, earlier, dataset)
         members = [other for other in others if other.payer == dataset.payer]
         check_same_person(members, dataset, lambda member: _unit_expression(engine.dialect, member))
+        check_no_public_features([dataset, *members])
         check_undivided([dataset, *members])
         if account:
             check_account_cap(into, account, cap_nano)
