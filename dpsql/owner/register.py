@@ -149,7 +149,8 @@ def register_table(
         others = [other for other in datasets if other.id != number]
         check_not_public(engine, others, resolved.bases)
         if proof is not None:
-            check_public(engine, proof, [(other.table, other.base) for other in others])
+            private = [(other.table, other.base) for other in others]
+            check_public(engine, proof, private, own_marks=looked_up, before=earlier.base if earlier else None)
         if earlier is not None:
             _check_unit(into, engine.dialect, earlier, dataset)
         members = [other for other in others if other.payer == dataset.payer]

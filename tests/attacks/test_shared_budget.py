@@ -130,6 +130,29 @@ def test_replacing_opens_no_features_in_an_account_of_several_datasets(db: Datab
         db.set_cap("visits", 5, kind="label")
 
 
+def test_a_private_table_of_a_view_does_not_become_public(db: Database) -> None:
+    """A view that is replaced keeps its private tables' budget, and the refusal says so; no other ledger is blamed."""
+    db.register("features", SCHEMA, cap=1, view=FEATURES)
+    run(db.engine, f"ALTER TABLE {HOME[db.engine.dialect]}.drugs ADD UNIQUE (dose)")
+    text = FEATURES.replace("LEFT JOIN", "LEFT JOIN drugs d ON d.dose = p.age LEFT JOIN")
+    schema = replace(SCHEMA, public_tables=("drugs",))
+    db.register("features", schema, cap=1, view=text, replace=True)
+    both = FEATURES.replace("LEFT JOIN", "JOIN drugs d ON d.person_id = p.person_id LEFT JOIN")
+    db.register("features", SCHEMA, cap=1, view=both, replace=True)
+    with pytest.raises(UsageError, match='"drugs" cannot be a public table .* its rows keep their budget'):
+        db.register("features", schema, cap=1, view=text, replace=True)
+
+
+def test_a_public_table_whose_values_were_looked_up_stays_public(db: Database) -> None:
+    """A lookup marks a table; a view may still take it for public, when it is registered and in its runs."""
+    home = HOME[db.engine.dialect]
+    run(db.engine, f"INSERT INTO {home}.codes VALUES ('a', 'A', 1, 0.5, 1), ('b', 'A', 2, 0.5, 2)")
+    db.draft("codes", values_are_public=["chapter"])
+    text = FEATURES.replace("LEFT JOIN", "LEFT JOIN codes c ON c.ward = p.age LEFT JOIN")
+    db.register("features", SCHEMA, cap=1, view=text)
+    db.train("features", epsilon=0.5, method="rdt", trees=2, depth=1)
+
+
 @pytest.mark.parametrize("unit", [Unit(), Unit("ward", 3)])
 def test_an_account_protects_one_kind_of_unit(db: Database, unit: Unit) -> None:
     """A view cannot pay from a budget that holds the losses of rows, or of another unit."""
