@@ -9,7 +9,6 @@ from typing import Any
 from dpsql.kernel.plan import Plan, Step
 from dpsql.methods.rdt import Rdt
 from dpsql.methods.shared.row_evidence import surely_no_rows
-from dpsql.schema import CELLS
 from dpsql.trees.voting import VotingForest
 
 
@@ -34,13 +33,9 @@ def no_rows_warning(
 def _noisy_total(plan: Plan, forest: VotingForest, facts: Mapping[str, Any]) -> tuple[float | None, float]:
     """Return the number of rows that released counts add up to, and the standard deviation of its noise at most."""
     steps = {step.name: step for step in plan.steps}
-    classes, marginals, counts = facts.get("classes"), steps.get("marginals"), steps.get("counts")
+    classes, counts = facts.get("classes"), steps.get("counts")
     if isinstance(classes, Mapping) and "classes_deviation" in facts:
         return float(sum(classes.values())), float(facts["classes_deviation"])
-    if isinstance(classes, Mapping) and marginals is not None:
-        # Each feature's bins add up to the rows; the totals are at most as noisy as the mean over the features.
-        bins = CELLS * len(classes) / max(1, marginals.trees)
-        return float(sum(classes.values())), _deviation(plan, marginals) * math.sqrt(bins) * marginals.parts
     cells = forest.weights.size
     if isinstance(classes, Mapping) and counts is not None:
         return float(sum(classes.values())), _deviation(plan, counts) * math.sqrt(cells) / forest.forest.trees
