@@ -87,6 +87,7 @@ def tiny_tables_train() -> Iterator[None]:
     """
     patch = pytest.MonkeyPatch()
     patch.setattr(row_evidence, "FEW_ROWS", -(10**9))
+    patch.setattr(row_evidence, "DECLARED_SHARE", -(10**9))
     yield
     patch.undo()
 

@@ -52,6 +52,7 @@ from dpsql.owner.resolve_table import Resolved, resolve_table, with_unit
 from dpsql.owner.shared_budget import (
     check_account_cap,
     check_no_other_ledger,
+    check_no_public_features,
     check_not_public,
     check_same_person,
     check_undivided,
@@ -148,11 +149,13 @@ def register_table(
         others = [other for other in datasets if other.id != number]
         check_not_public(engine, others, resolved.bases)
         if proof is not None:
-            check_public(engine, proof, [(other.table, other.base) for other in others])
+            private = [(other.table, other.base) for other in others]
+            check_public(engine, proof, private, own_marks=looked_up, before=earlier.base if earlier else None)
         if earlier is not None:
             _check_unit(into, engine.dialect, earlier, dataset)
         members = [other for other in others if other.payer == dataset.payer]
         check_same_person(members, dataset, lambda member: _unit_expression(engine.dialect, member))
+        check_no_public_features([dataset, *members])
         check_undivided([dataset, *members])
         if account:
             check_account_cap(into, account, cap_nano)

@@ -100,6 +100,21 @@ def check_same_person(
             )
 
 
+def check_no_public_features(members: Sequence[Dataset]) -> None:
+    """Refuse an account of several datasets one of which declares its features public.
+
+    Its runs of kind "label" read features without noise, from a budget of that kind. The certificates of the other
+    datasets say that all rows of a unit are protected, the same columns among them, and count no loss of that kind.
+    """
+    open_features = next((dataset.table for dataset in members if dataset.schema.public_features), None)
+    if open_features is not None and len(members) > 1:
+        raise UsageError(
+            f'"{open_features}" declares its features public, so its budget cannot be shared: runs on it that protect '
+            "labels alone would show columns which another dataset of the budget protects.",
+            hint="share a budget without public_features in any of its schemas, or keep to one dataset",
+        )
+
+
 def check_undivided(members: Sequence[Dataset]) -> None:
     """Refuse an account of several datasets one of which has a hold-out.
 

@@ -8,37 +8,34 @@ from typing import Any
 
 from dpsql.kernel.plan import Plan, Step
 from dpsql.methods.rdt import Rdt
-from dpsql.methods.shared.row_evidence import LIKELY_REASONS, surely_no_rows
-from dpsql.schema import CELLS
+from dpsql.methods.shared.row_evidence import surely_no_rows
 from dpsql.trees.voting import VotingForest
 
-#: Where no size is declared, a count this small is far below what anybody would train on.
-_EXPECTED = 1000
 
-
-def no_rows_warning(plan: Plan, forest: VotingForest, facts: Mapping[str, Any], *, rows: int | None) -> str | None:
+def no_rows_warning(
+    plan: Plan, forest: VotingForest, facts: Mapping[str, Any], *, rows: int | None, reasons: str
+) -> str | None:
     """Return a sentence where the released counts of a model say that about no row was counted; None where they do not.
 
-    `rows` is the size that the owner declared. Methods that release no counts of classes tell nothing.
+    `rows` is the size that the owner declared, and `reasons` says why it may be. Methods that release no counts of
+    classes tell nothing.
     """
     total, deviation = _noisy_total(plan, forest, facts)
-    if total is None or not surely_no_rows(total, deviation, expected=rows or _EXPECTED):
+    if total is None or not surely_no_rows(total, deviation, declared=rows):
         return None
     declared = "" if rows is None else f", and the declared size is {rows}"
     return (
         f"about no row was counted: the released counts add up to {total:.0f} rows (standard deviation "
-        f"{deviation:.3g}){declared}. The model is made of noise, and its epsilon is spent. {LIKELY_REASONS}"
+        f"{deviation:.3g}){declared}. The model is made of noise, and its epsilon is spent. {reasons}"
     )
 
 
 def _noisy_total(plan: Plan, forest: VotingForest, facts: Mapping[str, Any]) -> tuple[float | None, float]:
     """Return the number of rows that released counts add up to, and the standard deviation of its noise at most."""
     steps = {step.name: step for step in plan.steps}
-    classes, marginals, counts = facts.get("classes"), steps.get("marginals"), steps.get("counts")
-    if isinstance(classes, Mapping) and marginals is not None:
-        # Each feature's bins add up to the rows; the totals are at most as noisy as the mean over the features.
-        bins = CELLS * len(classes) / max(1, marginals.trees)
-        return float(sum(classes.values())), _deviation(plan, marginals) * math.sqrt(bins) * marginals.parts
+    classes, counts = facts.get("classes"), steps.get("counts")
+    if isinstance(classes, Mapping) and "classes_deviation" in facts:
+        return float(sum(classes.values())), float(facts["classes_deviation"])
     cells = forest.weights.size
     if isinstance(classes, Mapping) and counts is not None:
         return float(sum(classes.values())), _deviation(plan, counts) * math.sqrt(cells) / forest.forest.trees

@@ -15,6 +15,7 @@ from dpsql.kernel.run import Job
 from dpsql.kernel.session import Session
 from dpsql.ledger import Entry, Ledger, formats
 from dpsql.methods.base import Trained
+from dpsql.methods.shared.row_evidence import likely_reasons
 from dpsql.models import store
 from dpsql.models.model import CERTIFICATE, LOOKED_UP
 from dpsql.models.release_store import MODELS
@@ -138,7 +139,10 @@ class _ModelRelease:
         certificate |= self.label.notes
         if self.facts:
             certificate["facts"] = self.facts
-        sentence = no_rows_warning(plan, self.forest, self.facts, rows=self.schema.rows)
+        declared = self.schema.rows if batch is None else None  # what is declared is the size of all batches
+        counted = f'batch "{batch}"' if batch is not None else "view" if dataset.definition else "table"
+        reasons = likely_reasons(self.schema, label_type=dataset.columns.get(self.schema.label, ""), rows=counted)
+        sentence = no_rows_warning(plan, self.forest, self.facts, rows=declared, reasons=reasons)
         if sentence is not None:
             certificate["warnings"] = [sentence]
         return certificate

@@ -27,7 +27,7 @@ from dpsql.kernel.operations import Size
 from dpsql.kernel.plan import Plan, Sequential, Step
 from dpsql.kernel.run import refuse_unproven
 from dpsql.ledger import Entry, Ledger, format_epsilon
-from dpsql.methods.shared.row_evidence import LIKELY_REASONS, about_no_rows
+from dpsql.methods.shared.row_evidence import about_no_rows, likely_reasons
 from dpsql.runs.buy_size import BoughtSize, buy_size, sizes_of
 
 #: The parameter of a plan that names the ledger entry of the size it was made for.
@@ -175,11 +175,13 @@ def check_both_charges(ledger: Ledger, dataset: Dataset, nano_epsilon: int, *, w
 def stopped_run(dataset: Dataset, size: BoughtSize, left: int, *, batch: str | None) -> NoRowsCounted:
     """Return the error of a run that stops after its size: what was spent, what was not, and why it may be."""
     rows = f'batch "{batch}" of "{dataset.table}"' if batch is not None else f'table "{dataset.table}"'
+    counted = f'batch "{batch}"' if batch is not None else "view" if dataset.definition else "table"
+    reasons = likely_reasons(dataset.schema, label_type=dataset.columns.get(dataset.schema.label, ""), rows=counted)
     unspent = format_epsilon(left)
     message = (
         f"about no row of {rows} can be counted: its noisy number of rows with a declared label is {size.rows} "
         f"(standard deviation {size.deviation:.3g}). Epsilon {size.epsilon} is spent (entry {size.entry}), "
-        f"and {unspent} is not. {LIKELY_REASONS}"
+        f"and {unspent} is not. {reasons}"
     )
     return NoRowsCounted(
         message,

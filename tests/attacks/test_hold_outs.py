@@ -16,7 +16,7 @@ from dpsql.kernel.datasets.dataset import find_dataset, hold_out_of, source
 from dpsql.kernel.run import Job, run
 from dpsql.kernel.unlabelled_rows import sources
 from dpsql.methods.rdt import counting_plan
-from dpsql.schema import Schema, Unit
+from dpsql.schema import Dated, Schema, Unit
 from tests.tables import SCHEMA, TARGET, TYPES, UNITS, Row, fill, frame_of, memory, rows_of, small_forest, stored
 from tests.tables import run as run_sql
 
@@ -250,6 +250,48 @@ def test_a_unit_moves_no_other(people: list[tuple[int, str | None]], extra: int,
     assert len(after[0]) + len(after[1]) == len(rows) + len(more)
     if schema is UNITS:
         assert not {row[0] for row in after[0]} & {row[0] for row in after[1]}
+
+
+MOMENT = Dated("moment", "2000-01-01", "2030-01-01", kind="timestamp")
+
+
+def _with_moments(database: Database) -> None:
+    """Give the table "people" 60 rows, half of which were seen at another moment."""
+    fill(database.engine, "people", [(k, float(k), "ab"[k % 2], "no") for k in PERSONS])
+    run_sql(
+        database.engine,
+        "ALTER TABLE people ADD COLUMN moment TIMESTAMP",
+        "UPDATE people SET moment = '2020-01-01'",
+        "UPDATE people SET moment = '2021-01-01 10:00:00' WHERE x >= 30",
+    )
+
+
+def test_rows_are_dealt_by_the_columns_whose_types_last() -> None:
+    """A timestamp is a feature, and no part of the division: rows that are equal in all else stay together."""
+    with connect(":memory:", who="ann") as database:
+        _with_moments(database)
+        schema = replace(SCHEMA, features=(*SCHEMA.features, MOMENT))
+        dataset = database.register("people", schema, cap=10**6, holdout="30%")
+        assert dataset.hold_out is not None
+        assert dataset.hold_out.columns == ("y", "c", "x")
+        units, before = held(database, column="x"), _both(database)
+        assert 5 < len(units) < 30
+        run_sql(database.engine, "UPDATE people SET moment = '2011-11-11'")
+        assert (held(database, column="x"), _both(database)) == (units, before)
+        model = database.train("people", method="rdt", epsilon=EXACT, trees=1, depth=1)
+        assert int(model.released.weights.sum()) == len(PERSONS) - len(units)
+        again = database.register("people", replace(schema, rows=100), cap=10**6, replace=True)
+        assert again.hold_out == dataset.hold_out
+
+
+def test_rows_that_only_a_moment_tells_apart_are_not_dealt() -> None:
+    """Where no column beside the label has a type that lasts there is no hold-out, and the next step is named."""
+    with connect(":memory:", who="ann") as database:
+        _with_moments(database)
+        with pytest.raises(SchemaError, match="no other feature") as refusal:
+            database.register("people", replace(SCHEMA, features=(MOMENT,)), cap=5, holdout="30%")
+        assert "add-ids" in str(refusal.value)
+        assert database.budgets() == []
 
 
 def _both(database: Database) -> list[list[tuple[Any, ...]]]:

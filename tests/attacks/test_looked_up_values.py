@@ -85,6 +85,39 @@ def test_a_look_after_registration_counts_too(db: Database) -> None:
     assert marks(db, "t") == ["job", "part"]
 
 
+REFUSALS = {
+    "many values": "SELECT i::VARCHAR AS code, 'clerk' AS job, 'no' AS y FROM range(2000) r (i)",
+    "long texts": "SELECT repeat('x', 300) AS code, 'clerk' AS job, 'no' AS y FROM range(9) r (i)",
+    "single rows": "SELECT 'a' || i AS code, 'clerk' AS job, 'no' AS y FROM range(9) r (i)",
+    "no values": "SELECT NULL::VARCHAR AS code, 'clerk' AS job, 'no' AS y FROM range(9) r (i)",
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_a_refusal_that_read_rows_leaves_a_mark(case: str) -> None:
+    """What a refusal says of the rows is a lookup: the ledger has it before the owner does, and certificates after."""
+    with connect(":memory:", who="ann") as db:
+        run(db.engine, f"CREATE TABLE t AS {REFUSALS[case]}")
+        with pytest.raises(UsageError, match="entry 1 of the ledger"):
+            db.draft("t", values_are_public=["job", "code", "y"])
+        [entry] = db.book.entries()
+        assert (entry.event, entry.who, entry.table, entry.amount) == ("lookup", "ann", "t", 0)
+        assert entry.details["columns"] == {"job": None, "code": None}
+        assert entry.details["refused"] == "code"
+        assert db.verify() == []
+        db.register("t", SCHEMA, cap=9)
+        assert marks(db, "t") == ["code", "job"]
+
+
+def test_a_refusal_without_rows_leaves_none(db: Database) -> None:
+    """A name, a key or a type is refused from the catalog alone, before any column is read."""
+    run(db.engine, "CREATE TABLE u (job VARCHAR, email VARCHAR, k INTEGER PRIMARY KEY, wage DOUBLE)")
+    for column in ("email", "k", "wage"):
+        with pytest.raises(UsageError, match="were not looked up"):
+            db.draft("u", values_are_public=["job", column])
+    assert [entry.table for entry in db.book.entries()] == ["t"]
+
+
 def test_updates_and_joined_models_keep_the_mark(db: Database, tmp_path: Path) -> None:
     """A model that is made of marked ones is marked."""
     db.register("t", SCHEMA, cap=9)

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from dpsql.api.database import Database, connect
-from dpsql.errors import BudgetError, DpsqlError, ParameterError, UsageError
+from dpsql.errors import BudgetError, DpsqlError, NotPrivate, ParameterError, UsageError
 from dpsql.models.score import public_table
 from dpsql.schema import Numeric, Schema, Unit
 from tests.servers import fresh_database
@@ -101,6 +101,56 @@ def test_a_table_that_joins_an_account_by_a_second_view_has_it_too(db: Database)
     for name in ("persons", "visits", "drugs"):
         with pytest.raises(DpsqlError, match="registered"):
             public_table(db, name)
+
+
+OPEN_VISITS = Schema("code", ("a", "b"), (Numeric("ward", 0, 64),), Unit("person_id", 3), public_features=True)
+CLOSED_VISITS = replace(OPEN_VISITS, public_features=False)
+
+
+def test_labels_alone_are_protected_in_no_account_of_several_datasets(db: Database) -> None:
+    """A dataset with public features neither joins an account nor is joined, whichever was registered first."""
+    features = db.register("features", SCHEMA, cap=1, view=FEATURES)
+    with pytest.raises(UsageError, match="declares its features public"):
+        db.register("visits", OPEN_VISITS, cap=None, share_budget=True)
+    assert db.book.datasets() == [features.id]
+    db.register("drugs", replace(OPEN_VISITS, features=(Numeric("dose", 0, 64),)), cap=1)
+    text = "SELECT a.person_id, a.dose, b.code FROM drugs a JOIN drugs b ON a.person_id = b.person_id"
+    schema = replace(CLOSED_VISITS, features=(Numeric("dose", 0, 64),))
+    with pytest.raises(UsageError, match='"drugs" declares its features public'):
+        db.register("costs", schema, cap=None, view=text, share_budget=True)
+
+
+def test_replacing_opens_no_features_in_an_account_of_several_datasets(db: Database) -> None:
+    """Neither the account nor what pays from it becomes a dataset with public features while there are both."""
+    db.register("visits", CLOSED_VISITS, cap=1)
+    db.register("features", SCHEMA, cap=None, view=FEATURES, share_budget=True)
+    with pytest.raises(UsageError, match="declares its features public"):
+        db.register("visits", OPEN_VISITS, cap=1, replace=True)
+    with pytest.raises(NotPrivate):
+        db.set_cap("visits", 5, kind="label")
+
+
+def test_a_private_table_of_a_view_does_not_become_public(db: Database) -> None:
+    """A view that is replaced keeps its private tables' budget, and the refusal says so; no other ledger is blamed."""
+    db.register("features", SCHEMA, cap=1, view=FEATURES)
+    run(db.engine, f"ALTER TABLE {HOME[db.engine.dialect]}.drugs ADD UNIQUE (dose)")
+    text = FEATURES.replace("LEFT JOIN", "LEFT JOIN drugs d ON d.dose = p.age LEFT JOIN")
+    schema = replace(SCHEMA, public_tables=("drugs",))
+    db.register("features", schema, cap=1, view=text, replace=True)
+    both = FEATURES.replace("LEFT JOIN", "JOIN drugs d ON d.person_id = p.person_id LEFT JOIN")
+    db.register("features", SCHEMA, cap=1, view=both, replace=True)
+    with pytest.raises(UsageError, match='"drugs" cannot be a public table .* its rows keep their budget'):
+        db.register("features", schema, cap=1, view=text, replace=True)
+
+
+def test_a_public_table_whose_values_were_looked_up_stays_public(db: Database) -> None:
+    """A lookup marks a table; a view may still take it for public, when it is registered and in its runs."""
+    home = HOME[db.engine.dialect]
+    run(db.engine, f"INSERT INTO {home}.codes VALUES ('a', 'A', 1, 0.5, 1), ('b', 'A', 2, 0.5, 2)")
+    db.draft("codes", values_are_public=["chapter"])
+    text = FEATURES.replace("LEFT JOIN", "LEFT JOIN codes c ON c.ward = p.age LEFT JOIN")
+    db.register("features", SCHEMA, cap=1, view=text)
+    db.train("features", epsilon=0.5, method="rdt", trees=2, depth=1)
 
 
 @pytest.mark.parametrize("unit", [Unit(), Unit("ward", 3)])

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::dpsql.errors.NoRowsWarning")
 def users_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Set the limit of the stop as users have it."""
     monkeypatch.setattr(row_evidence, "FEW_ROWS", 30)
+    monkeypatch.setattr(row_evidence, "DECLARED_SHARE", 0.5)
 
 
 @pytest.mark.parametrize("method", ["auto", "rdt", "snr", "spe"])

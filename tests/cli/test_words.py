@@ -20,6 +20,7 @@ AGE = ("--numeric", "age:0:100")
 def bank(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Add a table whose yes and no were loaded as BOOLEAN, and one in words."""
     monkeypatch.setattr(row_evidence, "FEW_ROWS", 30)
+    monkeypatch.setattr(row_evidence, "DECLARED_SHARE", 0.5)
     database: Database = connect(path)
     run(
         database.engine,

@@ -12,6 +12,7 @@ from dpsql.api.database import Database, connect
 from dpsql.errors import BudgetExceeded, NoRowsCounted, NoRowsWarning, NotPrivate, ParameterError
 from dpsql.kernel.datasets.dataset import find_dataset
 from dpsql.methods.shared import row_evidence
+from dpsql.schema import Schema
 from tests.tables import run
 
 #: Where noise hides that there are no rows, a run goes on, and warns in the end.
@@ -32,6 +33,7 @@ WRONG = {**GOOD, "classes": ["no", "yes"]}
 def database(monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
     """Open a database with rows, and with the limit of the stop as users have it."""
     monkeypatch.setattr(row_evidence, "FEW_ROWS", 30)
+    monkeypatch.setattr(row_evidence, "DECLARED_SHARE", 0.5)
     with connect(":memory:", who="ann") as opened:
         run(
             opened.engine,
@@ -118,8 +120,10 @@ def test_a_run_on_no_rows_stops_after_its_size(database: Database) -> None:
     assert amounts(database)[-1] == (f"{request_id}/size", "0.03", "released")
     assert error.unspent == "0.97"
     assert error.noisy_rows < 30
-    for words in ("letter case", "BOOLEAN", f"entry {error.entry}"):
+    for words in ("letter case", "the label is NULL", "the table has no rows", f"entry {error.entry}"):
         assert words in str(error)
+    for words in ("BOOLEAN", "unit", "batch"):  # the label is VARCHAR, a unit is a row, and no batch was asked for
+        assert words not in str(error)
     before = amounts(database)
     with pytest.raises(NoRowsCounted):
         database.train("t", epsilon=1, request_id=request_id)
@@ -225,6 +229,46 @@ def test_with_a_delta_the_run_stops_and_the_whole_charge_stays(database: Databas
     error = stop(database, delta="1e-7", epsilon=5)
     assert "the whole charge stays" in str(error)
     assert amounts(database)[-1][2] == "lost"
+
+
+SENTENCES: dict[str, tuple[dict[str, Any], str, list[str]]] = {
+    "texts": ({}, "VARCHAR", ["letter case", "the label is NULL"]),
+    "codes": ({"classes": ["0", "1"]}, "INTEGER", ["other codes", "the label is NULL"]),
+    "values": ({}, "ENUM('No', 'Yes', 'no', 'yes')", ["other values of the label's ENUM", "the label is NULL"]),
+    "booleans": ({"classes": ["false", "true"]}, "BOOLEAN", ["the label is NULL"]),
+    "words on booleans": ({}, "BOOLEAN", ["classes are words", "the label is NULL"]),
+    "days": ({"classes": ["2020-01-01", "2020-01-02"]}, "DATE", ["other days", "the label is NULL"]),
+    "a unit": ({"privacy_unit": {"column": "p", "max_rows": 1}}, "VARCHAR", ["letter case", "NULL", 'column "p"']),
+}
+
+
+@pytest.mark.parametrize("case", SENTENCES)
+def test_only_reasons_that_the_catalog_leaves_possible_are_named(case: str) -> None:
+    """The label's type and the unit decide what may be wrong; that there are no rows is always possible."""
+    changes, label_type, words = SENTENCES[case]
+    schema = Schema.from_dict({**WRONG, **changes})
+    sentence = row_evidence.likely_reasons(schema, label_type=label_type, rows='batch "a"')
+    reasons = sentence.removeprefix("Likely reasons: ").split("; ")
+    assert len(reasons) == len(words) + 1
+    assert all(word in reason for word, reason in zip([*words, 'the batch "a" has no rows'], reasons, strict=True))
+
+
+def test_a_declared_size_and_wrong_classes_warn_at_little_epsilon(database: Database) -> None:
+    """Noise that hides a few hundred rows hides no 3,000: every run warns, and none with the right classes does."""
+    for schema, warned in ((WRONG, True), (GOOD, False)):
+        database.register("t", {**schema, "rows": ROWS}, cap=20, replace=not warned)
+        for _ in range(6):
+            certificate = database.train("t", epsilon=0.5).certificate
+            assert ("warnings" in certificate) == warned
+
+
+def test_a_size_that_is_declared_says_nothing_of_a_batch(database: Database) -> None:
+    """A batch with a tenth of the declared rows is not said to have none."""
+    run(database.engine, "UPDATE t SET era = CASE WHEN age < 10 THEN 'a' ELSE 'b' END")
+    database.register("t", {**GOOD, "rows": ROWS}, cap=20)
+    for _ in range(4):
+        model = database.train("t", epsilon=0.04, method="rdt", batch="a")
+        assert "warnings" not in model.certificate
 
 
 @pytest.mark.parametrize("method", ["auto", "rdt"])

@@ -105,9 +105,15 @@ def _keys(select: exp.Select, rows: JoinedRows) -> list[exp.Column]:
 
 
 def _is_of_single(joined: Joined, rows: JoinedRows, key: exp.Column) -> bool:
-    """Whether a key has one value for each unit: it is a column of a source with one row for each unit."""
-    relation = joined.relations[rows.place(key)[0]]
-    return bool(relation.unit) and relation.single
+    """Whether a key has one value in all joined rows of a unit.
+
+    It has where its source has at most one row of each unit, and all joined rows of a unit have that row: the source is
+    the first one, or joined by INNER, or by LEFT on the unit alone, where all of them have it or all have NULL. With
+    a further test in a LEFT JOIN some rows of a unit have the source's value and others NULL.
+    """
+    alias = rows.place(key)[0]
+    relation = joined.relations[alias]
+    return bool(relation.unit) and relation.single and alias not in joined.optional
 
 
 def _with_names(

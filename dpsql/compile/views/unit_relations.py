@@ -12,7 +12,7 @@ the SQL, except those of stored tables and their columns, which are quoted and h
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -115,10 +115,14 @@ class Joined:
     that passes such a test has one unit; a public one depends on nobody. So the joined rows with the first one's unit
     are a function of that unit's rows, for INNER and for LEFT: whether a row finds no partner is decided among the rows
     of its own unit and public rows. A condition on the joined rows keeps this.
+
+    `optional` are the relations that were joined by LEFT with a test beside the unit's, or on the unit of such a one:
+    of the rows of one unit some may have a partner there, and others NULL in its place.
     """
 
     query: exp.Select
     relations: Mapping[str, Relation]
+    optional: frozenset[str] = frozenset()
 
     @property
     def first(self) -> Relation:
@@ -142,13 +146,20 @@ def next_alias(joined: Joined, relation: Relation) -> str:
     return f"{PRIVATE_ALIAS if relation.unit else PUBLIC_ALIAS}{len(joined.relations)}"
 
 
-def join_on(joined: Joined, relation: Relation, tests: Sequence[exp.Expr], *, left: bool) -> Joined:
-    """Return the rows with those of another relation joined to them, where all tests hold."""
+def join_on(
+    joined: Joined, relation: Relation, tests: Sequence[exp.Expr], *, left: bool, unit_alone: bool = False
+) -> Joined:
+    """Return the rows with those of another relation joined to them, where all tests hold.
+
+    `unit_alone` says that the tests do nothing but equate units, with relations that are not `optional`: such a unit is
+    there in all joined rows of a unit or in none, so all of them find a partner, or none does.
+    """
     alias = next_alias(joined, relation)
     query = joined.query.join(
         _subquery(relation, alias), on=exp.and_(*tests), join_type="LEFT" if left else "INNER", copy=True
     )
-    return Joined(query, {**joined.relations, alias: relation})
+    optional = joined.optional | {alias} if left and not unit_alone else joined.optional
+    return Joined(query, {**joined.relations, alias: relation}, optional)
 
 
 def same_unit(first: str, second: str, kind: str, vocabulary: Vocabulary) -> exp.Expr:
@@ -172,7 +183,7 @@ def by_bytes(text: exp.Expr, vocabulary: Vocabulary) -> exp.Expr:
 
 def with_rows_where(joined: Joined, test: exp.Expr) -> Joined:
     """Return the joined rows that pass a test."""
-    return Joined(joined.query.where(test), joined.relations)
+    return replace(joined, query=joined.query.where(test))
 
 
 def project(joined: Joined, columns: Sequence[tuple[exp.Expr, ColumnFacts]], *, single: bool) -> Relation:

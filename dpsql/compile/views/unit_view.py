@@ -284,22 +284,28 @@ class _Reader:
         wider = Joined(joined.query, {**joined.relations, alias: relation})
         rows = JoinedRows(wider, aliases, self.dialect, self.vocabulary)
         tests = [rows.without_text_casts(test) for test in _conjuncts(join.args["on"])]
+        left, unit_alone = word.startswith("LEFT"), False
         if relation.unit:
-            built = self._unit_tests(tests, rows, alias, name)
+            others = [_equated_unit(test, rows, alias) for test in tests]
+            unit_alone = all(other is not None and other not in joined.optional for other in others)
+            built = self._unit_tests(tests, others, rows, alias, name)
         else:
             _check_key(tests, rows, alias, relation, name)
             built = [rows.condition(test) for test in tests]
-        return join_on(joined, relation, built, left=word.startswith("LEFT"))
+        return join_on(joined, relation, built, left=left, unit_alone=unit_alone)
 
-    def _unit_tests(self, tests: list[exp.Expression], rows: JoinedRows, alias: str, name: str) -> list[exp.Expr]:
-        """Return the tests of a join with a private source, one of which must equate the units."""
-        built: list[exp.Expr] = []
-        equated = False
-        for test in tests:
-            other = _equated_unit(test, rows, alias)
-            equated = equated or other is not None
-            built.append(rows.condition(test) if other is None else same_unit(other, alias, self.kind, self.vocabulary))
-        if not equated:
+    def _unit_tests(
+        self, tests: list[exp.Expression], others: list[str | None], rows: JoinedRows, alias: str, name: str
+    ) -> list[exp.Expr]:
+        """Return the tests of a join with a private source, one of which must equate the units.
+
+        `others` are, for each test, the alias of the source whose unit it equates with the newest one's, or None.
+        """
+        built = [
+            rows.condition(test) if other is None else same_unit(other, alias, self.kind, self.vocabulary)
+            for test, other in zip(tests, others, strict=True)
+        ]
+        if all(other is None for other in others):
             raise Refused(f'joins "{name}", which holds private rows, without equating its unit: add … AND '
                           f"first.{self.unit} = {name}.{self.unit} to ON")  # fmt: skip
         return built

@@ -140,7 +140,8 @@ def look_at_dataset(engine: Engine, ledger: Ledger, name: str) -> Dataset:
         dataset = _search(engine, ledger, name, info)
     same_place = info is not None and dataset.place == (info.schema, info.table)
     if dataset.many:
-        check_public(engine, _check_many(engine, dataset), private_tables(ledger))
+        own_marks = identities_given(ledger.entries(event=LOOKUP))
+        check_public(engine, _check_many(engine, dataset), private_tables(ledger), own_marks=own_marks)
     else:
         _check_catalog(engine, dataset, info if same_place else _catalog(engine, dataset))
     return with_account(ledger, dataset)

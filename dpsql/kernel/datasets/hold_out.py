@@ -5,8 +5,9 @@ One table then has two datasets with a budget each: the table's own, whose rows 
 
 Claim: what is spent on one of the two costs the units of the other nothing; one unit's loss is what is spent on its own
 dataset, and so at most the larger of the two budgets.
-Proof: the test reads the unit's column (of all rows of a unit it says the same), or where a unit is a row the row's own
-cells, and constants that were stored at registration. It reads no other row, so a unit that joins or leaves moves no
+Proof: the test reads the unit's column (of all rows of a unit it says the same), or where a unit is a row some of
+the row's own cells, and constants that were stored at registration; which cells these are follows from the schema and
+the types of the columns when it was registered. It reads no other row, so a unit that joins or leaves moves no
 other unit, and it is in exactly one of the two datasets. Every statement on a dataset reads the rows that pass its
 test and nothing else of the table (`kernel/datasets/dataset.py`), and `max_rows` is counted among those. Two tables
 that differ in one unit therefore give the other dataset the same rows, and each of its runs, whatever was released
@@ -20,6 +21,7 @@ knows them and a unit's value can tell in which dataset the unit would be, which
 from __future__ import annotations
 
 import secrets
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -67,10 +69,7 @@ class HoldOut:
                 f'"{info.name}" has no classes, and on private rows only models of classes are evaluated.',
                 hint="leave out the hold-out",
             )
-        columns = dealing_columns(schema)
-        for name in columns:
-            _check_lasting(info, name)
-        return HoldOut(secrets.token_hex(16), share, columns)
+        return HoldOut(secrets.token_hex(16), share, _lasting_columns(info, schema))
 
     @staticmethod
     def read(stored: Mapping[str, Any] | None) -> HoldOut | None:
@@ -101,7 +100,7 @@ class HoldOut:
 
 
 def dealing_columns(schema: Schema) -> tuple[str, ...]:
-    """Return the columns that say in which dataset a unit is: its own column, or all that the schema names of a row.
+    """Return the columns that can say in which dataset a unit is: its own, or all that the schema names of a row.
 
     The label is one of them, unless labels alone are private: another label must not move a row.
     """
@@ -131,15 +130,34 @@ def parse_share(given: object) -> int:
     return int(number)
 
 
-def _check_lasting(info: TableInfo, name: str) -> None:
-    """Refuse a column whose values have several texts, or texts that depend on settings: a unit could change sides."""
+def _lasting_columns(info: TableInfo, schema: Schema) -> tuple[str, ...]:
+    """Return the columns that a table's units are divided by, or raise SchemaError where their types do not last.
+
+    Where a unit is a row, columns whose types do not last are left out: rows that are equal in all others go together.
+    The label alone would put all rows of a class on one side.
+    """
+    columns = dealing_columns(schema)
+    lasting = tuple(name for name in columns if _lasts(info, name))
+    passing = next((name for name in columns if name not in lasting), None)
+    if passing is None or (schema.unit.column is None and any(name != schema.label for name in lasting)):
+        return lasting
+    kind = info.column(passing)
+    assert kind is not None
+    refused = f'column "{passing}" of "{info.name}" is {kind.type}, by which units cannot be dealt to a hold-out'
+    if schema.unit.column is not None:
+        raise SchemaError(f"{refused}.", hint="a unit column of type integer, text, date or UUID")
+    raise SchemaError(
+        f"{refused}, and there is no other feature.",
+        hint=f"dpsql add-ids --table {shlex.quote(info.name)}, and name the id as partition; or add a feature of type "
+        "integer, real, text or date",
+    )
+
+
+def _lasts(info: TableInfo, name: str) -> bool:
+    """Whether equal values of a column have one text, under every setting: else a unit could change sides."""
     kind = info.column(name)
     assert kind is not None  # the schema was compared with the catalog before
-    if kind.family not in _LASTING_FAMILIES and "UUID" not in kind.type.upper():
-        raise SchemaError(
-            f'column "{name}" of "{info.name}" is {kind.type}, by which units cannot be dealt to a hold-out.',
-            hint="a unit column of type integer, text, date or UUID",
-        )
+    return kind.family in _LASTING_FAMILIES or "UUID" in kind.type.upper()
 
 
 def _value(info: TableInfo, rows: Source, name: str) -> exp.Expr:

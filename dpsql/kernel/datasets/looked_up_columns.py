@@ -16,9 +16,13 @@ from dpsql.ledger import Entry, Ledger
 LOOKUP = "lookup"
 
 
-def lookup_details(base: Base, columns: Mapping[str, int]) -> dict[str, object]:
-    """Return what the entry of a lookup stores: the stored table, and each column with its number of values."""
-    return {"base": base.stored_values(), "columns": dict(columns)}
+def lookup_details(base: Base, columns: Mapping[str, int | None], refused: str | None) -> dict[str, object]:
+    """Return what the entry of a lookup stores: the stored table, and each column with its number of values.
+
+    `refused` is the column whose values were refused after they were read; then no column has a number.
+    """
+    details: dict[str, object] = {"base": base.stored_values(), "columns": dict(columns)}
+    return details if refused is None else details | {"refused": refused}
 
 
 def columns_looked_up(ledger: Ledger, base: Base) -> tuple[str, ...]:

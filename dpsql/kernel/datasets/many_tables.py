@@ -6,7 +6,7 @@ again before every run. No row is read for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from dpsql.compile.rows import Source
@@ -191,12 +191,25 @@ def why_changed(view: ProvedView, base: Base) -> str | None:
     return None
 
 
-def check_public(engine: Engine, view: ProvedView, private: Iterable[tuple[str, Base]]) -> None:
-    """Raise UsageError if a table that a view takes for public holds rows of a registered table."""
+def check_public(
+    engine: Engine,
+    view: ProvedView,
+    private: Iterable[tuple[str, Base]],
+    *,
+    own_marks: Collection[str],
+    before: Base | None = None,
+) -> None:
+    """Raise UsageError if a table that a view takes for public holds rows of a registered table.
+
+    `private` are the registered tables, each by its name and its base, and `own_marks` the identities that lookups of
+    this ledger gave. `before` is the base of the dataset that is replaced by the view: what was private in it stays so.
+    """
     registered = list(private)
     own = {(table.schema, table.table) for table in view.private}
     for table in view.public:
-        reason = why_private(engine, table, registered)
+        reason = why_private(engine, table, registered, own_marks=own_marks)
+        if before is not None and before.shares(table):
+            reason = "was a private one of this dataset before, and its rows keep their budget"
         if (table.schema, table.table) in own:
             reason = "is private in the same view"
         if reason is not None:

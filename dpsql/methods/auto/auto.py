@@ -69,6 +69,7 @@ from dpsql.trees.estimate.marginal_profile import (
     class_shares,
     class_totals,
     marginal_profile,
+    totals_deviation,
 )
 from dpsql.trees.estimate.shrink import path_lifts
 from dpsql.trees.forest import PASS, Forest, Level
@@ -185,7 +186,7 @@ class _Run:
         totals = class_totals(marginals)
         prior, profiles = class_shares(totals), [marginal_profile(marginal, totals) for marginal in marginals]
         bin_lifts = np.concatenate([profile.lifts[profile.group] for profile in profiles])
-        facts = self._facts(profiles, totals)
+        facts = self._facts(profiles, totals, totals_deviation(marginals))
         if self.advice.regime == ALONE:
             return Trained(naive_bayes_forest(np.log(prior), stumps, bin_lifts), facts)
         rungs = [self._axis_profile(place, marginals, profiles, totals) for place in range(len(self.axes))]
@@ -258,8 +259,10 @@ class _Run:
             tree, reachable = Forest(self.axes, 1, (*tree.levels, level)), reachable.at_next_level(level)
         return tree
 
-    def _facts(self, profiles: Sequence[MarginalProfile], totals: NDArray[np.float64]) -> dict[str, Any]:
-        """Return what was released along the way, for `explain`."""
+    def _facts(
+        self, profiles: Sequence[MarginalProfile], totals: NDArray[np.float64], deviation: float
+    ) -> dict[str, Any]:
+        """Return what was released along the way, for `explain`; `deviation` is that of the sum of all classes."""
         schema, places = self.session.schema, axes_by_feature(self.axes)
         features = {}
         for feature, profile, own in zip(schema.features, profiles, places, strict=True):
@@ -270,9 +273,10 @@ class _Run:
                 "counts": np.rint(profile.counts).astype(int).tolist(),
                 "errors": [round(float(value), 3) for value in profile.spread],
             }
-        rows = np.rint(totals * self.session.step("marginals").parts).astype(int).tolist()
-        classes = dict(zip(schema.classes, rows, strict=True))
-        return {"classes": classes, "features": features, "zoom": self.zoomed}
+        parts = self.session.step("marginals").parts
+        classes = dict(zip(schema.classes, np.rint(totals * parts).astype(int).tolist(), strict=True))
+        noise = round(deviation * parts, 3)
+        return {"classes": classes, "classes_deviation": noise, "features": features, "zoom": self.zoomed}
 
 
 def _pass_where_closed(level: Level, is_open: NDArray[np.bool_]) -> Level:

@@ -2,13 +2,14 @@
 
 This is the one place where a draft reads rows of a private table. It is outside the guarantee: a value that only one
 person has becomes public with the schema. So it happens only for columns that the owner names, is refused for what
-looks like an identifier, is an entry of the ledger, and every certificate of a model of these rows names the columns.
+looks like an identifier, is an entry of the ledger, and every certificate of a model of these rows names the columns. A
+column that is refused after its rows were read is such an entry and is named as well: the refusal depends on the rows.
 Errors say that a column was refused and why, never a value or a number of rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -16,12 +17,12 @@ from sqlglot import exp
 from dpsql.compile.rows import table_reference
 from dpsql.compile.vocabulary import column as column_reference
 from dpsql.engines.base import Column, Engine, TableInfo
-from dpsql.errors import SchemaError, UnknownName, UsageError
+from dpsql.errors import DpsqlError, SchemaError, UnknownName, UsageError
 from dpsql.kernel.datasets.column_checks import HINT
 from dpsql.kernel.datasets.identity import Base
 from dpsql.kernel.datasets.looked_up_columns import lookup_details
 from dpsql.kernel.datasets.view_datasets import unfold
-from dpsql.ledger import Ledger
+from dpsql.ledger import Entry, Ledger
 from dpsql.owner.drafts.catalog_sources import natural_order
 from dpsql.owner.drafts.identifier_names import why_identifier
 from dpsql.owner.drafts.proposal import Proposal, Source, from_values
@@ -49,8 +50,9 @@ def look_up_values(
 ) -> Lookup:
     """Read the distinct values of some columns, enter the act into the ledger, and return the values.
 
-    All columns or none: where one is refused, nothing is entered and nothing is returned. One scan for each column.
-    `keys` are columns that the catalog says are unique.
+    All columns or none: where one is refused, no values are returned. A refusal after rows were read tells something of
+    them, so it is entered too, with the columns that were read. One scan for each column. `keys` are columns that the
+    catalog says are unique.
     """
     base = info if info.kind == "table" else unfold(engine, info)[0]
     if info.unfit:
@@ -58,12 +60,21 @@ def look_up_values(
     named = [_check_column(info, name, keys) for name in dict.fromkeys(columns)]
     ledger.install()  # a ledger that cannot be written refuses before a row is read
     ledger.upgrade()
-    values = {column.name: _distinct_values(engine, info, column) for column in named}
-    counts = {name: len(texts) for name, texts in values.items()}
-    entry = ledger.record_lookup(
-        info.name, lambda into: lookup_details(Base.of(engine.identify(into, base)), counts), who
-    )
-    return Lookup(values, entry.entry_id)
+
+    def record(counts: Mapping[str, int | None], refused: str | None) -> Entry:
+        return ledger.record_lookup(
+            info.name, lambda into: lookup_details(Base.of(engine.identify(into, base)), counts, refused), who
+        )
+
+    values: dict[str, list[str]] = {}
+    for column in named:
+        try:
+            values[column.name] = _distinct_values(engine, info, column)
+        except DpsqlError as error:
+            entry = record(dict.fromkeys([*values, column.name]), column.name)
+            error.message += f" Rows were read for this: entry {entry.entry_id} of the ledger says so."
+            raise
+    return Lookup(values, record({name: len(texts) for name, texts in values.items()}, None).entry_id)
 
 
 def lookup_source(lookup: Lookup) -> Source:

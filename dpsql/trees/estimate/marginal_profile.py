@@ -76,6 +76,16 @@ def class_totals(marginals: Sequence[Marginal]) -> Floats:
     return np.asarray((weights[:, None] * totals).sum(axis=0) / weights.sum())
 
 
+def totals_deviation(marginals: Sequence[Marginal]) -> float:
+    """Return the standard deviation of the noise on the sum of `class_totals`: on the estimated number of all rows.
+
+    The weighted mean of totals has variance 1 / Σ 1/(b·deviation²) for each class.
+    """
+    classes = marginals[0].counts.shape[1]
+    weights = sum(1 / (len(marginal.counts) * marginal.deviation**2) for marginal in marginals)
+    return float(np.sqrt(classes / weights))
+
+
 def class_shares(totals: Floats) -> Floats:
     """Return the classes' shares of the rows, each at least a thousandth, even where noise made a total negative."""
     rows = max(1.0, float(totals.sum()))

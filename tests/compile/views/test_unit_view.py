@@ -82,12 +82,29 @@ def grouped(draw: st.DrawFn) -> tuple[str, int]:
 
 
 @st.composite
+def grouped_by_joined(draw: st.DrawFn) -> str:
+    """Return a view with groups whose keys are columns of tables with one row for each person, joined in many ways."""
+    kinds = st.sampled_from(["JOIN", "LEFT JOIN"])
+    more = st.sampled_from(["", "", *(f" AND ({test.format(s='v')})" for test in TESTS)])
+    partner = draw(st.sampled_from(["v", "p"]))
+    key = draw(st.sampled_from(["p.age", "q.age", "q.person_id"]))
+    where = draw(st.sampled_from(["", " WHERE p.age IS NULL", " WHERE v.code = 'a'"]))
+    return (
+        f"SELECT v.person_id, {key} AS known, COUNT(*) AS visits FROM visits v "
+        f"{draw(kinds)} persons p ON p.person_id = v.person_id{draw(more)} "
+        f"{draw(kinds)} persons q ON q.person_id = {partner}.person_id{draw(more)}{where} GROUP BY v.person_id, {key}"
+    )
+
+
+@st.composite
 def views(draw: st.DrawFn) -> str:
     """Return a view over one to three private tables: groups, joins of groups, joins of rows, parts in WITH."""
     first, count = draw(grouped())
-    form = draw(st.integers(0, 4))
+    form = draw(st.integers(0, 6))
     if form == 0:
         return first
+    if form >= 5:
+        return draw(grouped_by_joined())
     kind = draw(st.sampled_from(["JOIN", "LEFT JOIN"]))
     items = ", ".join(f"g.n{number} AS a{number}" for number in range(count))
     if form == 1:
@@ -166,6 +183,40 @@ def test_one_person_changes_only_the_rows_of_that_person(
     assert None not in everybody
     assert person not in others
     assert {key: rows for key, rows in everybody.items() if key != person} == others
+
+
+@settings(deadline=None)
+@given(text=grouped_by_joined(), tables=DATABASES)
+def test_groups_by_columns_of_joined_persons_have_the_rows_that_are_claimed(
+    duck: Engine, text: str, tables: dict[str, Rows]
+) -> None:
+    """A view that is said to give one row for each person does so, whatever its joins drop or leave NULL."""
+    fill(duck, tables)
+    output(duck, text)
+
+
+@pytest.mark.parametrize(
+    ("joins", "single"),
+    [
+        ("LEFT JOIN persons p ON p.person_id = v.person_id", True),
+        ("LEFT JOIN persons p ON p.person_id = v.person_id AND v.ward = 1", False),
+        ("LEFT JOIN persons p ON p.person_id = v.person_id AND p.age > 3", False),
+        ("JOIN persons p ON p.person_id = v.person_id AND v.ward = 1", True),
+        ("LEFT JOIN persons q ON q.person_id = v.person_id LEFT JOIN persons p ON p.person_id = q.person_id", True),
+        ("LEFT JOIN persons q ON q.person_id = v.person_id AND v.ward = 1"
+         " LEFT JOIN persons p ON p.person_id = q.person_id", False),
+        ("LEFT JOIN persons q ON q.person_id = v.person_id AND v.ward = 1"
+         " LEFT JOIN persons p ON p.person_id = v.person_id", True),
+    ],
+)  # fmt: skip
+def test_a_key_has_one_value_for_each_person_only_if_all_rows_find_the_same_partner(
+    duck: Engine, joins: str, single: bool
+) -> None:
+    """Where a LEFT JOIN asks for more than the unit, a person's rows have the key or NULL, and `max_rows` counts."""
+    fill(duck, {"persons": [(1, 30, "f", "no", 1.0)], "visits": [(1, None, 1.0, "a", ward, None) for ward in (1, 2)]})
+    text = f"SELECT v.person_id, p.age, COUNT(*) AS visits FROM visits v {joins} GROUP BY v.person_id, p.age"
+    assert prove(duck, text).single is single
+    assert single == (sum(output(duck, text)[1].values()) == 1) or "p.age" in joins
 
 
 @settings(deadline=None)

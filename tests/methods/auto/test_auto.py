@@ -278,7 +278,14 @@ def test_a_bought_size_leads_to_the_same_steps() -> None:
     frame = table_of(schema, 4000)
     with opened(schema, frame) as database:
         model = database.train("people", method="auto", epsilon=2)
-        assert set(model.certificate["facts"]) == {"classes", "features", "reader", "temperature", "zoom"}
+        assert set(model.certificate["facts"]) == {
+            "classes",
+            "classes_deviation",
+            "features",
+            "reader",
+            "temperature",
+            "zoom",
+        }
         assert sum(entry.amount for entry in database.book.entries(event="reserve")) == 2 * NANO
         assert (model.predict(frame) == frame["y"]).mean() > 0.6
 
