@@ -53,6 +53,7 @@ from dpsql.engines.duckdb.cursor import (
 from dpsql.engines.duckdb.files import MARK
 from dpsql.engines.duckdb.folder import VIEWS, FileTables, SessionFiles
 from dpsql.engines.duckdb.opening import HAND_SHAPED, HARDENING, SPILL, open_duckdb_connection, secure
+from dpsql.engines.duckdb.other_ledgers import check_other_ledgers
 from dpsql.engines.duckdb.table_identity import remove_identity, write_identity
 from dpsql.engines.duckdb.typed_statements import Answer, run_typed
 from dpsql.engines.duckdb.use_statement import NO_USE, Use, use_of
@@ -126,9 +127,15 @@ def open_files(target: Path, opening: Opening) -> DuckDBEngine:
     tables = find_tables(target)
     place = ledger_file(target, tables, opening.ledger_place)
     files = FileTables(tables)
-    if not place.exists():
-        return open_unwritten(place, read_only=opening.read_only, wait=opening.wait, files=files)
-    return open_file(place, read_only=opening.read_only, wait=opening.wait, files=files)
+    opened = open_file if place.exists() else open_unwritten
+    engine, done = opened(place, read_only=opening.read_only, wait=opening.wait, files=files), False
+    try:
+        check_other_ledgers(engine.connection, place, tables, wait=opening.wait)
+        done = True
+    finally:
+        if not done:
+            engine.close()
+    return engine
 
 
 def adopt_connection(connection: object, opening: Opening) -> DuckDBEngine:
