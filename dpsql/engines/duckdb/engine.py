@@ -418,8 +418,9 @@ class DuckDBEngine:
         if self._files is not None and self._files.find(info.name) is not None:
             return {}
         with self._cursor("read its catalog") as cursor:
-            comments = fetch_from_duckdb(cursor, COMMENTS, [info.schema, info.table])
-            return notes_of(comments, fetch_from_duckdb(cursor, KEYS, [info.schema, info.table]), info.schema)
+            place = [*split_catalog(info.schema), info.table]
+            comments, keys = (fetch_from_duckdb(cursor, query, place) for query in (COMMENTS, KEYS))
+            return notes_of(comments, keys, info.schema)
 
     def identify(self, transaction: Transaction, info: TableInfo) -> TableInfo:
         """Return a base table with its identity, which is written into its comment, after what stands there.
@@ -481,7 +482,7 @@ class DuckDBEngine:
     def unique_keys(self, info: TableInfo) -> list[frozenset[str]] | None:
         """Return the columns of each PRIMARY KEY and UNIQUE constraint; DuckDB checks them at every commit."""
         with self._cursor("read its catalog") as cursor:
-            rows = fetch_from_duckdb(cursor, UNIQUE_KEYS, [info.schema, info.table])
+            rows = fetch_from_duckdb(cursor, UNIQUE_KEYS, [*split_catalog(info.schema), info.table])
         return [frozenset(name.lower() for name in names) for (names,) in rows]
 
     def ways_in(self, info: TableInfo) -> list[Health]:
