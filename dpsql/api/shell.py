@@ -44,7 +44,7 @@ class Shell:
         if not isinstance(database.engine, DuckDBEngine):
             raise errors.UsageError("the shell works on DuckDB files alone.")
         self._engine = database.engine
-        self._engine.prepare_to_write()  # its users may write, in the connection that is prepared here
+        self._engine.prepare_for_statements()  # its users may write, in the connection that is prepared here
         attach(self._engine.connection, who=database.who)
 
     def __enter__(self) -> Shell:

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from dpsql.api.database import Database, connect
-from dpsql.errors import DpsqlError, UsageError
+from dpsql.errors import DpsqlError, SchemaError, UsageError
 from dpsql.schema import Numeric, Schema, Unit
 from tests.attacks.budgets import assert_no_free_look
 
@@ -54,6 +54,46 @@ def test_a_view_reads_tables_of_an_attached_file(own: Path, other: Path) -> None
                 db.register(table, schema, cap=1)
     with connect(other, who="ann") as direct, pytest.raises(UsageError, match="another ledger"):
         direct.register("u", VISITS, cap=1)
+
+
+def file_with_keys(path: Path) -> Path:
+    """Return a new DuckDB file with a private table of one row for each person, and a public table of codes."""
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TABLE codes (code INTEGER PRIMARY KEY, z DOUBLE)")
+        connection.execute("INSERT INTO codes SELECT range, range FROM range(5)")
+        connection.execute("CREATE TABLE persons (person INTEGER PRIMARY KEY, code INTEGER, y VARCHAR)")
+        connection.execute("COMMENT ON COLUMN persons.code IS 'a code'")
+        connection.execute("INSERT INTO persons SELECT range, range % 5, 'a' FROM range(50)")
+    return path
+
+
+def test_names_alone_in_a_view_mean_the_tables_of_the_rows_own_file(tmp_path: Path) -> None:
+    """Where the ledger is in another file; and the keys of that file's tables are known."""
+    place = file_with_keys(tmp_path / "people.duckdb")
+    schema = Schema("y", ("a", "b"), (Numeric("z", 0, 100),), Unit("person"), public_tables=("codes",))
+    text = "SELECT p.person, c.z, p.y FROM persons p LEFT JOIN codes c ON p.code = c.code"
+    with connect(place, who="ann", ledger=tmp_path / "books.duckdb") as db:
+        db.register("joined", schema, cap=1, view=text)
+        db.train("joined", **TINY)
+        with pytest.raises(UsageError, match="one budget, not two"):
+            db.register("persons", Schema("y", ("a", "b"), (Numeric("code", 0, 5),), Unit("person")), cap=1)
+        assert_no_free_look(db, "persons")
+        info = db.engine.table("persons")
+        assert info is not None
+        notes = db.engine.column_notes(info)
+        assert (notes["person"].unique, notes["code"].comment) == (True, "a code")
+    with connect(place, who="ann", ledger=tmp_path / "books.duckdb") as db:
+        assert db.budget("joined").spent_text == "0.5"
+        db.train("joined", **TINY)
+
+
+def test_a_quoted_name_with_a_dot_is_one_name_in_a_view(tmp_path: Path) -> None:
+    """It does not mean a table of an attached file."""
+    with (
+        connect(file_with(tmp_path / "own.duckdb", "t", "x"), attach=[f"hr={file_with_keys(tmp_path / 'o.db')}"]) as db,
+        pytest.raises(SchemaError, match="no stored table here"),
+    ):
+        db.register("joined", VISITS, cap=1, view='SELECT p.person, p.code AS z, p.y FROM "hr.persons" AS p')
 
 
 @pytest.mark.parametrize("options", [{"cap": None, "share_budget": True}, {"cap": 1, "replace": True}])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from sqlglot import parse_one
 
 from dpsql.api.database import connect
+from dpsql.engines.files.sqlite_rows import LONGEST_CELL, _as_text, read_chunks
 from dpsql.engines.open_engine import open_engine
 from dpsql.errors import DatabaseError, QueryFailed
 from tests.attacks.budgets import SCHEMA, TINY, assert_no_free_look, assert_one_budget
@@ -62,6 +64,64 @@ def test_the_rows_are_counted_as_they_are(path: Path) -> None:
             counts = workspace.aggregate(query, {})
     assert counts["n"].tolist() == [20 + 4 * len(HOSTILE)]
     assert counts["numbers"].tolist()[0] >= 20 + 3 * len(HOSTILE)
+
+
+def distinct_texts(path: Path, cells: list[object]) -> list[int]:
+    """Return how many cells, and how many different texts, a run finds in a column without a declared type."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE units (u)")
+        connection.executemany("INSERT INTO units VALUES (?)", [(cell,) for cell in cells])
+        connection.commit()
+    with closing(open_engine(path)) as engine:
+        info = engine.table("units")
+        assert info is not None
+        query = parse_one("SELECT COUNT(u) AS n, COUNT(DISTINCT u) AS texts FROM main.units", dialect="duckdb")
+        with engine.workspace([info]) as workspace:
+            counts = workspace.aggregate(query, {})
+    return [int(counts["n"][0]), int(counts["texts"][0])]
+
+
+def test_different_units_stay_different(tmp_path: Path) -> None:
+    """Bytes that are no text, texts that look like their spelling, and long cells: none takes the place of another."""
+    long = [b"\xff" * LONGEST_CELL + bytes([last]) for last in range(3)] + ["a" * LONGEST_CELL + "b"]
+    cells: list[object] = [
+        b"\xff\x01",
+        b"\xfe\x01",
+        b"\xff",
+        "\ufffd",
+        "\ufffd\x01",
+        "",
+        0.1,
+        0.1 + 2**-54,
+        1,
+        1.0,
+        *long,
+    ]
+    cells += [2**53, 2**53 + 1, float(2**53)]
+    for _ in range(2):  # what stands for a cell can be a cell itself
+        cells += [_as_text(cell.encode() if isinstance(cell, str) else cell) for cell in cells]
+    different = {cell if isinstance(cell, bytes) else str(cell).encode() for cell in cells}
+    assert distinct_texts(tmp_path / "units.db", cells) == [len(cells), len(different)]
+
+
+def test_equal_texts_are_one_unit(tmp_path: Path) -> None:
+    """A unit is its text, which the cell alone decides: stored as a number, a text or bytes, 5 is 5."""
+    assert distinct_texts(tmp_path / "units.db", [5, "5", b"5", None, "5.0", 5.0]) == [5, 2]
+
+
+def test_few_long_rows_are_handed_over_at_once(tmp_path: Path) -> None:
+    """Chunks are bounded by characters too, and a cell beyond the longest stands as its hash, whatever it holds."""
+    with closing(sqlite3.connect(tmp_path / "long.db")) as connection:
+        connection.execute("CREATE TABLE t (a)")
+        cells = ["a" * LONGEST_CELL] * 40 + ["é" * LONGEST_CELL, b"\xff" * 50_000_000]
+        connection.executemany("INSERT INTO t VALUES (?)", [(cell,) for cell in cells])
+        connection.commit()
+    chunks = [chunk["a"] for chunk in read_chunks(tmp_path / "long.db", "t", ["a"])]
+    sizes = [sum(len(text or "") for text in chunk) for chunk in chunks]
+    assert len(sizes) == 3
+    assert max(sizes) < 18_000_000
+    hashes = [hashlib.sha256(data).hexdigest() for data in ("é".encode() * LONGEST_CELL, b"\xff" * 50_000_000)]
+    assert chunks[-1][-2:] == [f"dpsql cell sha256 {digest}" for digest in hashes]
 
 
 def test_a_run_sees_one_state(path: Path) -> None:

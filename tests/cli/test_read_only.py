@@ -10,6 +10,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from sqlglot import parse_one
 
 import dpsql
 from dpsql.api.database import Database
@@ -190,6 +191,54 @@ def test_a_read_only_folder_without_a_ledger_refuses_the_first_write(tmp_path: P
         with pytest.raises(DatabaseReadOnly, match="cannot be written"):
             db.register("people", SCHEMA, cap=5)
     assert not list(tmp_path.rglob("*.duckdb"))
+
+
+#: What writes: the owner's acts, a lookup of values, a run.
+WRITES: dict[str, Callable[[Database], Any]] = {
+    "register": lambda db: db.register("fresh", SCHEMA, cap=5),
+    "buy": lambda db: db.buy_schema("fresh", cap=5, label="y", buy="0.1"),
+    "look up": lambda db: db.draft("jobs", label="y", values_are_public=["y"]),
+    "look up too many": lambda db: db.draft("jobs", label="y", values_are_public=["job"]),
+    "train": lambda db: db.train("people", method="rdt", epsilon=1, trees=2, depth=2),
+    "create": lambda db: db.engine.create("copied", parse_one("SELECT 1 AS a")),
+}
+
+
+def facts(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """Return what every file of a folder holds, and when it was written."""
+    return {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir() if path.is_file()}
+
+
+BESIDE = ["no ledger", "a ledger beside", "its own ledger"]
+
+
+def open_read_only(folder: Path, beside: str) -> Database:
+    """Return a file opened read-only: with a ledger that is not there, with one beside it, or with its own."""
+    place, ledger = make_file(folder), folder / "books.duckdb"
+    with duckdb.connect(str(place)) as connection:
+        connection.execute("CREATE TABLE jobs AS SELECT 'j' || range AS job, 'no' AS y FROM range(2000)")
+    if beside != "no ledger":
+        with dpsql.connect(place, ledger=None if beside == "its own ledger" else ledger) as db:
+            db.register("people", SCHEMA, cap=5)
+    return dpsql.connect(place, read_only=True, ledger=None if beside == "its own ledger" else ledger)
+
+
+@pytest.mark.parametrize("beside", BESIDE)
+@pytest.mark.parametrize("name", WRITES)
+def test_what_writes_is_refused_before_a_row_is_read(tmp_path: Path, beside: str, name: str) -> None:
+    """Whichever file holds the ledger, and also where none is there: no file is made, and none is changed.
+
+    A lookup of too many values would otherwise say that there are so many.
+    """
+    with open_read_only(tmp_path, beside) as db:
+        before = facts(tmp_path)
+        registered = beside != "no ledger" or name != "train"
+        with pytest.raises(DatabaseReadOnly if registered else DpsqlError) as refused:
+            WRITES[name](db)
+        assert not registered or "--read-only" in str(refused.value.hint)
+        assert [budget.spent_text for budget in db.budgets()] == ["0"] * (beside != "no ledger")
+        assert "x:" in db.draft("fresh").text
+    assert facts(tmp_path) == before
 
 
 def test_changed_files_are_looked_at_without_a_write(tmp_path: Path) -> None:

@@ -55,22 +55,24 @@ FROM system.main.duckdb_constraints()
 WHERE database_name = ? AND schema_name = ? AND table_name = ?
   AND constraint_type = 'CHECK'
 """
-#: What people wrote about columns, and keys: a foreign key's table is in the same schema.
+#: What people wrote about columns, and keys: a foreign key's table is in the same schema. The database is NULL where it
+#: is the connection's own.
 COMMENTS = """
 SELECT column_name, comment
 FROM system.main.duckdb_columns()
-WHERE database_name = system.main.current_database() AND schema_name = ? AND table_name = ? AND comment IS NOT NULL
+WHERE database_name = coalesce(?, system.main.current_database()) AND schema_name = ? AND table_name = ?
+  AND comment IS NOT NULL
 """
 KEYS = """
 SELECT constraint_type, constraint_column_names, referenced_table, referenced_column_names
 FROM system.main.duckdb_constraints()
-WHERE database_name = system.main.current_database() AND schema_name = ? AND table_name = ?
+WHERE database_name = coalesce(?, system.main.current_database()) AND schema_name = ? AND table_name = ?
   AND constraint_type IN ('PRIMARY KEY', 'UNIQUE', 'FOREIGN KEY')
 """
 UNIQUE_KEYS = """
 SELECT constraint_column_names
 FROM system.main.duckdb_constraints()
-WHERE database_name = system.main.current_database() AND schema_name = ? AND table_name = ?
+WHERE database_name = coalesce(?, system.main.current_database()) AND schema_name = ? AND table_name = ?
   AND constraint_type IN ('PRIMARY KEY', 'UNIQUE')
 """
 #: A table's own text: the one place where the catalog tells a column's collation.

@@ -10,7 +10,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ from dpsql.engines.duckdb.catalog import (
     notes_of,
 )
 from dpsql.engines.duckdb.cursor import (
+    READ_ONLY,
     DuckDBTransaction,
     DuckDBWorkspace,
     StandIn,
@@ -52,7 +53,17 @@ from dpsql.engines.duckdb.cursor import (
 )
 from dpsql.engines.duckdb.files import MARK
 from dpsql.engines.duckdb.folder import VIEWS, FileTables, SessionFiles
-from dpsql.engines.duckdb.opening import HAND_SHAPED, HARDENING, SPILL, open_duckdb_connection, secure
+from dpsql.engines.duckdb.opening import (
+    HAND_SHAPED,
+    HARDENING,
+    LEAVE_OUT_READ_ONLY,
+    READ_ONLY_HINT,
+    SPILL,
+    open_duckdb_connection,
+    refuse_to_make,
+    secure,
+)
+from dpsql.engines.duckdb.other_ledgers import check_other_ledgers
 from dpsql.engines.duckdb.table_identity import remove_identity, write_identity
 from dpsql.engines.duckdb.typed_statements import Answer, run_typed
 from dpsql.engines.duckdb.use_statement import NO_USE, Use, use_of
@@ -105,11 +116,13 @@ def open_beside_ledger(target: Path, attach: Sequence[Attached], opening: Openin
         engine = open_file(
             ":memory:" if unwritten else place,
             create=True,
-            read_only=opening.read_only and not unwritten,
+            read_only=opening.read_only,
             wait=opening.wait,
             attach=[source, *attach],
             home_database=source.name,
         )
+        if unwritten:
+            engine.path, engine.before_writing = place, refuse_to_make(place, read_only=True)
         if engine.holds_ledger(source.name):
             engine.close()
             allowed = "left out: this database has a ledger of its own"
@@ -126,9 +139,13 @@ def open_files(target: Path, opening: Opening) -> DuckDBEngine:
     tables = find_tables(target)
     place = ledger_file(target, tables, opening.ledger_place)
     files = FileTables(tables)
-    if not place.exists():
-        return open_unwritten(place, read_only=opening.read_only, wait=opening.wait, files=files)
-    return open_file(place, read_only=opening.read_only, wait=opening.wait, files=files)
+    opened = open_file if place.exists() else open_unwritten
+    engine = opened(place, read_only=opening.read_only, wait=opening.wait, files=files)
+    with ExitStack() as undo:
+        undo.callback(engine.close)
+        check_other_ledgers(engine.connection, place, tables, wait=opening.wait)
+        undo.pop_all()
+    return engine
 
 
 def adopt_connection(connection: object, opening: Opening) -> DuckDBEngine:
@@ -146,17 +163,15 @@ def open_unwritten(
     Whoever only looks leaves nothing behind. With `read_only` the first write is refused.
     """
     _check_name(place)
-    unwritable = DatabaseReadOnly(
-        f'the ledger "{place}" cannot be written.', hint="--ledger FILE, in a folder that can be written"
-    )
+    refuse = refuse_to_make(place, read_only=read_only)
     if not place.parent.is_dir():
-        raise unwritable
+        refuse()
     engine = open_file(":memory:", files=files)
     engine.path = place
 
     def make_file() -> DuckDBEngine:
         if read_only or not os.access(place.parent, os.W_OK):
-            raise unwritable
+            refuse()
         return open_file(place, create=True, wait=wait, files=files)
 
     engine.before_writing = make_file
@@ -190,8 +205,8 @@ def open_file(
         raise DatabaseError(f'there is no database file "{file}".', hint="check --db, or run: dpsql demo")
     if file is not None:
         _check_name(file)
-    read_only = read_only or (file is not None and file.exists() and not os.access(file, os.W_OK))
-    connection = open_duckdb_connection(path, read_only=read_only, wait=wait)
+    asked, read_only = read_only, read_only or (file is not None and file.exists() and not os.access(file, os.W_OK))
+    connection = open_duckdb_connection(path, read_only=read_only and file is not None, wait=wait)
     try:
         spill = secure(connection, file, files=files, attach=attach, read_only=read_only, wait=wait)
     except DpsqlError:
@@ -201,23 +216,21 @@ def open_file(
         _FILES[connection] = files
     compare_bytes(connection)
     engine = DuckDBEngine(connection, path=file, owned=True, spill=spill, home_database=home_database)
-    return engine if files is None else _with_files(engine, files, read_only=read_only)
+    engine.read_only_hint = (LEAVE_OUT_READ_ONLY if asked else READ_ONLY_HINT) if read_only and file else ""
+    return engine if files is None else _with_files(engine, files)
 
 
-def _with_files(engine: DuckDBEngine, files: FileTables, *, read_only: bool) -> DuckDBEngine:
+def _with_files(engine: DuckDBEngine, files: FileTables) -> DuckDBEngine:
     """Read what the files' columns are; let the database go when that fails. The first write names them in the catalog.
 
     So whoever only looks at files that have changed leaves the ledger as it was.
     """
-    done = False
-    try:
+    with ExitStack() as undo:
+        undo.callback(engine.close)
         files.look(engine.connection)
         with engine.snapshot() as transaction:
             files.check_free(transaction)
-        done = True
-    finally:
-        if not done:
-            engine.close()
+        undo.pop_all()
 
     def name_files() -> None:
         try:
@@ -226,7 +239,7 @@ def _with_files(engine: DuckDBEngine, files: FileTables, *, read_only: bool) -> 
         except Conflict:
             raise DatabaseLocked("another thread is opening these files.", hint="try again") from None
 
-    engine.before_writing = None if read_only else name_files
+    engine.before_writing = name_files
     return engine
 
 
@@ -281,10 +294,19 @@ class DuckDBEngine:
         #: What is done before the first write: it makes the file that a database in memory stands for, and returns it
         #: open; or it writes what belongs there, and returns None.
         self.before_writing: Callable[[], DuckDBEngine | None] | None = None
+        #: The next step for whoever wants to write to a database that was opened read-only; "" where it was not.
+        self.read_only_hint = ""
         self._first_write = threading.RLock()
 
+    def prepare_for_statements(self) -> None:
+        """Do what comes before statements that people type; where the file is read-only, DuckDB refuses to write."""
+        if not self.read_only_hint:
+            self.prepare_to_write()
+
     def prepare_to_write(self) -> None:
-        """Do what comes before the first write. Whatever only reads does not call this."""
+        """Do what comes before the first write, or refuse it. Whatever only reads does not call this."""
+        if self.read_only_hint:
+            raise DatabaseReadOnly(READ_ONLY, hint=self.read_only_hint)
         with self._first_write:
             prepare, self.before_writing = self.before_writing, None
             if prepare is None:
@@ -396,8 +418,9 @@ class DuckDBEngine:
         if self._files is not None and self._files.find(info.name) is not None:
             return {}
         with self._cursor("read its catalog") as cursor:
-            comments = fetch_from_duckdb(cursor, COMMENTS, [info.schema, info.table])
-            return notes_of(comments, fetch_from_duckdb(cursor, KEYS, [info.schema, info.table]), info.schema)
+            place = [*split_catalog(info.schema), info.table]
+            comments, keys = (fetch_from_duckdb(cursor, query, place) for query in (COMMENTS, KEYS))
+            return notes_of(comments, keys, info.schema)
 
     def identify(self, transaction: Transaction, info: TableInfo) -> TableInfo:
         """Return a base table with its identity, which is written into its comment, after what stands there.
@@ -459,7 +482,7 @@ class DuckDBEngine:
     def unique_keys(self, info: TableInfo) -> list[frozenset[str]] | None:
         """Return the columns of each PRIMARY KEY and UNIQUE constraint; DuckDB checks them at every commit."""
         with self._cursor("read its catalog") as cursor:
-            rows = fetch_from_duckdb(cursor, UNIQUE_KEYS, [info.schema, info.table])
+            rows = fetch_from_duckdb(cursor, UNIQUE_KEYS, [*split_catalog(info.schema), info.table])
         return [frozenset(name.lower() for name in names) for (names,) in rows]
 
     def ways_in(self, info: TableInfo) -> list[Health]:
@@ -531,7 +554,7 @@ class DuckDBEngine:
 
     def interactive(self, text: str) -> Iterator[Answer]:
         """Run what the file's holder typed; yield columns, rows and error of each statement."""
-        self.prepare_to_write()
+        self.prepare_for_statements()
         return run_typed(self.connection, text, on_files=self._files is not None)
 
     def close(self) -> None:

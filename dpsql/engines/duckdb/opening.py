@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 import duckdb
 from sqlglot import exp
@@ -32,6 +33,7 @@ _NOT_YET_CLOSED = {name: value for name, value in HARDENING.items() if name != "
 #: Where rows that do not fit in memory are put.
 SPILL = "SELECT system.main.current_setting('temp_directory')"
 READ_ONLY_HINT = "check the file's permissions, or keep ledger and models in another file: --ledger FILE"
+LEAVE_OUT_READ_ONLY = "leave out --read-only (read_only=True in Python)"
 _ONE_AT_A_TIME = threading.Lock()
 
 
@@ -96,6 +98,16 @@ def _secure(
     replace_errors("close itself", lambda: connection.execute("SET enable_external_access = false"))
     connection.execute("SET lock_configuration = true")
     return spill
+
+
+def refuse_to_make(ledger: Path, *, read_only: bool) -> Callable[[], NoReturn]:
+    """Return what refuses to make a ledger's file: it was opened read-only, or its folder cannot be written."""
+
+    def refuse() -> NoReturn:
+        hint = LEAVE_OUT_READ_ONLY if read_only else "--ledger FILE, in a folder that can be written"
+        raise DatabaseReadOnly(f'the ledger "{ledger}" is not there and cannot be written.', hint=hint)
+
+    return refuse
 
 
 def _remove_left_rows(file: Path) -> None:

@@ -4,10 +4,17 @@ A column of SQLite has no type that its cells must have: one declared INTEGER ma
 DuckDB's own scanner of SQLite fails on such a cell, and a failure that one row causes is a message about that row. So
 dpsql reads the file itself, with the SQLite of Python: every cell is a text or NULL, as in CSV, and the declared schema
 says how to read it. One statement reads a table, so that a run sees one state of it, whoever writes meanwhile.
+
+A cell's text is a function of the cell alone, and cells are equal where their texts are: that is what a declared
+privacy unit, a category or a key means in a SQLite file. So the integer 5, the text '5' and the bytes of that text are
+one unit, as they would be in CSV, and 5.0 is another; a cell cannot change what others mean. Whatever else differs has
+different texts: bytes that are no UTF-8 are spelled out, a cell of more than a million bytes stands as its SHA-256, and
+a text that looks like one of these is marked as a text. Nothing is cut off, and no cell is too long to be read.
 """
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -17,15 +24,22 @@ from dpsql.engines.error_replacement import COUNTING, ErrorReplacement
 from dpsql.errors import DatabaseError
 
 _MAGIC = b"SQLite format 3\x00"
-#: Rows that are handed over at once.
-_CHUNK = 20_000
+#: Rows that are handed over at once, and characters in them, by which the last row may go beyond.
+_ROWS = 20_000
+_CHARACTERS = 1 << 24
+#: Bytes of the longest cell that stands as it is.
+LONGEST_CELL = 1_000_000
+#: How the texts begin that do not stand as they are in the file.
+_MARK = "dpsql cell "
 #: Stored tables, without SQLite's own and without those that a module computes.
 _TABLES = """
 SELECT name FROM sqlite_master
 WHERE type = 'table' AND substr(name, 1, 7) <> 'sqlite_' AND upper(substr(sql, 1, 14)) <> 'CREATE VIRTUAL' ORDER BY name
 """
 _COLUMNS = "SELECT name FROM pragma_table_info(?) ORDER BY cid"
-_replace_errors = ErrorReplacement((sqlite3.Error,), lambda doing, error: DatabaseError(f"SQLite could not {doing}."))
+_replace_errors = ErrorReplacement(
+    (sqlite3.Error, MemoryError), lambda doing, error: DatabaseError(f"SQLite could not {doing}.")
+)
 
 
 def is_sqlite(path: Path) -> bool:
@@ -52,20 +66,46 @@ def read_chunks(path: Path, table: str, columns: Sequence[str]) -> Iterator[dict
     listed = ", ".join(map(_quote, columns))
     with closing(_replace_errors(COUNTING, lambda: _connect(path))) as connection:
         cursor = _replace_errors(COUNTING, lambda: connection.execute(f"SELECT {listed} FROM {_quote(table)}"))
-        while rows := _replace_errors(COUNTING, lambda: cursor.fetchmany(_CHUNK)):
-            cells = zip(*rows, strict=True)
-            yield {name: [_as_text(cell) for cell in column] for name, column in zip(columns, cells, strict=True)}
+        while rows := _replace_errors(COUNTING, lambda: _next_rows(cursor)):
+            yield {name: list(cells) for name, cells in zip(columns, zip(*rows, strict=True), strict=True)}
+
+
+def _next_rows(cursor: sqlite3.Cursor) -> list[tuple[str | None, ...]]:
+    """Return the next rows as texts: as many as are handed over at once, and no more than fit into memory."""
+    rows: list[tuple[str | None, ...]] = []
+    characters = 0
+    for row in cursor:
+        texts = tuple(map(_as_text, row))
+        rows.append(texts)
+        characters += sum(map(len, filter(None, texts)))
+        if len(rows) >= _ROWS or characters >= _CHARACTERS:
+            break
+    return rows
 
 
 def _as_text(cell: object) -> str | None:
-    """Return a cell as text; bytes that are no UTF-8 are replaced.
+    """Return a cell as text. Of two cells that are both numbers, or both bytes, no two different ones have one text.
 
-    >>> [_as_text(cell) for cell in (1, 0.1, b"\\xff", None)]
-    ['1', '0.1', '\\ufffd', None]
+    Numbers: `repr` of a float, and only that, tells it from all others. Bytes: UTF-8 is decoded one to one; every other
+    text begins with the mark and the kind of the cell, and so does a text that began with the mark itself. For two long
+    cells to have one text, their SHA-256 would have to be the same.
+
+    >>> [_as_text(cell) for cell in (1, 0.1, b"Ann", b"\\xff", b"dpsql cell of mine", None)]
+    ['1', '0.1', 'Ann', 'dpsql cell bytes ff', 'dpsql cell text dpsql cell of mine', None]
     """
     if cell is None:
         return None
-    return cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)
+    return _text_of(cell) if isinstance(cell, bytes) else str(cell)
+
+
+def _text_of(data: bytes) -> str:
+    if len(data) > LONGEST_CELL:
+        return f"{_MARK}sha256 {hashlib.sha256(data).hexdigest()}"
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return f"{_MARK}bytes {data.hex()}"
+    return f"{_MARK}text {text}" if text.startswith(_MARK) else text
 
 
 def _look(path: Path, query: str, parameters: Sequence[object]) -> list[tuple[object, ...]]:

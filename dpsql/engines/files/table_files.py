@@ -5,7 +5,8 @@ or not. Names that start with a dot or an underscore are passed over, and so is 
 
 Rows have one budget, so files have one ledger: `dpsql_ledger.duckdb` in their folder, whether the folder or a single
 file of it is opened. What would give the same rows a second budget is refused: two names of one file, a ledger in a
-sub-folder that is a table, a sub-folder of a folder that has a ledger, another ledger than the one that is there.
+sub-folder that is a table, a sub-folder of a folder that has a ledger, another ledger than the one that is there, or
+than the one that lies where a link leads. A SQLite file has a ledger of its own, beside the file itself, by its name.
 """
 
 from __future__ import annotations
@@ -115,8 +116,8 @@ def find_tables(target: Path) -> list[TableFiles]:
 
 def ledger_file(target: Path, tables: Sequence[TableFiles], ledger: str | Path | None) -> Path:
     """Return where the ledger of these files lies: in their folder, unless the owner says otherwise."""
-    folder = _folder(target).resolve()
-    usual = folder / (LEDGER if not is_sqlite(target) else f"{target.name}.{LEDGER}")
+    usual = _usual_ledger(target)
+    folder = usual.parent
     for inner in sorted({part for table in tables for part in table.folders}):
         if (inner / LEDGER).exists():
             raise DatabaseError(
@@ -128,15 +129,39 @@ def ledger_file(target: Path, tables: Sequence[TableFiles], ledger: str | Path |
                 f'"{folder.name}" belongs to a table of "{outer}", which has a ledger: two budgets for its rows.',
                 hint=f"--db {outer}",
             )
-    if ledger is None:
-        return usual
-    if is_files(Path(ledger)):
+    if ledger is not None and is_files(Path(ledger)):
         raise ParameterError("ledger", allowed="a DuckDB file, new or there already", given=str(ledger))
-    if usual.exists() and Path(ledger).resolve() != usual.resolve():
+    if ledger is not None and usual.exists() and Path(ledger).resolve() != usual.resolve():
         raise ParameterError(
             "ledger", allowed="left out, as these files have one already", given=str(ledger), hint=f"it is {usual}"
         )
-    return Path(ledger)
+    place = usual if ledger is None else Path(ledger)
+    _check_links(tables, place)
+    return place
+
+
+def _usual_ledger(target: Path) -> Path:
+    """Return where files have their ledger by themselves: SQLite beside the file that a link leads to, by its name."""
+    if not is_sqlite(target):
+        return _folder(target).resolve() / LEDGER
+    file = target.resolve()
+    return file.with_name(f"{file.name}.{LEDGER}")
+
+
+def _check_links(tables: Sequence[TableFiles], ledger: Path) -> None:
+    """Refuse files behind links where they have a ledger that is not the one in use: their rows would have two budgets.
+
+    A Parquet file can be part of a table of any folder above it; a CSV file is a table of its own folder.
+    """
+    for table in tables:
+        for path in table.paths if table.kind != SQLITE else ():
+            for folder in path.parents if table.kind == PARQUET else (path.parent,):
+                other = folder / LEDGER
+                if other.exists() and other.resolve() != ledger.resolve():
+                    raise DatabaseError(
+                        f'{table.words} leads to files that have a ledger, "{other}": two budgets for their rows.',
+                        hint=f"--db {folder}",
+                    )
 
 
 def _folder(target: Path) -> Path:
@@ -160,7 +185,19 @@ def _sqlite_tables(target: Path) -> list[TableFiles]:
     tables = [TableFiles(name, SQLITE, target, (target.resolve(),)) for name in table_names(target)]
     if not tables:
         raise DatabaseError(f'there is no table in the SQLite file "{target}".', hint="check --db")
+    _check_hard_links(target.resolve())
     return tables
+
+
+def _check_hard_links(file: Path) -> None:
+    """Refuse a file that its folder has under a second name, which would have a ledger of its own."""
+    facts = file.stat()
+    for other in sorted(file.parent.iterdir()) if facts.st_nlink > 1 else ():
+        if other.name != file.name and not other.is_symlink() and other.is_file() and other.samefile(file):
+            raise DatabaseError(
+                f'"{file.name}" and "{other.name}" are one file under two names: its rows have one budget, not two.',
+                hint="remove one of them",
+            )
 
 
 def _one_file(place: Path) -> TableFiles:

@@ -15,6 +15,7 @@ from dpsql.compile.views.unit_relations import UNIT, ColumnFacts, TableFacts, as
 from dpsql.compile.views.unit_view import UnitView, prove_unit_view
 from dpsql.compile.vocabulary import column
 from dpsql.engines.base import Column, Engine, TableInfo
+from dpsql.engines.table_names import quote_parts
 from dpsql.errors import SchemaError, UnknownName, UsageError
 from dpsql.kernel.datasets.identity import Base, why_private
 from dpsql.kernel.datasets.untyped_columns import UNTYPED
@@ -66,6 +67,8 @@ def prove_view(engine: Engine, info: TableInfo, schema: Schema) -> ProvedView:
 
     def find(place: str | None, name: str) -> TableFacts | None:
         table = look_up(engine, place, name, info.schema or engine.home)
+        if table is None and not place and info.kind == QUERY:  # the rows' own file, where the ledger is in another
+            table = engine.table(quote_parts([name]))
         if table is None:
             return None
         is_public = any((known.schema, known.table) == (table.schema, table.table) for known in public)
