@@ -177,6 +177,8 @@ def plain_features(declared: Mapping[str, Any]) -> tuple[Feature, ...]:
 
 
 def _features(declared: object, problems: ProblemList) -> tuple[Feature, ...]:
+    if declared is None:
+        raise SchemaError("features: none is declared, and at least one column must be a feature.")
     if not isinstance(declared, Mapping):
         raise SchemaError("features must be a mapping from column name to its type and domain.")
     features: list[Feature | None] = [
