@@ -351,7 +351,7 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Read a mapping; its keys are text as written. Of a key that stands twice the first is read, and it is noted."""
+        """Read a mapping; its keys are text as written. The second of a repeated key is noted, and not read."""
         mapping: dict[Any, Any] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
