@@ -52,7 +52,7 @@ _FLAGS = ("yes", "replace", "share-budget", "default-analyst", "no-cap")
 #: An option with its value, if it has one.
 _OPTION = (
     rf"(?:--(?:{'|'.join(_FLAGS)})(?![\w-])"
-    r"|--[a-z][a-z-]*(?: (?!or\b|and\b|for\b|with\b|--|…)(?:'[^']*'|[\w./%-]+))?)"
+    r"|--[a-z][a-z-]*(?: (?!or\b|and\b|for\b|with\b|--|…)(?:'[^']*'|[\w./%=-]+))?)"
 )
 #: The name of a table, quoted for a shell.
 _TABLE = r"""--table (?:'[^']*'|"[^"]*"|[^\s,;'"])+"""
@@ -72,6 +72,8 @@ def sql_hint(hint: str | None, form: SqlForm) -> str | None:
     "FROM dpsql_register('my t', …, replace := true)"
     >>> sql_hint("--label COLUMN", DUCKDB_FORM)
     "label := 'COLUMN'"
+    >>> sql_hint("--class true=yes --class false=no", DUCKDB_FORM)
+    "classes := MAP {'true': 'yes', 'false': 'no'}"
     >>> sql_hint("dpsql export --model NAME --to FILE writes one", DUCKDB_FORM)
     'dpsql export --model NAME --to FILE writes one'
     """
@@ -114,11 +116,24 @@ def _bare_options(text: str, form: SqlForm) -> str:
     """Return a text with its options as named arguments."""
 
     def named_arguments(match: re.Match[str]) -> str:
-        arguments = [_argument(option, form) for option in re.findall(_OPTION, match[0])]
+        options = re.findall(_OPTION, match[0])
+        mapped = [option for option in options if re.match(r"--class [^=]+=", option)]
+        arguments = [_argument(option, form) for option in options if option not in mapped]
+        arguments += [_class_map(mapped, form)] if mapped else []
         known = [argument for argument in arguments if argument is not None]
         return ", ".join(known) if len(known) == len(arguments) else match[0]
 
-    return _BARE.sub(named_arguments, text)
+    written = _BARE.sub(named_arguments, text)
+    return written if written == text else written.replace("(on the command line: ", "(in SQL: ")
+
+
+def _class_map(options: list[str], form: SqlForm) -> str | None:
+    """Return classes that name what is stored (`--class true=yes`) as one argument; None where SQL has none."""
+    if "classes" not in form.arguments:
+        return None
+    pairs = [option.partition(" ")[2].partition("=") for option in options]
+    listed = ", ".join(f"{_sql_text(stored)}: {_sql_text(word)}" for stored, _, word in pairs)
+    return f"classes {form.sign} MAP {{{listed}}}"
 
 
 def _argument(option: str, form: SqlForm) -> str | None:

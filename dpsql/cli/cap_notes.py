@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dpsql.api.database import Database
 from dpsql.cli.output import note
 from dpsql.ledger import Budget
-from dpsql.ledger.budget import ANY_ANALYST, amount_text
+from dpsql.ledger.budget import ANY_ANALYST, Share, amount_text, left_of
 from dpsql.ledger.odds import LargeEpsilonWarning
 
 #: What the cap of all analysts without one of their own is called in tables.
@@ -34,9 +34,18 @@ def note_exhausted(budget: Budget, analyst: str | None) -> None:
     if _is_too_little(budget, budget.left):
         _note_no_run(f'on "{budget.table}"', budget.spent, budget.cap)
         return
+    for other in _held_to_others(budget) if analyst == ANY_ANALYST else ():
+        if _is_too_little(budget, left_of(budget.default_analyst_cap, other.spent)):
+            where = f'on "{budget.table}" by {analyst_text(other.name)}'
+            _note_no_run(where, other.spent, budget.default_analyst_cap)
     share = next((share for share in budget.analysts if share.name == analyst), None)
     if share is not None and share.cap is not None and _is_too_little(budget, share.left):
         _note_no_run(f'on "{budget.table}" by {analyst_text(share.name)}', share.spent, share.cap)
+
+
+def _held_to_others(budget: Budget) -> list[Share]:
+    """Return the analysts who have spent something and have no cap of their own."""
+    return [share for share in budget.analysts if share.name != ANY_ANALYST and share.cap is None]
 
 
 def _is_too_little(budget: Budget, left: int | None) -> bool:

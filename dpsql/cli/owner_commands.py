@@ -8,13 +8,13 @@ from typing import Any
 import click
 
 from dpsql.api.database import Database
-from dpsql.cli.cap_notes import analyst_text, note_claimed_names, note_exhausted, note_warnings
+from dpsql.cli.cap_notes import OTHERS, analyst_text, note_claimed_names, note_exhausted, note_warnings
 from dpsql.cli.options import DatabaseTarget, as_json, database
 from dpsql.cli.output import check_new, note, print_json, print_table, say, say_exact, write_new
 from dpsql.errors import UsageError
 from dpsql.kernel.datasets.hold_out import hold_out_name
 from dpsql.ledger import KINDS, Budget, format_delta, limit_details
-from dpsql.ledger.budget import ANY_ANALYST, amount_text
+from dpsql.ledger.budget import ANY_ANALYST, Share, amount_text
 
 
 @click.group("schema")
@@ -178,7 +178,7 @@ def budget_command(
                 "",
                 "",
                 analyst_text(share.name),
-                share.cap_text,
+                _analyst_cap_text(budget, share),
                 share.spent_text,
                 amount_text(budget.left_for(share.name)),
             ]
@@ -188,6 +188,12 @@ def budget_command(
     for budget in {budget.dataset: budget for budget in budgets if budget.cap is not None}.values():
         least = budget.standing.limits.least_text
         note(f"{budget.table}: {budget.standing.text}; a run costs at least epsilon {least}.")
+
+
+def _analyst_cap_text(budget: Budget, share: Share) -> str:
+    """Return the cap that holds for an analyst; that of all others where they have none of their own."""
+    default = budget.default_analyst_cap
+    return share.cap_text if share.cap is not None or default is None else f"{amount_text(default)} ({OTHERS})"
 
 
 def _budgets_of(db: Database, table: str | None, kind: str | None) -> list[Budget]:
@@ -215,7 +221,7 @@ def _budget_dict(budget: Budget) -> dict[str, Any]:
         "analysts": [
             {
                 "analyst": share.name,
-                "cap": share.cap_text,
+                "cap": share.cap_text if share.cap is not None or default_cap is None else amount_text(default_cap),
                 "spent": share.spent_text,
                 "left": amount_text(budget.left_for(share.name)),
             }

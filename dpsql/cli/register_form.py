@@ -1,7 +1,8 @@
 """`dpsql register` on a terminal with nothing else: asks the open questions one by one, and writes the schema file.
 
-Nothing is changed before the last answer: the file is shown, and written and registered after a yes. Ctrl-C, and the
-end of the input, leave everything as it was.
+Each answer is checked against the catalog at once, and asked again with the reason. Nothing is changed before the last
+answer: the file is shown, and written and registered after a yes. Ctrl-C, and the end of the input, leave everything as
+it was. Where registering is refused after all, the answers are kept in the file.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -21,24 +21,30 @@ import click
 from dpsql.api.database import Database
 from dpsql.cli.options import DatabaseTarget
 from dpsql.cli.output import check_new, clean, note, say, write_new
-from dpsql.errors import DpsqlError, UnknownName, UsageError
+from dpsql.errors import DpsqlError, SchemaError, UnknownName, UsageError
 from dpsql.kernel.datasets.dataset import registration_of, resolve
 from dpsql.ledger import format_epsilon, parse_epsilon
+from dpsql.ledger.limits import LEAST
 from dpsql.owner.draft_schema import Draft
 from dpsql.owner.drafts.open_questions import (
     BUY,
     SKIP,
+    Question,
+    check_answer,
+    check_unit,
     describe_forms,
     open_questions,
     read_answer,
     with_answer,
     with_label,
 )
-from dpsql.owner.drafts.proposal import FEATURE, LABEL, LEFT_OUT, UNIT
+from dpsql.owner.drafts.proposal import FEATURE, LABEL, LEFT_OUT, UNIT, Domain, Proposal
 from dpsql.schema import Unit, schema_file
 from dpsql.schema.schema_file import inline
 
 _Answer = TypeVar("_Answer")
+#: The answer that protects each row by itself.
+_ROW = "row"
 
 
 def on_terminal() -> bool:
@@ -60,34 +66,54 @@ def fill_in_form(target: DatabaseTarget, *, table: str | None, label: str | None
         name = table or _ask("Table", lambda text: _known(text, db.engine.tables(), "table"))
         path = _new_file(db, name)
         draft = _with_answers(db, _draft(db, name, label))
-        if not draft.gaps:
-            resolve(db.engine, name, schema_file.loads(draft.text))
         cap = cap or _ask_cap()
-        epsilon = _ask_epsilon(draft.gaps) if draft.gaps else None
+        epsilon = _ask_epsilon(draft, cap) if draft.gaps else None
         say(draft.text.rstrip())
+        _check_all(db, path, draft, epsilon)
         acts = (
             f"Write {path} and register" if epsilon is None else f"Buy for epsilon {epsilon}, write {path} and register"
         )
         if not click.confirm(f"{acts} {clean(draft.table)} with cap {cap}?", err=True):
             raise click.Abort
-        if epsilon is None:
-            _write_and_register(db, name, path, draft, cap)
-        else:
-            write_new(path, db.buy_schema(name, cap=cap, buy=epsilon, **_declared_parts(draft)).draft.text)
+        _write_and_register(db, path, draft, cap, epsilon)
     say(f'Wrote {path} and registered "{draft.table}" with cap {format_epsilon(parse_epsilon(cap, "cap"))}.')
     note(f"Next:  dpsql train {place.words} --table {shlex.quote(draft.table)} --dry-run")
 
 
-def _write_and_register(db: Database, table: str, path: str, draft: Draft, cap: str) -> None:
-    """Write the file and register the table; where that fails, the file is gone again."""
-    write_new(path, draft.text)
-    done = False
+def _check_all(db: Database, path: str, draft: Draft, epsilon: str | None) -> None:
+    """Check all answers together as registering does; where it would refuse them, offer to keep them in the file."""
     try:
-        db.register(table, path, cap=cap)
-        done = True
-    finally:
-        if not done:
-            Path(path).unlink(missing_ok=True)
+        if epsilon is None:
+            resolve(db.engine, draft.table, schema_file.loads(draft.text))
+        else:
+            db.plan_purchase(draft.table, buy=epsilon, **_declared_parts(draft))
+    except DpsqlError as error:
+        note(f"\nThis schema cannot be registered: {error.message}")
+        if click.confirm(f"Keep your answers in {path}, to correct them there?", default=True, err=True):
+            _keep(path, draft, error)
+        raise
+
+
+def _write_and_register(db: Database, path: str, draft: Draft, cap: str, epsilon: str | None) -> None:
+    """Register the table and write the file; where that is refused, the file has the answers and the reason."""
+    try:
+        if epsilon is None:
+            db.register(draft.table, schema_file.loads(draft.text), cap=cap)
+            text = draft.text
+        else:
+            text = db.buy_schema(draft.table, cap=cap, buy=epsilon, **_declared_parts(draft)).draft.text
+    except DpsqlError as error:
+        _keep(path, draft, error)
+        raise
+    write_new(path, text)
+
+
+def _keep(path: str, draft: Draft, error: DpsqlError) -> None:
+    """Write the answers to the file, with what is wrong at its end."""
+    problem = schema_file.remark(f"Not registered: {error.message}")
+    write_new(path, "\n".join([draft.text.rstrip(), *problem]) + "\n")
+    note(f"Your answers are in {path}. Correct them, then:")
+    note(f"  dpsql register … --table {shlex.quote(draft.table)} --schema {shlex.quote(path)} --cap EPSILON")
 
 
 def _ask_database(target: DatabaseTarget, opened: ExitStack) -> tuple[Database, DatabaseTarget]:
@@ -105,6 +131,8 @@ def _new_file(db: Database, table: str) -> str:
     info = db.engine.table(table)
     if info is None:
         raise UnknownName("table", table, db.engine.tables())
+    if info.unfit:
+        raise SchemaError(f'"{info.name}" {info.unfit}.', hint=info.remedy)
     if registration_of(db.book, info.name) is not None:
         raise UsageError(
             f'table "{info.name}" is registered already.',
@@ -117,14 +145,24 @@ def _new_file(db: Database, table: str) -> str:
 
 def _draft(db: Database, table: str, label: str | None) -> Draft:
     """Return a draft with a label, which is asked for where it is not given."""
-    draft = db.draft(table, label=label)
     if label is not None:
-        return draft
+        return _draft_with(db, table, label)
+    draft = db.draft(table)
     guess = next((proposal.column for proposal in draft.proposals if proposal.role == LABEL), None)
     columns = with_label(draft.proposals)
     note(f"\nColumns: {', '.join(columns)}")
-    chosen_label = _ask("Which column is to be predicted", lambda text: _known(text, columns, "column"), guess)
-    return db.draft(table, label=chosen_label)
+    return _ask(
+        "Which column is to be predicted", lambda text: _draft_with(db, table, _known(text, columns, "column")), guess
+    )
+
+
+def _draft_with(db: Database, table: str, label: str) -> Draft:
+    """Return a draft with this label; refuse a column whose type can be no label."""
+    draft, info = db.draft(table, label=label), db.engine.table(table)
+    assert info is not None, "the draft was made of it"
+    if any(question.is_label and not question.forms for question in open_questions(info, draft.proposals)):
+        raise UsageError(f'"{label}" cannot be the label: a label is a text, a number, a boolean or a date.')
+    return draft
 
 
 def _with_answers(db: Database, draft: Draft) -> Draft:
@@ -141,17 +179,41 @@ def _with_answers(db: Database, draft: Draft) -> Draft:
             continue
         note(f"\n{question.ask}\n  Public: {question.makes_public}.")
         prompt = f"  {'Classes' if question.is_label else 'Domain'}: {describe_forms(question)}"
-        domain = _ask(prompt, partial(read_answer, question), None if question.is_label else SKIP)
+        domain = _ask(prompt, partial(_checked_answer, db, draft.table, question), _default(question))
         if domain != {"type": BUY}:  # what is to be bought keeps its gap
             proposals[question.column] = with_answer(proposals[question.column], domain)
-    return replace(draft, proposals=tuple(proposals.values()), unit=_ask_unit(draft))
+    return _with_unit(db, replace(draft, proposals=tuple(proposals.values())))
 
 
-def _ask_epsilon(columns: Sequence[str]) -> str:
-    """Return the epsilon for what is to be bought, after saying what that makes public."""
-    note(f"\nTo be bought: bounds of {', '.join(map(clean, columns))}, and the number of rows.")
-    note("  Public: noisy counts by powers of two. They are charged, and bounds follow from them.")
-    return _ask("Epsilon of the purchase", lambda text: format_epsilon(parse_epsilon(text, "buy")), "0.1")
+def _default(question: Question) -> str | None:
+    return None if question.is_label else SKIP
+
+
+def _checked_answer(db: Database, table: str, question: Question, text: str) -> Domain | None:
+    """Return the domain that an answer declares, checked against the column's type; None where it is left out."""
+    domain = read_answer(question, text)
+    if domain is not None:
+        check_answer(db.engine, table, question, domain)
+    return domain
+
+
+def _ask_epsilon(draft: Draft, cap: str) -> str:
+    """Return the epsilon for what is to be bought, after saying what that makes public; it is within the cap."""
+    note(f"\nTo be bought: the domains of {', '.join(map(clean, draft.gaps))}, and the number of rows.")
+    note("  Public: noisy counts, of numbers by powers of two and of texts by the cells of a hash. They are charged,")
+    note("  and bounds and cells follow from them.")
+    most, least = parse_epsilon(cap, "cap"), min(LEAST, parse_epsilon(cap, "cap"))
+
+    def read(text: str) -> str:
+        amount = parse_epsilon(text, "epsilon")
+        if not least <= amount <= most:
+            allowed = (
+                f"at most {format_epsilon(most)}, the cap" if amount > most else f"at least {format_epsilon(least)}"
+            )
+            raise UsageError(f"a purchase may cost {allowed}.")
+        return format_epsilon(amount)
+
+    return _ask("Epsilon of the purchase", read, "0.1" if parse_epsilon("0.1", "epsilon") <= most else None)
 
 
 def _declared_parts(draft: Draft) -> dict[str, Any]:
@@ -173,16 +235,32 @@ def _declared_parts(draft: Draft) -> dict[str, Any]:
     }
 
 
-def _ask_unit(draft: Draft) -> dict[str, Any] | None:
-    """Return the privacy unit as a schema declares it; None for the row."""
+def _with_unit(db: Database, draft: Draft) -> Draft:
+    """Return the draft with the privacy unit that is answered; a feature that names the unit is one no more."""
     names = [proposal.column for proposal in draft.proposals]
-    guess = next((proposal.column for proposal in draft.proposals if proposal.role == UNIT), "row")
+    label = next(proposal for proposal in draft.proposals if proposal.role == LABEL)
+
+    def read(text: str) -> str | None:
+        column = _known(text, [_ROW, *names], "column")
+        if column != _ROW:
+            check_unit(db.engine, draft.table, label, column)
+        return None if column == _ROW else column
+
     note("\nWho is protected: one row, or all rows of one person, by the column that names the person.")
-    column = _ask("Privacy unit", lambda text: _known(text, ["row", *names], "column"), guess)
-    if column == "row":
-        return None
-    note("  Public: how many rows of one person are used; more of them mean more noise.")
-    return {"column": column, "max_rows": _ask("  At most how many rows of one person are used", _whole_number, "10")}
+    note("  If m rows of one person are used, the noise is m times as large as for one row.")
+    guess = next((proposal.column for proposal in draft.proposals if proposal.role == UNIT), None)
+    if guess is not None:
+        note(f"  If one person can have several rows, it may be: {guess}")
+    column = _ask("Privacy unit", read, _ROW)
+    if column is None:
+        return draft
+    note("  Public: how many rows of one person are used.")
+    rows = _ask("  At most how many rows (m) of one person are used", _whole_number, "10")
+    proposals = tuple(
+        Proposal(column, UNIT, origin="the privacy unit") if proposal.column == column else proposal
+        for proposal in draft.proposals
+    )
+    return replace(draft, proposals=proposals, unit={"column": column, "max_rows": rows})
 
 
 def _ask_cap() -> str:

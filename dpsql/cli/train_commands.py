@@ -20,9 +20,12 @@ from dpsql.cli.output import budget_values, note, print_json, print_plan, say, s
 from dpsql.compile.count.literal import LOGGER
 from dpsql.errors import NoRowsWarning, UsageError
 from dpsql.kernel.describe import larger_noise_notes
+from dpsql.ledger import Budget
+from dpsql.ledger.odds import note_large
 from dpsql.models.model import lookup_note
 from dpsql.runs.private_evaluation import evaluation_of_training
 from dpsql.runs.size_first import FOR_THIS_RUN
+from dpsql.runs.train import TrainRequest
 
 
 @click.command("train")
@@ -54,7 +57,9 @@ def train_command(target: DatabaseTarget, dry_run: bool, verbose: bool, sql: boo
             _print_sql(table, db.explain(table, **request).statement_sql, as_json=as_json)
             return
         if dry_run:
-            plan = db.plan(table, **request)
+            with note_warnings():
+                plan = db.plan(table, **request)
+                _note_large(db.budget(table), table, request)
             print_plan(plan, db.budget(table, plan.kind), db.spent_on(table, batch, plan.kind), as_json=as_json)
             if request.get("evaluate") is not None:
                 note(f"Then the hold-out would pay epsilon {request['evaluate']} for an evaluation.")
@@ -101,6 +106,13 @@ def train_command(target: DatabaseTarget, dry_run: bool, verbose: bool, sql: boo
     if request.get("literal"):
         note(f"Each leaf was counted by a statement of its own: {seconds:.1f} s in all.")
     note(f"Next:  dpsql predict {target.words} --model {model.name} --table NEW_ROWS")
+
+
+def _note_large(budget: Budget, table: str, request: Mapping[str, Any]) -> None:
+    """Warn of a large epsilon as the run itself does, or refuse one that nobody said is meant."""
+    asked = TrainRequest.of(table, request)
+    if budget.cap is not None:
+        note_large("epsilon", asked.nano_epsilon, allow_large=asked.allow_large, table=table)
 
 
 @contextmanager

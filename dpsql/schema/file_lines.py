@@ -17,7 +17,10 @@ def yaml_lines(node: yaml.Node | None, path: Path = ()) -> dict[Path, int]:
     >>> yaml_lines(yaml.compose("label: y" + chr(10) + "classes: [a, b]"))[("classes", "2")]
     2
     """
-    return dict(_lines_below(node, path))
+    lines: dict[Path, int] = {}
+    for below, line in _lines_below(node, path):
+        lines.setdefault(below, line)  # of a key that stands twice, the first is read
+    return lines
 
 
 def _lines_below(node: yaml.Node | None, path: Path) -> Iterator[tuple[Path, int]]:

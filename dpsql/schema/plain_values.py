@@ -88,6 +88,7 @@ def declared_fields(declared: Mapping[str, Any]) -> dict[str, Any]:
     read: dict[str, Any] = {
         name: problems.attempt((keys.get(name, name),), reader, None) for name, reader in readers.items()
     }
+    problems.attempt(("label",), partial(_refuse_label_as_feature, declared), None)
     nowhere: dict[str, Any] = {}
     partition = problems.attempt(("partition",), lambda: _partition(declared.get("partition")), nowhere)
     problems.refuse()
@@ -104,6 +105,15 @@ def declared_fields(declared: Mapping[str, Any]) -> dict[str, Any]:
 def _require(declared: Mapping[str, Any], key: str) -> None:
     if key not in declared:
         raise SchemaError(f'the schema has no "{key}".', hint="dpsql schema draft --table TABLE")
+
+
+def _refuse_label_as_feature(declared: Mapping[str, Any]) -> None:
+    """Refuse a label that is a feature too, in any letter case; a label or features that cannot be read are let by."""
+    label, features = declared.get("label"), declared.get("features")
+    if not isinstance(label, str) or not isinstance(features, Mapping):
+        return
+    if label.lower() in {name.lower() for name in features if isinstance(name, str)}:
+        raise SchemaError(f'the label "{label[:80]}" is also listed as a feature.', hint="take it out of the features")
 
 
 def _conditions(declared: object) -> tuple[tuple[str, str], ...]:
@@ -177,6 +187,8 @@ def plain_features(declared: Mapping[str, Any]) -> tuple[Feature, ...]:
 
 
 def _features(declared: object, problems: ProblemList) -> tuple[Feature, ...]:
+    if declared is None:
+        raise SchemaError("features: none is declared, and at least one column must be a feature.")
     if not isinstance(declared, Mapping):
         raise SchemaError("features must be a mapping from column name to its type and domain.")
     features: list[Feature | None] = [

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import yaml
 
@@ -56,16 +56,17 @@ def load_schema(source: Schema | Mapping[str, Any] | str | Path, *, entry: str |
 
 def loads(text: str, *, name: str = "the schema", entry: str | None = None, kind: str = ".yml") -> Schema:
     """Return the schema in a text; `kind` is .yml, .yaml or .json, `name` says where it came from."""
-    declared, lines = _parse(text, name, kind)
+    declared, lines, repeated = _parse(text, name, kind)
     if declared is None:
         raise SchemaError(f"{name} is empty.", hint=DRAFT)
     if not isinstance(declared, dict):
         raise SchemaError(f"{name} must hold a mapping with label, classes (or a target) and features.", hint=DRAFT)
     entry_values = _pick(declared, entry, name)
     gaps = list(_gaps(entry_values, ()))
-    with _with_lines(_lines_of_entry(lines, entry)):
-        if gaps:
-            raise problems.one_error([*gaps, *_problems_elsewhere(entry_values, gaps)])
+    with _with_lines({**_lines_of_entry(lines, entry), **{problem.path: line for problem, line in repeated}}):
+        certain = [*(problem for problem, _ in repeated), *gaps]
+        if certain:
+            raise problems.one_error([*certain, *_problems_elsewhere(entry_values, gaps)])
         return Schema.from_dict(entry_values)
 
 
@@ -79,7 +80,7 @@ def lines_from(source: object, *, entry: str | None = None) -> Iterator[None]:
         yield
         return
     text = _read(Path(source))
-    _, lines = _parse(text, f'"{source}"', Path(source).suffix.lower())
+    _, lines, _ = _parse(text, f'"{source}"', Path(source).suffix.lower())
     with _with_lines(_lines_of_entry(lines, entry)):
         yield
 
@@ -101,12 +102,20 @@ def _lines_of_entry(lines: Mapping[problems.Path, int], entry: str | None) -> Ma
     return lines if entry is None else {path[1:]: line for path, line in lines.items() if path[0] == entry}
 
 
-def _parse(text: str, name: str, kind: str) -> tuple[Any, Mapping[problems.Path, int]]:
-    """Return what a text declares, and where its parts stand."""
+class _Parsed(NamedTuple):
+    """What a text declares, where its parts stand, and keys that stand twice, each with the line of the second."""
+
+    declared: Any
+    lines: Mapping[problems.Path, int]
+    repeated: Sequence[tuple[problems.SchemaProblem, int]] = ()
+
+
+def _parse(text: str, name: str, kind: str) -> _Parsed:
     if kind != ".json":
-        return _parse_yaml(text, name)
+        parsed: _Parsed = _replace_errors(lambda: _load(text), name)
+        return parsed
     declared = _parse_json(text, name)
-    return declared, json_lines(text, declared)
+    return _Parsed(declared, json_lines(text, declared))
 
 
 def read_nodes(path: Path) -> yaml.Node | None:
@@ -270,7 +279,8 @@ def _parse_json(text: str, name: str) -> Any:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
         for key, value in pairs:
-            _refuse_repeated_key(key, mapping)
+            if key in mapping:
+                raise _repeated_key(key)
             mapping[key] = value
         return mapping
 
@@ -282,15 +292,12 @@ def _parse_json(text: str, name: str) -> Any:
         raise SchemaError(f"{name} is not a schema: nested too deeply, or a number is too long.") from None
 
 
-def _parse_yaml(text: str, name: str) -> tuple[Any, Mapping[problems.Path, int]]:
-    return _replace_errors(lambda: _load(text), name)
-
-
-def _load(text: str) -> tuple[Any, Mapping[problems.Path, int]]:
-    """Return what a YAML text declares, and where its parts stand."""
+def _load(text: str) -> _Parsed:
     loader = _Loader(text)
+    loader.repeated = []
     node = loader.get_single_node()
-    return (None if node is None else loader.construct_document(node)), yaml_lines(node)
+    declared = None if node is None else loader.construct_document(node)
+    return _Parsed(declared, yaml_lines(node), loader.repeated)
 
 
 def _replace_errors(read: Callable[[], Any], name: str) -> Any:
@@ -311,6 +318,7 @@ class _Loader(yaml.SafeLoader):
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 (yaml's own)
     depth = 0
+    repeated: list[tuple[problems.SchemaProblem, int]]
 
     def check_key(self) -> bool:
         """Return whether a key starts here; a placeholder does not start one, in braces either."""
@@ -345,14 +353,21 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Read a mapping; its keys are text as written, each at most once."""
+        """Read a mapping; its keys are text as written. The second of a repeated key is noted, and not read."""
         mapping: dict[Any, Any] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 self._refuse("a key must be text", key)
-            _refuse_repeated_key(key.value, mapping)
+            if key.value in mapping:
+                self._note_repeated(key)
+                continue
             mapping[key.value] = self.construct_object(value, deep=deep)
         return mapping
+
+    def _note_repeated(self, key: yaml.ScalarNode) -> None:
+        line = key.start_mark.line + 1
+        place = ("", f"{line}:{key.start_mark.column}")  # a path of its own: both keys have the same
+        self.repeated.append((problems.SchemaProblem(place, _repeated_key(key.value)), line))
 
     def construct_decimal(self, node: yaml.ScalarNode) -> int | float:
         """Read a decimal number."""
@@ -363,9 +378,8 @@ class _Loader(yaml.SafeLoader):
         raise yaml.constructor.ConstructorError(None, None, problem, place.start_mark)
 
 
-def _refuse_repeated_key(key: str, mapping: Mapping[str, Any]) -> None:
-    if key in mapping:
-        raise SchemaError(f'the key "{key[:80]}" stands twice in one mapping.', hint="remove one of them")
+def _repeated_key(key: str) -> SchemaError:
+    return SchemaError(f'the key "{key[:80]}" stands twice in one mapping.', hint="remove one of them")
 
 
 _FLOAT = r"[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?|\.[0-9]+(?:[eE][-+]?[0-9]+)?|\.(?:inf|nan))"

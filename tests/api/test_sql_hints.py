@@ -45,3 +45,11 @@ def test_postgres_has_its_own_form_and_fewer_functions() -> None:
     )
     assert sql_hint("dpsql schema draft --table t", POSTGRES_FORM) == "dpsql schema draft --table t"
     assert sql_hint(None, POSTGRES_FORM) is None
+
+
+def test_a_mapping_of_classes_is_a_map() -> None:
+    """What a BOOLEAN label needs is one argument that DuckDB takes, and nothing of the command line is left."""
+    hint = 'classes: {"false": no, "true": yes}   (on the command line: --class true=yes --class false=no)'
+    written = sql_hint(hint, DUCKDB_FORM)
+    assert written is not None
+    assert written.endswith("(in SQL: classes := MAP {'true': 'yes', 'false': 'no'})")

@@ -131,6 +131,25 @@ def test_the_budget_shows_what_each_analyst_has_left(cli: Cli) -> None:
     (budget,) = cli("budget", "--table", "people", "--json").json
     assert (budget["default_analyst_cap"], budget["analysts"][0]["left"]) == ("1.5", "0.5")
     assert "all others" in cli("budget").out
+    assert budget["analysts"][0]["cap"] == "1.5"
+    assert "1.5 (all others)" in " ".join(cli("budget").out.split())
+
+
+def test_a_cap_of_all_others_below_what_one_has_spent_is_told(cli: Cli) -> None:
+    """Ann has spent 1 and has no cap of her own: 0.5 for all others leaves her no run; her own cap would."""
+    told = 'Already spent 1 on "people" by ann: no run will fit under a cap of 0.5.'
+    assert told in cli("budget", "--table", "people", "--set-cap", "0.5", "--default-analyst").err
+    cli("budget", "--table", "people", "--set-cap", "2", "--analyst", "ann")
+    assert "Already" not in cli("budget", "--table", "people", "--set-cap", "0.5", "--default-analyst").err
+
+
+def test_a_dry_run_warns_of_a_large_epsilon(cli: Cli) -> None:
+    """As the run itself does: a warning above 10, a refusal above 20 without --yes."""
+    cli("budget", "--table", "people", "--set-cap", "100", "--yes")
+    words = ("train", "--table", "people", "--method", "rdt", "--dry-run", "--epsilon")
+    assert "Warning: epsilon 12" in cli(*words, "12").err
+    assert cli(*words, "25").code == 2
+    assert cli(*words, "25", "--yes").code == 0
 
 
 def test_a_hold_out_from_the_command_line(cli: Cli) -> None:

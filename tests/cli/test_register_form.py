@@ -19,7 +19,7 @@ from dpsql.engines.base import Column, TableInfo
 from dpsql.errors import DpsqlError, UsageError
 from dpsql.owner.drafts.open_questions import BUY, open_questions, read_answer
 from dpsql.owner.drafts.proposal import FEATURE, GAP, Proposal
-from dpsql.schema import Boolean, Categorical, Numeric, Unit
+from dpsql.schema import Boolean, Categorical, Hashed, Numeric, Unit
 from dpsql.schema.schema_file import load_schema
 from tests.tables import run
 
@@ -88,7 +88,7 @@ def test_bounds_that_nobody_knows_are_bought(folder: Path) -> None:
     assert load_schema("visits.yml").feature("code") is None
     with connect("data.duckdb") as db:
         assert db.budget("visits").spent_text == "0.5"
-    assert "To be bought: bounds of wage" in result.stderr
+    assert "To be bought: the domains of wage," in result.stderr
 
 
 @pytest.mark.parametrize("count", [4, 6, 7, 8])
@@ -155,15 +155,99 @@ def test_a_registered_table_is_told_at_once(folder: Path) -> None:
     assert "registered already" in str(result.exception)
 
 
-def test_a_failed_registration_leaves_no_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where registering fails after all, the file is gone again."""
+def test_a_failed_registration_keeps_the_answers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where registering is refused after all, the file has the answers, and the reason at its end."""
 
     def fail(*_: object, **__: object) -> None:
         raise UsageError("no")
 
     monkeypatch.setattr("dpsql.api.database.Database.register", fail)
-    assert fill_in(*ANSWERS).exit_code != 0
-    assert not (folder / "visits.yml").exists()
+    result = fill_in(*ANSWERS)
+    assert result.exit_code != 0
+    assert (folder / "visits.yml").read_text().endswith("# Not registered: no\n")
+    assert load_schema("visits.yml").classes == ("no", "yes")
+    assert "Your answers are in visits.yml" in result.stderr
+
+
+def test_answers_that_make_no_schema_are_offered_to_be_kept(folder: Path) -> None:
+    """What no single answer shows is found at the end: nothing is registered, and the file keeps what was said."""
+    with connect("data.duckdb") as db:
+        run(db.engine, "CREATE TABLE bare (x DOUBLE, y VARCHAR)")
+    words = ("--db", "data.duckdb", "--table", "bare", "--label", "y", "--cap", "1")
+    result = fill_in("no, yes", "-", "row", "y", words=words)
+    assert result.exit_code != 0
+    assert "features: none is declared" in (folder / "bare.yml").read_text()
+    assert "Keep your answers in bare.yml" in result.stderr
+    assert entries() == []
+    (folder / "bare.yml").unlink()
+    assert fill_in("no, yes", "-", "row", "n", words=words).exit_code != 0
+    assert not (folder / "bare.yml").exists()
+
+
+def test_answers_that_a_type_cannot_hold_are_asked_again(folder: Path) -> None:
+    """Single numbers, two numbers without a sign between them, no days, numbers beyond the type: each with a reason."""
+    with connect("data.duckdb") as db:
+        run(db.engine, "CREATE TABLE odd (age BIGINT, small TINYINT, seen DATE, y VARCHAR)")
+    answers = ["no, yes", "0", "0 120", "0..120", "1000..2000", "1, 400", "1, 4", "1, 2", "2024-01-01..2024-12-31",
+               "row", "y"]  # fmt: skip
+    result = fill_in(*answers, words=("--db", "data.duckdb", "--table", "odd", "--label", "y", "--cap", "1"))
+    assert result.exit_code == 0, result.output
+    assert [feature.name for feature in load_schema("odd.yml").features] == ["age", "small", "seen"]
+    assert result.stderr.count("that is a single value") == 2
+    for words in ("would fall into one cell", 'can never hold the values "400"', 'can never hold the values "1"'):
+        assert words in result.stderr
+
+
+def test_texts_can_be_bought(folder: Path) -> None:
+    """The answer "buy" for a text makes it a hashed category; a purchase beyond the cap is asked again at once."""
+    with connect("data.duckdb") as db:
+        run(
+            db.engine,
+            "INSERT INTO visits SELECT range, '', 40, 'cook', 700 + range % 300, 1, true, 'yes' FROM range(5000)",
+        )
+    result = fill_in(*ANSWERS[:2], "buy", "0..5000", "-", "row", "2", "3", "0.0001", "1", "y")
+    assert result.exit_code == 0, result.output
+    job = load_schema("visits.yml").feature("job")
+    assert isinstance(job, Hashed)
+    assert "at most 2, the cap" in result.stderr
+    assert "at least 0.001" in result.stderr
+
+
+def test_a_word_that_is_not_offered_is_no_value(folder: Path) -> None:
+    """The answer "buy" for a label, and "boolean" for a text, are refused."""
+    result = fill_in("y", "buy", "no, yes", "boolean", *ANSWERS[2:])
+    assert result.exit_code == 0, result.output
+    assert '"buy" is not offered' in result.stderr
+    assert '"boolean" is not offered' in result.stderr
+
+
+def test_the_unit_is_a_row_unless_a_column_is_named(folder: Path) -> None:
+    """Enter means a row, as everywhere else; the noise of another unit is told; the label is no unit."""
+    result = fill_in(*ANSWERS[:5], "y", "", "2", "y")
+    assert result.exit_code == 0, result.output
+    assert load_schema("visits.yml").unit == Unit()
+    assert "the noise is m times as large" in result.stderr
+    assert "it may be: person_id" in result.stderr
+    assert '"y" is the label' in result.stderr
+
+
+def test_a_feature_that_names_the_unit_is_no_feature_more(folder: Path) -> None:
+    """A column with an answer of its own can still be the privacy unit."""
+    result = fill_in(*ANSWERS[:5], "code", "2", "2", "y")
+    assert result.exit_code == 0, result.output
+    schema = load_schema("visits.yml")
+    assert schema.unit == Unit("code", 2)
+    assert schema.feature("code") is None
+
+
+def test_a_time_can_be_no_label(folder: Path) -> None:
+    """A column whose type can be no label is asked again."""
+    with connect("data.duckdb") as db:
+        run(db.engine, "CREATE TABLE times (seen TIMESTAMP, ok BOOLEAN, x DOUBLE)")
+    words = ("--db", "data.duckdb", "--table", "times", "--cap", "1")
+    result = fill_in("seen", "ok", "-", "0..1", "", "y", words=words)
+    assert result.exit_code == 0, result.output
+    assert '"seen" cannot be the label' in result.stderr
 
 
 def test_wrong_answers_are_asked_again(folder: Path) -> None:

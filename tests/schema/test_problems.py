@@ -87,3 +87,22 @@ def test_what_does_not_fit_the_table_is_reported_with_lines(tmp_path: Path) -> N
             database.register("t", path, cap=1)
         assert lines_of(refused.value) == [2, 5, 6]
         assert database.budgets() == []
+
+
+def test_label_as_feature_and_keys_twice_are_reported_with_all_else() -> None:
+    """One error, with a line each: a gap, wrong bounds, the label among the features, two keys that stand twice."""
+    text = (
+        "label: y\nclasses: [no, yes]\nlabel: z\nfeatures:\n  x: {type: numeric, lower: ???, upper: 9}\n"
+        "  w: {type: numeric, lower: 9, upper: 1}\n  Y: {type: boolean}\n  w: {type: boolean}\n"
+    )
+    with pytest.raises(SchemaError) as refused:
+        schema_file.loads(text)
+    assert lines_of(refused.value) == [1, 3, 5, 6, 8]
+    assert 'the label "y" is also listed as a feature' in str(refused.value)
+    assert str(refused.value).count("stands twice in one mapping") == 2
+
+
+def test_a_single_key_that_stands_twice_has_its_line() -> None:
+    """The line is that of the second one."""
+    with pytest.raises(SchemaError, match='line 4: the key "x" stands twice'):
+        schema_file.loads("label: y\nclasses: [no, yes]\nfeatures: {x: {type: boolean},\n x: {type: boolean}}\n")

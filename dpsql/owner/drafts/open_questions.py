@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dpsql.engines.base import Column, TableInfo
+from dpsql.engines.base import Column, Engine, TableInfo
 from dpsql.errors import SchemaError, UsageError
+from dpsql.kernel.datasets.dataset import resolve
 from dpsql.owner.drafts.catalog_sources import HASHED
 from dpsql.owner.drafts.code_book_entry import listed_texts
 from dpsql.owner.drafts.proposal import FEATURE, LABEL, LEFT_OUT, Domain, Proposal, as_number
@@ -17,8 +18,10 @@ from dpsql.schema.schema import Schema
 SKIP = "-"
 #: The answer that leaves a domain to be bought; it is offered only where something can buy it.
 BUY = "buy"
-#: The families of columns whose bounds can be bought in pure epsilon.
-_BUYABLE = ("integer", "real", "date", "timestamp")
+#: The families of columns whose domains can be bought in pure epsilon: bounds, or the cells of a hash that are in use.
+_BUYABLE = ("integer", "real", "date", "timestamp", "text", "untyped")
+#: Answers that are no values: where one of them is not offered, it is refused, and never taken for a list.
+_WORDS = ("boolean", "hashed", BUY)
 _RANGE = re.compile(r"(\S+?)\s*(?:\.\.+|…|\bto\b)\s*(\S+)")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _FORMS = {
@@ -106,14 +109,21 @@ def read_answer(question: Question, answer: str) -> Domain | None:
     text = answer.strip()
     if text in ("", SKIP) and not question.is_label:
         return None
-    if text.lower() in question.forms and text.lower() in ("boolean", "hashed", BUY):
-        return HASHED if text.lower() == "hashed" else {"type": text.lower()}
+    if text.lower() in _WORDS:
+        return _word(question, text.lower())
     domain = _range(question, text) or _list(question, text)
     if domain is None:
         raise UsageError(f"that is none of: {describe_forms(question)}.")
     if not question.is_label:
         check_domain(question.column, domain)
     return domain
+
+
+def _word(question: Question, word: str) -> Domain:
+    """Return the domain that one of the words stands for, where it is offered."""
+    if word not in question.forms:
+        raise UsageError(f'"{word}" is not offered for this column, but: {describe_forms(question)}.')
+    return HASHED if word == "hashed" else {"type": word}
 
 
 def _range(question: Question, text: str) -> Domain | None:
@@ -137,6 +147,8 @@ def _list(question: Question, text: str) -> Domain | None:
         return None
     if question.is_label and len(values) < 2:
         raise UsageError("a label has at least two classes.")
+    if len(values) == 1 and question.family != "text":
+        raise UsageError(f"that is a single value; needed: {describe_forms(question)}.")
     return {"type": "categorical", "values": values}
 
 
@@ -155,6 +167,28 @@ def with_label(proposals: Sequence[Proposal]) -> list[str]:
 def check_domain(column: str, domain: Domain) -> None:
     """Raise SchemaError unless a schema can have this column as a feature with this domain."""
     Schema.from_dict({"label": None, "features": {column: domain}})
+
+
+def check_answer(engine: Engine, table: str, question: Question, domain: Domain) -> None:
+    """Raise an error unless the type of a column allows the domain that was answered: as registering checks it.
+
+    The catalog alone is read. Texts that are to be bought are checked as hashed categories, which they become.
+    """
+    if domain.get("type") == BUY:
+        if question.family != "text":
+            return
+        domain = HASHED
+    resolve(engine, table, Schema.from_dict({"label": None, "features": {question.column: domain}}))
+
+
+def check_unit(engine: Engine, table: str, label: Proposal, column: str) -> None:
+    """Raise an error unless a column can be the privacy unit of a schema with this label, by the catalog alone."""
+    if column.lower() == label.column.lower():
+        raise UsageError(f'"{column}" is the label, which cannot be the privacy unit.')
+    domain = {"type": "categorical", **label.feature}
+    unit = {"column": column, "max_rows": 1}
+    declared = {"label": None, "privacy_unit": unit, "features": {label.column: domain}}
+    resolve(engine, table, Schema.from_dict(declared))
 
 
 def is_known(domain: Domain) -> bool:
