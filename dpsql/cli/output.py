@@ -105,9 +105,7 @@ def check_new(to: str | None, option: str = "to") -> None:
     except (OSError, ValueError):
         exists = False  # writing it will say why not
     if exists:
-        raise UsageError(
-            f'"{to}" exists, and is not overwritten.', hint=f"another name behind --{option}, or remove it"
-        )
+        raise _not_overwritten(str(to), option)
     if to is not None and not exists and not _is_in_folder(to):
         raise ParameterError(option, allowed="a file in a folder that exists", given=to)
 
