@@ -9,6 +9,7 @@ from dpsql.advice.outlook import AMPLE, DOUBTFUL, WASTE, Outlook
 from dpsql.advice.reference_problem import INVISIBLE, VISIBLE
 from dpsql.ledger import format_epsilon
 from dpsql.ledger.budget import amount_text
+from dpsql.models.explain.crowded import crowded_heading
 
 if TYPE_CHECKING:
     from dpsql.advice.advise import Recommendation
@@ -179,9 +180,10 @@ def _over_sizes(advice: Recommendation) -> list[str]:
 
 
 def _crowded_lines(advice: Recommendation) -> list[str]:
-    """Return what an earlier model knows of ranges that are far too wide, one line for each."""
+    """Return what an earlier model knows of ranges that are far too wide or too narrow, one line for each."""
     lines = [f"  {crowded}." for crowded in advice.crowded]
-    return ["Declared far too wide, as an earlier model's noisy counts say:", *lines] if lines else []
+    heading = f"Declared {crowded_heading(advice.crowded)}, as an earlier model's noisy counts say:"
+    return [heading, *lines] if lines else []
 
 
 def _budget(advice: Recommendation) -> list[str]:

@@ -34,7 +34,7 @@ def note_exhausted(budget: Budget, analyst: str | None) -> None:
     if _is_too_little(budget, budget.left):
         _note_no_run(f'on "{budget.table}"', budget.spent, budget.cap)
         return
-    for other in _limits_of_others(budget) if analyst == ANY_ANALYST else ():
+    for other in _without_own_cap(budget) if analyst == ANY_ANALYST else ():
         if _is_too_little(budget, left_of(budget.default_analyst_cap, other.spent)):
             where = f'on "{budget.table}" by {analyst_text(other.name)}'
             _note_no_run(where, other.spent, budget.default_analyst_cap)
@@ -43,7 +43,7 @@ def note_exhausted(budget: Budget, analyst: str | None) -> None:
         _note_no_run(f'on "{budget.table}" by {analyst_text(share.name)}', share.spent, share.cap)
 
 
-def _limits_of_others(budget: Budget) -> list[Share]:
+def _without_own_cap(budget: Budget) -> list[Share]:
     """Return the analysts who have spent something and have no cap of their own."""
     return [share for share in budget.analysts if share.name != ANY_ANALYST and share.cap is None]
 

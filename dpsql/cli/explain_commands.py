@@ -66,7 +66,7 @@ def explain_command(
     _refuse({f"--{name.replace('_', '-')}": value for name, value in given.items() if name not in _DEFAULTS}, "--table")
     if top is not None and top < 1:
         raise ParameterError("top", allowed="a whole number from 1", given=top)
-    check_new(plot)
+    check_new(plot, "plot")
     with target.open(writes=False) as db:
         stored = db.model(str(model))
         words = list(words_with_cells(stored.schema, word))

@@ -20,7 +20,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 from rich.text import Text
 
-from dpsql.errors import BudgetExceeded, DpsqlError, ParameterError
+from dpsql.errors import BudgetExceeded, DpsqlError, ParameterError, UsageError
 from dpsql.kernel.describe import larger_noise_notes, loss_text
 from dpsql.kernel.plan import Plan
 from dpsql.ledger import Budget, charge_measure, format_epsilon
@@ -94,6 +94,10 @@ def print_table(title: str | None, columns: Sequence[str], rows: Sequence[Sequen
     Console(file=sys.stdout, soft_wrap=False, width=_width()).print(table)
 
 
+def _not_overwritten(to: str, option: str) -> UsageError:
+    return UsageError(f'"{to}" exists, and is not overwritten.', hint=f"another name behind --{option}, or remove it")
+
+
 def check_new(to: str | None, option: str = "to") -> None:
     """Refuse the path of a file that exists, or whose folder does not."""
     try:
@@ -101,7 +105,7 @@ def check_new(to: str | None, option: str = "to") -> None:
     except (OSError, ValueError):
         exists = False  # writing it will say why not
     if exists:
-        raise ParameterError(option, allowed="a new file; this one exists", given=to)
+        raise _not_overwritten(str(to), option)
     if to is not None and not exists and not _is_in_folder(to):
         raise ParameterError(option, allowed="a file in a folder that exists", given=to)
 
@@ -122,7 +126,7 @@ def write_new(to: str, text: str) -> None:
             created = True
             file.write(text)
     except FileExistsError:
-        raise ParameterError("to", allowed="a new file; this one exists", given=to) from None
+        raise _not_overwritten(to, "to") from None
     except OSError as error:
         if created:
             Path(to).unlink(missing_ok=True)

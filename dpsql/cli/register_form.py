@@ -139,7 +139,7 @@ def _new_file(db: Database, table: str) -> str:
             hint=f"dpsql register --table {info.name} --schema FILE --cap EPSILON --replace",
         )
     path = f"{''.join(sign if sign.isalnum() or sign in '._-' else '_' for sign in info.table)}.yml"
-    check_new(path, "the schema file")
+    check_new(path, "schema")
     return path
 
 

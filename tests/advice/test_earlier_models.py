@@ -66,3 +66,25 @@ def test_advice_forgets_what_was_declared_anew(database: Database) -> None:
     narrower = {**WIDE, "features": {"balance": {"type": "numeric", "lower": 0, "upper": 1000}}}
     database.register("clients", narrower, cap=10, replace=True)
     assert database.advise("clients").crowded == ()
+
+
+@pytest.mark.parametrize(
+    ("bounds", "where"), [((0, 1), "upper bound 1, in the last"), ((5000, 9000), "lower bound 5000")]
+)
+def test_a_range_that_is_too_narrow_is_not_called_too_wide(bounds: tuple[int, int], where: str) -> None:
+    """Rows beyond a bound are clamped to it and pile up there: the sentence says so, and so does the heading."""
+    connection = duckdb.connect()
+    connection.execute(
+        "CREATE TABLE clients AS SELECT 18 + range % 90 AS age, range % 7 AS z, "
+        "CASE WHEN range % 90 > 60 THEN 'yes' ELSE 'no' END AS y FROM range(9000)"
+    )
+    features = {"age": {"type": "numeric", "lower": bounds[0], "upper": bounds[1]},
+                "z": {"type": "numeric", "lower": 0, "upper": 7}}  # fmt: skip
+    with dpsql.connect(connection) as opened:
+        opened.register("clients", {"label": "y", "classes": ["no", "yes"], "features": features}, cap=10)
+        text = " ".join(str(opened.train("clients", epsilon=3).explain()).split())
+        advice = str(opened.advise("clients"))
+    assert f"age: nearly all rows lie at its {where}" in text
+    assert "the bounds may be too narrow" in text
+    assert "What was declared far too narrow" in text
+    assert "Declared far too narrow" in advice

@@ -44,7 +44,7 @@ def test_plot_writes_a_picture(cli: Cli, path: Path) -> None:
     assert "Wrote m.png." in ran.err
     assert imread(path.parent / "m.png").shape[0] > 300
     again = cli("explain", "--model", "m", "--plot", "m.png")
-    assert (again.code, "this one exists" in again.err) == (2, True)
+    assert (again.code, 'm.png" exists' in again.err, "--plot" in again.err) == (2, True, True)
 
 
 def test_a_background_of_public_rows(cli: Cli, path: Path) -> None:

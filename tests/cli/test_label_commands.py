@@ -67,7 +67,7 @@ def test_a_structure_as_json(cli: Cli) -> None:
     [
         (("--table", "peopel", "--to", "a.json"), 2, 'Did you mean "people"?'),
         (("--table", "fresh", "--to", "a.json"), 3, "not registered"),
-        (("--table", "people", "--to", "data.duckdb"), 2, "a new file; this one exists"),
+        (("--table", "people", "--to", "data.duckdb"), 2, "exists, and is not overwritten"),
         (("--table", "people", "--to", "none/a.json"), 2, "a folder that exists"),
         (("--table", "people", "--to", "a.json", "--trees", "0"), 2, "trees must be a whole number from 1"),
         (("--table", "people", "--to", "a.json", "--strategy", "none"), 2, "strategy must be one of best, identity"),
@@ -253,7 +253,7 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     ((*BATCH, "--request-id", ""), 2, "request_id must be text, not empty"),
     ((*BATCH, "--request-id", "first"), 2, "request_id must be new for a new request"),
     ((*BATCH, "--model", "m"), 2, "a model of that name exists"),
-    ((*BATCH, "--to", "data.duckdb"), 2, "a new file; this one exists"),
+    ((*BATCH, "--to", "data.duckdb"), 2, "exists, and is not overwritten"),
     ((*BATCH, "--epsilon", ""), 2, "epsilon must be a number above 0"),
     ((*BATCH, "--into", "fresh"), 2, "the name of a new table; this one exists"),
     ((*BATCH, "--key", "nope"), 2, "--key does not go with --private"),

@@ -143,7 +143,7 @@ def test_a_file_is_never_overwritten(folder: Path) -> None:
     result = fill_in(*ANSWERS)
     assert result.exit_code != 0
     assert isinstance(result.exception, DpsqlError)
-    assert "this one exists" in str(result.exception)
+    assert "exists, and is not overwritten" in str(result.exception)
     assert (folder / "visits.yml").read_text() == "mine"
 
 

@@ -1,4 +1,7 @@
-"""Says which declared ranges are so wide that nearly all rows lie in a few cells, and which bounds would do.
+"""Says which declared ranges fit so badly that nearly all rows lie in a few cells, and which bounds would do.
+
+Such a range is far too wide, or far too narrow: values beyond a bound are clamped to it, so that they pile up in the
+first or the last cell. Released values cannot tell a pile of clamped values from one value that nearly all rows have.
 
 All of it comes from noisy values that a run released and stored in its model's certificate: the looks of `auto`'s step
 `zoom`, or the counts of a feature's groups. Nothing is asked, and nothing is charged.
@@ -7,7 +10,7 @@ All of it comes from noisy values that a run released and stored in its model's 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,13 +20,20 @@ from dpsql.schema import Numeric, Schema
 
 #: A range is crowded where nearly all rows lie in so many of its cells or fewer.
 FEW_CELLS = 4
+#: Rows are piled up at a bound where this share of them is in the group of its cell, however narrow the range became.
+_PILED = 0.9
+#: After two looks or more that all led to the bound, no more than this part of the declared range is left.
+_SMALL_PART = 0.002
 #: Nearly all rows: this share of them.
 _NEARLY_ALL = 0.97
 
 
 @dataclass(frozen=True)
 class CrowdedRange:
-    """A number whose rows lie in a few cells of its declared range, and bounds that would hold nearly all of them."""
+    """A number whose rows lie in a few cells of its declared range, and bounds that would hold nearly all of them.
+
+    `piled_at` is "lower" or "upper" where the rows pile up at that bound, which may then be too narrow.
+    """
 
     feature: str
     cells: int
@@ -31,10 +41,27 @@ class CrowdedRange:
     declared: tuple[float, float]
     lower: float
     upper: float
+    piled_at: str | None = None
 
     def __str__(self) -> str:
+        if self.piled_at is not None:
+            return self._narrow_text()
         where = f"nearly all rows lie in {self.cells} of {self.of} cells"
         return f"{self.feature}: {where}; bounds about {self.lower:.6g} … {self.upper:.6g} would help"
+
+    def _narrow_text(self) -> str:
+        place, bound = ("first", self.declared[0]) if self.piled_at == "lower" else ("last", self.declared[1])
+        where = f"nearly all rows lie at its {self.piled_at} bound {bound:.6g}, in the {place} of {self.of} cells"
+        narrow = "the bounds may be too narrow, as values beyond them are clamped to the edge"
+        return f"{self.feature}: {where}; {narrow}. If none lie beyond, {self.lower:.6g} … {self.upper:.6g} would help"
+
+
+def crowded_heading(ranges: Sequence[CrowdedRange]) -> str:
+    """Return how ranges were declared, in words: too wide, too narrow, or some of both."""
+    narrow = sum(crowded.piled_at is not None for crowded in ranges)
+    if not narrow:
+        return "far too wide"
+    return "far too narrow" if narrow == len(ranges) else "far too wide or too narrow"
 
 
 def crowded_ranges(schema: Schema, certificate: Mapping[str, Any]) -> tuple[CrowdedRange, ...]:
@@ -48,19 +75,34 @@ def _crowded_ranges(schema: Schema, certificate: Mapping[str, Any]) -> Iterator[
     for feature in schema.numeric:
         try:
             if feature.name in zoomed:
-                yield from _range_of_zoom(feature, zoomed[feature.name])
+                yield from _range_of_zoom(feature, zoomed[feature.name], facts.features.get(feature.name))
             elif feature.name in facts.features:
                 yield from _range_of_counts(feature, facts.features[feature.name])
         except (LookupError, TypeError, ValueError, OverflowError, AttributeError):
             raise SchemaError("the facts in the model's certificate are damaged: they do not fit its schema.") from None
 
 
-def _range_of_zoom(feature: Numeric, look: Mapping[str, Any]) -> Iterator[CrowdedRange]:
+def _range_of_zoom(feature: Numeric, look: Mapping[str, Any], counts: Counts | None) -> Iterator[CrowdedRange]:
     """Yield a range that `zoom` found crowded: the schema has the narrower bounds, the look has the declared ones."""
     lower, upper = (float(bound) for bound in look["declared"])
     if int(look["cells"]) <= FEW_CELLS and (lower, upper) != (feature.lower, feature.upper):
         bounds = outward(feature.lower, feature.upper)
-        yield CrowdedRange(feature.name, int(look["cells"]), feature.cells, (lower, upper), *bounds)
+        ends = ("lower", 0, feature.lower == lower), ("upper", feature.cells - 1, feature.upper == upper)
+        part = (feature.upper - feature.lower) / (upper - lower)
+        piled = next((bound for bound, cell, meets in ends if meets and _is_piled(counts, cell, part)), None)
+        yield CrowdedRange(feature.name, int(look["cells"]), feature.cells, (lower, upper), *bounds, piled)
+
+
+def _is_piled(counts: Counts | None, cell: int, part: float) -> bool:
+    """Whether one group of few cells, with the outermost one of the narrowed range, holds the most of noisy rows.
+
+    Where all cells are one group, its rows are taken for a pile if a small part of the declared range is left of it.
+    """
+    if counts is None or len(counts.groups) == 1:
+        return part <= _SMALL_PART
+    rows = counts.noisy_counts.clip(min=0).sum(axis=1)
+    group = next(place for place, cells in enumerate(counts.groups) if cell in cells)
+    return len(counts.groups[group]) <= FEW_CELLS and bool(rows[group] >= _PILED * rows.sum() > 0)
 
 
 def _range_of_counts(feature: Numeric, counts: Counts) -> Iterator[CrowdedRange]:
@@ -72,7 +114,8 @@ def _range_of_counts(feature: Numeric, counts: Counts) -> Iterator[CrowdedRange]
         return
     edges = (feature.lower, *feature.edges, feature.upper)
     bounds = outward(edges[min(cells)], edges[max(cells) + 1])
-    yield CrowdedRange(feature.name, len(cells), feature.cells, (feature.lower, feature.upper), *bounds)
+    piled = "lower" if cells == (0,) else "upper" if cells == (feature.cells - 1,) else None
+    yield CrowdedRange(feature.name, len(cells), feature.cells, (feature.lower, feature.upper), *bounds, piled)
 
 
 def outward(lower: float, upper: float) -> tuple[float, float]:

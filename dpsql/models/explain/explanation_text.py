@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from dpsql.models.explain.crowded import crowded_heading
+
 if TYPE_CHECKING:
     from dpsql.models.explain.explanation_values import ClassProfile, Effect, Learned, Reason
 
@@ -82,9 +84,9 @@ def _unseen(effects: Sequence[Effect]) -> list[str]:
 
 
 def _crowded_lines(learned: Learned) -> list[str]:
-    """Return which declared ranges are far too wide, if any."""
+    """Return which declared ranges are far too wide or too narrow, if any."""
     lines = [line for crowded in learned.crowded for line in _wrap("  ", str(crowded))]
-    return ["What was declared far too wide", *lines] if lines else []
+    return [f"What was declared {crowded_heading(learned.crowded)}", *lines] if lines else []
 
 
 def _profiles(learned: Learned) -> Iterator[str]:
