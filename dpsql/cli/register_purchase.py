@@ -13,6 +13,7 @@ from dpsql.cli.cap_notes import note_warnings
 from dpsql.cli.options import DatabaseTarget
 from dpsql.cli.output import check_new, note, print_json, say, say_exact, write_new
 from dpsql.errors import UsageError
+from dpsql.kernel.datasets.hold_out import hold_out_name
 from dpsql.ledger import parse_epsilon
 from dpsql.owner.drafts.proposal import LEFT_OUT
 
@@ -75,6 +76,8 @@ def register_purchase(
         with note_warnings():
             bought = db.buy_schema(table, cap=cap, **given, **options)
         budget = db.budget(bought.dataset.table)
+        held_out = bought.dataset.hold_out is not None
+        beside = db.budget(hold_out_name(bought.dataset.table)) if held_out else None
     if to is not None:
         write_new(to, bought.draft.text)
     if as_json:
@@ -82,9 +85,14 @@ def register_purchase(
         return
     _say_bought(bought)
     say(f"Cap {budget.cap_text}, spent {budget.spent_text}, left {budget.left_text}.")
+    next_step = f"dpsql train {target.words} --table {shlex.quote(bought.dataset.table)} --epsilon 1"
+    if bought.dataset.hold_out is not None and beside is not None:
+        share = bought.dataset.hold_out.share_text
+        say(f'Hold-out: "{beside.table}", {share} of the units, with a cap of {beside.cap_text}.')
+        next_step += " --evaluate 0.1"
     if to is not None:
         note(f"Wrote {to}.")
-    note(f"Next:  dpsql train {target.words} --table {shlex.quote(bought.dataset.table)}")
+    note(f"Next:  {next_step} --dry-run")
 
 
 def _show_plan(table: str, purchase: PlannedPurchase, *, cap: str | None, holdout: object, as_json: bool) -> None:
@@ -112,6 +120,7 @@ def _say_bought(bought: BoughtSchema) -> None:
     dataset, domains = bought.dataset, bought.domains
     say_exact(bought.draft.text)
     say(f'Registered "{dataset.table}" as dataset {dataset.id}.')
+    say(f"Privacy unit: {dataset.schema.unit}. Neighbours: {dataset.schema.unit.neighbours}.")
     if domains is not None:
         size = domains.deviations["size"]
         say(f"Bought for epsilon {domains.epsilon} (entry {domains.entry}): about {domains.rows} rows, ± {size:.0f}.")
