@@ -66,7 +66,8 @@ def get_fitting(name: str, schema: Schema) -> Method:
     if not schema.has_label:
         raise UsageError(
             "this table has no label: its rows can shape trees for another table, and no more.",
-            hint="dpsql train --table LABELLED --method sspe --unlabelled THIS",
+            hint="register it again with its label (--label COLUMN --replace), or let its rows shape other trees: "
+            "dpsql train --table LABELLED --method sspe --unlabelled THIS",
         )
     if schema.target is not None and not method.regression:
         able = [candidate.name for candidate in METHODS.values() if candidate.regression]

@@ -318,7 +318,10 @@ def set_table_cap(
     before stays so).
     """
     if default_analyst and analyst is not None:
-        raise ParameterError("default_analyst", allowed="left out where one analyst is named", given=analyst)
+        raise UsageError(
+            f'a cap is for "{analyst}" or for all analysts without one, not both.',
+            hint="--analyst NAME, or --default-analyst",
+        )
     if analyst == ANY_ANALYST:
         raise ParameterError("analyst", allowed="the name of one analyst", given=analyst, hint="--default-analyst")
     dataset = find_dataset(engine, book, table)

@@ -19,7 +19,7 @@ from typing import Any
 from dpsql import methods
 from dpsql.compile.count.literal import MOST_LEAVES
 from dpsql.engines.base import Engine
-from dpsql.errors import BudgetExceeded, NoRowsWarning, ParameterError
+from dpsql.errors import BudgetExceeded, NoRowsWarning, ParameterError, UsageError
 from dpsql.kernel.border import AllowanceExceeded
 from dpsql.kernel.datasets.dataset import Dataset, find_dataset, look_at_dataset, scope
 from dpsql.kernel.noise import approximate as approximate_promise
@@ -318,16 +318,14 @@ def _check_delta(request: TrainRequest, plan: Plan) -> None:
 
 
 def _check_literal(plan: Plan, schema: Schema) -> None:
-    """Raise ParameterError where leaves cannot be counted one by one, or where nobody knows yet how many there are."""
-    hint = (
-        f"left out, or a small forest of public trees: --method rdt --trees 10 --depth 4 (at most {MOST_LEAVES} leaves)"
-    )
+    """Raise UsageError where leaves cannot be counted one by one, or where nobody knows yet how many there are."""
+    hint = f"leave out --literal, or: --method rdt --trees 10 --depth 4 (at most {MOST_LEAVES} leaves)"
     leaf_steps = [step for step in plan.steps if step.operation.fills_leaves]
     if not leaf_steps or any(type(step.operation) in (Later, Linear, PseudoCounts) for step in plan.steps):
-        raise ParameterError("literal", allowed=hint, given=f'true with method "{plan.method}"')
+        raise UsageError(f'method "{plan.method}" has no leaves that can be counted one by one.', hint=hint)
     leaves = max(step.cells // (1 if type(step.operation) is LeafLabels else schema.leaf_values) for step in leaf_steps)
     if leaves > MOST_LEAVES:
-        raise ParameterError("literal", allowed=hint, given=f"true for up to {leaves} leaves")
+        raise UsageError(f"up to {leaves} leaves are too many to count one by one.", hint=hint)
 
 
 def check_affordable(ledger: Ledger, dataset: Dataset, nano_epsilon: int, part: str) -> None:

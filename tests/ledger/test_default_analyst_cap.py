@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from dpsql.api.database import Database, connect
-from dpsql.errors import BudgetExceeded, ParameterError
+from dpsql.errors import BudgetExceeded, ParameterError, UsageError
 from dpsql.ledger import formats
 from dpsql.ledger.budget import ANY_ANALYST
 from tests.servers import OPEN_EMPTY
@@ -74,7 +74,7 @@ def test_nobody_can_take_its_name() -> None:
     with memory([], cap=3) as database:
         with pytest.raises(ParameterError, match="analyst must be the name of one analyst"):
             database.set_cap("people", 1, analyst=ANY_ANALYST)
-        with pytest.raises(ParameterError, match="default_analyst"):
+        with pytest.raises(UsageError, match="not both"):
             database.set_cap("people", 1, analyst="eve", default_analyst=True)
         assert [entry.event for entry in database.book.entries()] == ["register"]
 

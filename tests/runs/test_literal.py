@@ -13,7 +13,7 @@ import pytest
 import dpsql
 from dpsql.api.database import Database
 from dpsql.compile.count.literal import LOGGER, MOST_LEAVES
-from dpsql.errors import ParameterError
+from dpsql.errors import ParameterError, UsageError
 from dpsql.runs.train import TrainRequest
 from tests.tables import memory, run, some_rows, stored
 
@@ -78,7 +78,7 @@ def test_the_log_hides_the_keys_of_hashed_rows(database: Database, caplog: pytes
 def test_a_large_or_unknown_forest_is_refused_before_any_charge(database: Database, asked: dict[str, Any]) -> None:
     """Whoever asks for too many leaves, or for trees that nobody knows yet, is told what would do."""
     before = stored(database)
-    with pytest.raises(ParameterError, match=f"at most {MOST_LEAVES} leaves"):
+    with pytest.raises(UsageError, match=f"at most {MOST_LEAVES} leaves"):
         database.train("parted", literal=True, **asked)
     assert stored(database) == before
 
