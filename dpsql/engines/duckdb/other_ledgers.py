@@ -19,7 +19,7 @@ from dpsql.engines.files.table_files import LEDGER, SQLITE, TableFiles, file_ide
 from dpsql.errors import DatabaseError, DatabaseLocked, DpsqlError
 
 #: The tables in which a ledger says what it knows. A view of that name, which could read anything, is none.
-_OWN_TABLES = """
+_TABLES = """
 SELECT table_name FROM system.main.duckdb_tables()
 WHERE database_name = system.main.current_database() AND schema_name = 'dpsql'
 """
@@ -67,7 +67,7 @@ def _knows_file(ledger: Path, file: Path, *, wait: float) -> bool:
 def _knows(connection: duckdb.DuckDBPyConnection, file: Path) -> bool:
     """Whether a ledger has registered a table of a file, or a charged run of its has read the file."""
     with closing(connection.cursor()) as cursor:
-        tables = {name for (name,) in fetch_from_duckdb(cursor, _OWN_TABLES)}
+        tables = {name for (name,) in fetch_from_duckdb(cursor, _TABLES)}
         looks = [(_REGISTERED, f'"{identity} table ') for identity in file_identities([file]) if "entry" in tables]
         looks += [(_READ, f"{stamp} table ") for stamp in stamps_of([file]) if "part" in tables]
         return any(fetch_from_duckdb(cursor, query, [text]) for query, text in looks)

@@ -9,7 +9,8 @@ A cell's text is a function of the cell alone, and cells are equal where their t
 privacy unit, a category or a key means in a SQLite file. So the integer 5, the text '5' and the bytes of that text are
 one unit, as they would be in CSV, and 5.0 is another; a cell cannot change what others mean. Whatever else differs has
 different texts: bytes that are no UTF-8 are spelled out, a cell of more than a million bytes stands as its SHA-256, and
-a text that looks like one of these is marked as a text. Nothing is cut off, and no cell is too long to be read.
+a text that looks like one of these is marked as a text. Nothing is cut off. Memory holds one long cell at a time, twice
+for a moment (SQLite's own copy, and ours); SQLite lets a cell have a thousand million bytes.
 """
 
 from __future__ import annotations

@@ -154,14 +154,19 @@ def _check_links(tables: Sequence[TableFiles], ledger: Path) -> None:
     A Parquet file can be part of a table of any folder above it; a CSV file is a table of its own folder.
     """
     for table in tables:
-        for path in table.paths if table.kind != SQLITE else ():
-            for folder in path.parents if table.kind == PARQUET else (path.parent,):
-                other = folder / LEDGER
-                if other.exists() and other.resolve() != ledger.resolve():
-                    raise DatabaseError(
-                        f'{table.words} leads to files that have a ledger, "{other}": two budgets for their rows.',
-                        hint=f"--db {folder}",
-                    )
+        for folder in sorted(_folders_of_ledgers(table)):
+            other = folder / LEDGER
+            if other.exists() and other.resolve() != ledger.resolve():
+                raise DatabaseError(
+                    f'{table.words} leads to files that have a ledger, "{other}": two budgets for their rows.',
+                    hint=f"--db {folder}",
+                )
+
+
+def _folders_of_ledgers(table: TableFiles) -> set[Path]:
+    """Return the folders in which a ledger would know the files of a table, where they really are."""
+    folders = {path.parent for path in table.paths} if table.kind != SQLITE else set()
+    return folders | {outer for folder in folders for outer in folder.parents if table.kind == PARQUET}
 
 
 def _folder(target: Path) -> Path:
