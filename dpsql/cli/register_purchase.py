@@ -76,8 +76,8 @@ def register_purchase(
         with note_warnings():
             bought = db.buy_schema(table, cap=cap, **given, **options)
         budget = db.budget(bought.dataset.table)
-        held_out = bought.dataset.hold_out is not None
-        beside = db.budget(hold_out_name(bought.dataset.table)) if held_out else None
+        has_hold_out = bought.dataset.hold_out is not None
+        beside = db.budget(hold_out_name(bought.dataset.table)) if has_hold_out else None
     if to is not None:
         write_new(to, bought.draft.text)
     if as_json:

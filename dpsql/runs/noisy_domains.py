@@ -31,7 +31,7 @@ UNUSED_CELLS = 1.0
 NEARLY_ALL = 0.9
 #: They are listed only if a cell with this share of the rows stands out of the noise. Where noise is larger, a cell
 #: that no row has can look as if nearly all rows were in it.
-COMMON_CELL = 0.1
+COMMON_CELL = 0.2
 #: The integers that the classes of a label of integer type are looked for among.
 CODES = tuple(map(str, range(-1, 62)))
 #: The words that a label's classes are looked for among, where no delta allows a selection of values. The list is the
