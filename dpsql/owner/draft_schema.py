@@ -19,7 +19,7 @@ from dpsql.engines.base import Column, ColumnNote, Engine, TableInfo
 from dpsql.errors import ParameterError, UnknownName
 from dpsql.ledger import Ledger
 from dpsql.owner.drafts import catalog_sources
-from dpsql.owner.drafts.code_book import code_book_source, read_code_book
+from dpsql.owner.drafts.code_book import code_book_source, names_passed_over, read_code_book
 from dpsql.owner.drafts.draft_text import draft_text
 from dpsql.owner.drafts.identifier_names import unit_rank
 from dpsql.owner.drafts.owner_lookup import Lookup, look_up_values, lookup_source
@@ -65,7 +65,7 @@ class Draft:
 
     `looked_up` are columns whose values were looked up, by ledger entry `entry`. `unit` is the privacy unit that was
     answered, None where the file proposes one. `bought_rows` is the noisy number of rows, where domains were bought.
-    `more` are further keys of the schema that the owner declared.
+    `more` are further keys of the schema that the owner declared, and `notes` what was passed over in a code book.
     """
 
     table: str
@@ -75,6 +75,7 @@ class Draft:
     unit: Domain | None = field(default=None, hash=False)
     bought_rows: int | None = None
     more: Domain = field(default_factory=dict, hash=False)
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.text
@@ -90,6 +91,7 @@ class Draft:
             unit=self.unit,
             bought_rows=self.bought_rows,
             more=self.more,
+            notes=self.notes,
         )
 
     @property
@@ -103,6 +105,7 @@ class Draft:
             "table": self.table,
             "proposals": [proposal.to_dict() for proposal in self.proposals],
             "looked_up": list(self.looked_up),
+            "notes": list(self.notes),
         }
 
 
@@ -125,24 +128,25 @@ def draft_schema(
         raise UnknownName("table", table, engine.tables())
     label = _label(info, request.label)
     notes = engine.column_notes(info)
-    sources = [*_public_sources(engine, ledger, info, notes, request), *more_sources]
+    book = None if request.dictionary is None else read_code_book(Path(request.dictionary))
+    sources = [] if book is None else [code_book_source(book, info)]
+    sources += [*_public_sources(engine, ledger, info, notes, request), *more_sources]
     sources.append(catalog_sources.type_source(notes))
     lookup = _looked_up(engine, ledger, info, notes, request, who)  # last: nothing that is wrong elsewhere follows it
     if lookup:
         sources.insert(0, lookup_source(lookup))
     proposals = [_proposal(sources, column, is_label=column is label) for column in info.columns]
     columns = tuple(lookup.values) if lookup else ()
-    return Draft(info.name, _with_unit(info, notes, proposals), columns, lookup.entry if lookup else None)
+    passed_over = () if book is None else tuple(names_passed_over(book, info))
+    draft = Draft(info.name, _with_unit(info, notes, proposals), columns, lookup.entry if lookup else None)
+    return replace(draft, notes=passed_over)
 
 
 def _public_sources(
     engine: Engine, ledger: Ledger, info: TableInfo, notes: catalog_sources.Notes, request: DraftRequest
 ) -> list[Source]:
     """Return the sources that read the catalog and what the owner calls public, in their order."""
-    sources: list[Source] = []
-    if request.dictionary is not None:
-        sources.append(code_book_source(read_code_book(Path(request.dictionary)), info))
-    sources += [
+    sources: list[Source] = [
         catalog_sources.key_source(notes),
         catalog_sources.constraint_source(info, engine.dialect),
         catalog_sources.code_table_source(engine, ledger, info, notes, request.public_tables),

@@ -7,6 +7,7 @@ YAML is a mapping from columns to lists or bounds, or the properties file of a d
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,8 +38,9 @@ def read_code_book(path: Path) -> CodeBook:
         entries = list(yaml_entries(path))
     else:
         raise SchemaError(f'"{path}" is no code book: its name must end in .csv, .tsv, .yml or .yaml.')
-    for entry in entries:
-        _check_bounds(entry, path.name)
+    problems = [problem for entry in entries for problem in _bounds_problems(entry)]
+    if problems:
+        raise SchemaError(f'code book "{path.name}": {"; ".join(problems)}.')
     if all(entry.is_empty for entry in entries):
         raise SchemaError(f'the code book "{path.name}" says nothing of any column.', hint="see docs/reference/schema")
     return CodeBook(path.name, tuple(entry for entry in entries if not entry.is_empty))
@@ -87,13 +89,23 @@ def _entries_of(book: CodeBook, info: TableInfo) -> dict[str, CodeBookEntry]:
     return entries
 
 
-def _check_bounds(entry: CodeBookEntry, name: str) -> None:
-    """Refuse bounds that are no numbers, or in the wrong order."""
+def names_passed_over(book: CodeBook, info: TableInfo) -> list[str]:
+    """Return one sentence for each entry of a code book that names no column of a table, with its line."""
+    known = {column.name.lower() for column in info.columns}
+    return [
+        f'code book {book.name} line {entry.line}: there is no column "{entry.column[:80]}"'
+        for name, entry in _entries_of(book, info).items()
+        if name not in known
+    ]
+
+
+def _bounds_problems(entry: CodeBookEntry) -> Iterator[str]:
+    """Yield what is wrong with the bounds of an entry: they are no numbers, or in the wrong order."""
     numbers = []
     for bound in (entry.lower, entry.upper):
         number = as_number(bound) if bound else None
         if bound and number is None:
-            raise SchemaError(f'code book "{name}", line {entry.line}: a bound of "{entry.column[:80]}" is no number.')
+            yield f'line {entry.line}: a bound of "{entry.column[:80]}" is no number'
         numbers.append(number)
     if None not in numbers and not numbers[0] < numbers[1]:  # type: ignore[operator]
-        raise SchemaError(f'code book "{name}", line {entry.line}: min of "{entry.column[:80]}" must be below max.')
+        yield f'line {entry.line}: min of "{entry.column[:80]}" must be below max'

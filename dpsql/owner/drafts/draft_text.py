@@ -27,11 +27,12 @@ def draft_text(
     unit: Domain | None = None,
     bought_rows: int | None = None,
     more: Domain | None = None,
+    notes: Sequence[str] = (),
 ) -> str:
     """Return the schema file: label, unit, features, and a comment for each column that is left out.
 
     `bought_rows` is the noisy number of rows, where domains were bought: it is declared, so that no run buys it again.
-    `more` are further keys of the schema that the owner declared.
+    `more` are further keys of the schema that the owner declared, and `notes` are shown as comments.
     """
     others = dict(more or {})
     bought = [_BOUGHT] if bought_rows is not None else []
@@ -40,6 +41,7 @@ def draft_text(
     label = next((proposal for proposal in proposals if proposal.role == LABEL), None)
     complete = label is not None and not any(proposal.gaps for proposal in proposals if proposal.is_used)
     lines = remark(_HEAD.format(table=quote(table), read=read, rest="" if complete else _REST))
+    lines += [part for text in notes for part in remark(text)]
     lines += _label_lines(label, [proposal.column for proposal in proposals if proposal.role == FEATURE])
     lines.append(_unit_line(proposals) if unit is None else line("privacy_unit", unit))
     lines += [line(key, value, comment="declared") for key, value in others.items()]

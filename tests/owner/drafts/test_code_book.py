@@ -147,6 +147,7 @@ def test_what_does_not_fit_the_type_is_said(db: Database, tmp_path: Path) -> Non
         ("column,min,max\nage,old,9\n", "c.csv", "line 2: a bound of \"age\" is no number"),
         ("column,min,max\n\nage,9,0\n", "c.csv", "line 3: min of \"age\" must be below max"),
         ("column,min,max\nage,0,nan\n", "c.csv", "line 2"),
+        ("column,min,max\nage,old,9\nsex,5,1\n", "c.csv", 'bound of "age" is no number; line 3: min of "sex"'),
         ("column,value\n,3\n", "c.csv", "line 2: it names no column"),
         ("a,b\n1,2\n", "c.csv", "line 1: its first line must name"),
         ('column,value\nage,"3\n', "c.csv", "line 2: it is not CSV"),
@@ -167,6 +168,14 @@ def test_mistakes_are_told_with_their_line(db: Database, tmp_path: Path, text: s
     """Nothing is drafted from a code book that cannot be read."""
     with pytest.raises(SchemaError, match=words):
         db.draft("people", dictionary=book(tmp_path, text, name))
+
+
+def test_an_entry_for_no_column_is_said_in_the_draft(db: Database, tmp_path: Path) -> None:
+    """It may be a misspelled name; the file stays one that reads back."""
+    draft = db.draft("people", dictionary=book(tmp_path, "column,min,max\nage,0,110\nnope,3,9\n"))
+    assert '# code book codes.csv line 3: there is no column "nope"\n' in draft.text
+    assert draft.to_dict()["notes"] == list(draft.notes)
+    assert db.draft("people", dictionary=book(tmp_path, "column,min,max\nage,0,110\n")).notes == ()
 
 
 def test_a_missing_code_book_is_told(db: Database, tmp_path: Path) -> None:
