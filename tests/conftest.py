@@ -23,14 +23,12 @@ settings.register_profile(
     deadline=None,  # shared machines are slow at times; no test here is about seconds
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
 )
-settings.register_profile("fast", settings.get_profile("dpsql"), max_examples=10, database=None)
-settings.register_profile("ci", settings.get_profile("dpsql"), max_examples=25)  # so that CI ends in time
+#: The most cases of a property test by profile, so that `make fast` takes minutes and CI ends in time.
+MOST_CASES = {"fast": 10, "ci": 20}
+for _name, _most in MOST_CASES.items():
+    settings.register_profile(_name, settings.get_profile("dpsql"), max_examples=_most, database=None)
 _PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "")
-FAST = _PROFILE == "fast"
-settings.load_profile(_PROFILE if _PROFILE in ("fast", "ci") else "dpsql")
-
-#: Tests ask Spark many small questions, for which Java's second compiler costs more time than it saves.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+settings.load_profile(_PROFILE if _PROFILE in MOST_CASES else "dpsql")
 
 #: Runs under the code of an earlier commit alone, so its imports fail here.
 collect_ignore = ["upgrades/write_old_database.py"]
@@ -69,10 +67,10 @@ def pytest_make_collect_report(
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test by what it uses; in the fast profile no property test draws more than ten cases."""
+    """Mark every test by what it uses; no property test draws more cases than its profile allows."""
     for item in items:
         mark(item)
-        if FAST and item.get_closest_marker("property") and isinstance(item, pytest.Function):
+        if _PROFILE in MOST_CASES and item.get_closest_marker("property") and isinstance(item, pytest.Function):
             _draw_fewer(item)
 
 
@@ -90,7 +88,7 @@ def pytest_sessionfinish() -> None:
 def _draw_fewer(item: pytest.Function) -> None:
     """Bound the cases of a test that states a number of its own, which a profile alone does not reach."""
     stated: settings = item.function._hypothesis_internal_use_settings  # type: ignore[attr-defined]
-    fewer = settings(stated, max_examples=min(stated.max_examples, 10), database=None)
+    fewer = settings(stated, max_examples=min(stated.max_examples, MOST_CASES[_PROFILE]), database=None)
     item.function._hypothesis_internal_use_settings = fewer  # type: ignore[attr-defined]
 
 

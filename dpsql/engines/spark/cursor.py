@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -290,15 +291,21 @@ def _uses_each_part_once(query: exp.Expr) -> bool:
 
 
 def _nest_parts(query: exp.Expr) -> exp.Expr:
-    """Return a query with the parts of its WITH in the places of their names, each with the names of its columns."""
+    """Return a query with the parts of its WITH in the places of their names, each with the names of its columns.
+
+    A part is copied for all places but its last one: a wide part that is used once moves there whole.
+    """
     earlier_parts: dict[str, exp.CTE] = {}
+    places = Counter(table.name for table in query.find_all(exp.Table) if not table.db)
 
     def put(body: exp.Expr) -> exp.Expr:
         for table in [source for source in body.find_all(exp.Table) if not source.db and source.name in earlier_parts]:
             part = earlier_parts[table.name]
             columns = [name.copy() for name in part.args["alias"].columns]
             place = exp.TableAlias(this=exp.to_identifier(table.alias_or_name), columns=columns)
-            table.replace(exp.Subquery(this=part.this.copy(), alias=place))
+            places[table.name] -= 1
+            rows = part.this.copy() if places[table.name] else part.this
+            table.replace(exp.Subquery(this=rows, alias=place))
         return body
 
     parts = query.args.get("with_")
