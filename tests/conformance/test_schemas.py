@@ -119,8 +119,8 @@ def odd_names() -> tuple[Schema, Table]:
 
 
 def many_columns() -> tuple[Schema, Table]:
-    """Two hundred columns, twenty words of cells: enough to see what grows faster than the columns."""
-    return made({f"x{n}": ("SMALLINT", Numeric(f"x{n}", 0, 9), [None, 0, 3, 9]) for n in range(200)})
+    """Four hundred columns, forty words of cells: enough to see what grows faster than the columns."""
+    return made({f"x{n}": ("SMALLINT", Numeric(f"x{n}", 0, 9), [None, 0, 3, 9]) for n in range(400)})
 
 
 def many_values() -> tuple[Schema, Table]:
