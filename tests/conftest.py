@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import signal
 from collections.abc import Callable, Generator, Iterator
 
 import pytest
@@ -29,6 +30,10 @@ for _name, _most in MOST_CASES.items():
     settings.register_profile(_name, settings.get_profile("dpsql"), max_examples=_most, database=None)
 _PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "")
 settings.load_profile(_PROFILE if _PROFILE in MOST_CASES else "dpsql")
+
+# A shell that runs the suite in the background makes it ignore Ctrl-C, and with it every process that a test starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 #: Runs under the code of an earlier commit alone, so its imports fail here.
 collect_ignore = ["upgrades/write_old_database.py"]

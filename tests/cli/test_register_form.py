@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import select
+import signal
 import sys
 import time
 from pathlib import Path
@@ -30,6 +31,7 @@ CREATE TABLE visits (person_id BIGINT, email VARCHAR, age INTEGER CHECK (age BET
 """
 #: Label, classes, job, wage, code, unit, rows of a unit, cap, yes.
 ANSWERS = ["y", "no, yes", "clerk, cook", "0..5000", "1, 2", "person_id", "3", "2", "y"]
+CTRL_C = "\x03"
 
 
 @pytest.fixture
@@ -297,7 +299,7 @@ def test_buying_is_offered_only_where_something_can_buy() -> None:
 
 def test_a_real_terminal(folder: Path) -> None:
     """Through a pseudo-terminal, in a process of its own: the whole form, and Ctrl-C, which changes nothing."""
-    output, code = talk(["--db", "data.duckdb", "--table", "visits"], [*ANSWERS[:2], "\x03"], folder)
+    output, code = talk(["--db", "data.duckdb", "--table", "visits"], [*ANSWERS[:2], CTRL_C], folder)
     assert code != 0
     assert "Stopped." in output
     assert not (folder / "visits.yml").exists()
@@ -312,16 +314,43 @@ def talk(words: list[str], answers: list[str], folder: Path) -> tuple[str, int]:
     process, terminal = pty.fork()
     if process == 0:
         os.chdir(folder)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored in whatever a shell runs in the background
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "dumb"}
         os.execve(sys.executable, [sys.executable, "-m", "dpsql", "register", *words], environment)
     output = b""
     for answer in answers:
         output += _until_question(terminal)
-        os.write(terminal, answer.encode() + (b"" if answer == "\x03" else b"\n"))
+        if answer == CTRL_C:
+            output += _press_ctrl_c(terminal)
+        else:
+            os.write(terminal, answer.encode() + b"\n")
     output += _read(terminal, seconds=60)
-    _, status = os.waitpid(process, 0)
     os.close(terminal)
-    return output.decode(errors="replace"), os.waitstatus_to_exitcode(status)
+    return output.decode(errors="replace"), os.waitstatus_to_exitcode(_status(process, seconds=60))
+
+
+def _status(process: int, *, seconds: float) -> int:
+    """Return the status of a process that ends, or is killed when its time is over: no test waits for ever."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        ended, status = os.waitpid(process, os.WNOHANG)
+        if ended:
+            return status
+        time.sleep(0.05)
+    os.kill(process, signal.SIGKILL)
+    return os.waitpid(process, 0)[1]
+
+
+def _press_ctrl_c(terminal: int) -> bytes:
+    """Press it until the process says something: Python misses one that comes between its prompt and its read."""
+    output = b""
+    for _ in range(20):
+        os.write(terminal, CTRL_C.encode())
+        for _ in range(6):
+            output += _read_part(terminal) or b""
+            if output.replace(b"^C", b"").strip():
+                return output
+    return output
 
 
 def _until_question(terminal: int) -> bytes:
