@@ -138,6 +138,12 @@ def test_a_run_sees_one_state(path: Path) -> None:
             assert workspace.aggregate(query.copy(), {})["n"].tolist() == before
 
 
+def test_a_column_that_is_gone_is_no_text(path: Path) -> None:
+    """SQLite takes a quoted name that no column has for a text; a column that was dropped must fail instead."""
+    with pytest.raises(QueryFailed):
+        list(read_chunks(path, "people", ["x", "gone"]))
+
+
 def test_a_moved_file_keeps_its_budget(path: Path, tmp_path: Path) -> None:
     """Its ledger stays behind; named again, it knows the table. Beside it, the table has one budget."""
     with connect(path, who="ann") as db:

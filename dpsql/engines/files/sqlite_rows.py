@@ -21,6 +21,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from sqlglot import exp
+
 from dpsql.engines.error_replacement import COUNTING, ErrorReplacement
 from dpsql.errors import DatabaseError
 
@@ -64,9 +66,11 @@ def column_names(path: Path, table: str) -> list[str]:
 
 def read_chunks(path: Path, table: str, columns: Sequence[str]) -> Iterator[dict[str, list[str | None]]]:
     """Yield all rows of a table in chunks, as texts by column; a failure is the one error of a failed count."""
-    listed = ", ".join(map(_quote, columns))
+    # A column that is gone must fail: SQLite takes a quoted name for a text unless the table's name is before it.
+    cells = [exp.column(name, table, quoted=True) for name in columns]
+    statement = exp.select(*cells).from_(exp.table_(table, quoted=True)).sql("sqlite")
     with closing(_replace_errors(COUNTING, lambda: _connect(path))) as connection:
-        cursor = _replace_errors(COUNTING, lambda: connection.execute(f"SELECT {listed} FROM {_quote(table)}"))
+        cursor = _replace_errors(COUNTING, lambda: connection.execute(statement))
         while rows := _replace_errors(COUNTING, lambda: _next_rows(cursor)):
             yield {name: list(cells) for name, cells in zip(columns, zip(*rows, strict=True), strict=True)}
 
@@ -123,7 +127,3 @@ def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
     connection.text_factory = bytes
     return connection
-
-
-def _quote(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
