@@ -20,7 +20,7 @@ import pandas as pd
 from sqlglot import exp
 
 from dpsql import connect
-from dpsql.engines.duckdb.engine import open_file
+from dpsql.engines.duckdb.open_database import open_file
 
 #: What stands in the schema's key `partition`.
 PARTITIONS: dict[str, Any] = {"hashed again": "part", "as it stands": {"column": "part", "parts": 10}}

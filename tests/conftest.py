@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from dpsql.engines.base import Engine
-from dpsql.engines.duckdb.engine import open_file
+from dpsql.engines.duckdb.open_database import open_file
 from dpsql.ledger import odds
 from dpsql.methods.shared import row_evidence
 from dpsql.runs import noisy_domains

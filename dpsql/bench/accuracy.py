@@ -24,7 +24,7 @@ from sqlglot import exp
 from dpsql import methods
 from dpsql.api.database import connect
 from dpsql.bench.sample_tables import SampleTable, scikit_learn_is_here
-from dpsql.engines.duckdb.engine import open_file
+from dpsql.engines.duckdb.open_database import open_file
 
 #: A test set is one row of this many.
 TEST_SHARE = 5

@@ -22,7 +22,7 @@ from dpsql.compile.count import leaves as counts
 from dpsql.compile.count.leaves import Slice, Statement
 from dpsql.compile.rows import Source, Tickets
 from dpsql.engines.base import Engine, Tables
-from dpsql.engines.duckdb.engine import open_file
+from dpsql.engines.duckdb.open_database import open_file
 from dpsql.trees.forest import Forest
 from dpsql.trees.grid import axes
 from dpsql.trees.grow.random_trees import MOST_BRANCHES, random_forest

@@ -26,7 +26,7 @@ from dpsql.bench import table
 from dpsql.compile.rows import Source
 from dpsql.compile.rows import table_reference as reference
 from dpsql.engines.base import Engine
-from dpsql.engines.duckdb.engine import open_file
+from dpsql.engines.duckdb.open_database import open_file
 from dpsql.engines.open_engine import SPECS, open_engine, url_forms
 from dpsql.errors import ParameterError
 from dpsql.kernel.operations import LeafCounts

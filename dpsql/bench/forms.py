@@ -21,7 +21,7 @@ from dpsql.compile.count.leaves import Slice, Statement, leaf_counts
 from dpsql.compile.count.literal import literal_counts
 from dpsql.compile.rows import EVERY_UNIT, Source
 from dpsql.engines.base import Arrays, Engine
-from dpsql.engines.duckdb.engine import open_file
+from dpsql.engines.duckdb.open_database import open_file
 from dpsql.trees.grid import axes
 from dpsql.trees.grow.random_trees import random_forest
 

@@ -21,7 +21,7 @@ from dpsql.bench.clock import least
 from dpsql.bench.counts import run_scan
 from dpsql.compile.rows import Source
 from dpsql.engines.base import Engine
-from dpsql.engines.duckdb.engine import open_file
+from dpsql.engines.duckdb.open_database import open_file
 from dpsql.kernel.session import Session
 
 

@@ -21,7 +21,7 @@ from sqlglot import exp
 
 from dpsql import methods
 from dpsql.api.database import Database, connect
-from dpsql.engines.duckdb.engine import open_file
+from dpsql.engines.duckdb.open_database import open_file
 from dpsql.engines.files.read_rows import read_rows
 from dpsql.models.usable_model import Model
 from dpsql.schema import category_text

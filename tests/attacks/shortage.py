@@ -14,7 +14,7 @@ import signal
 import sys
 from pathlib import Path
 
-from dpsql.engines.duckdb.engine import open_file
+from dpsql.engines.duckdb.open_database import open_file
 from dpsql.errors import DpsqlError
 from dpsql.ledger import Charge, Ledger
 

@@ -10,7 +10,7 @@ import pytest
 
 import dpsql
 from dpsql.api.database import connect
-from dpsql.engines.duckdb.engine import adopt
+from dpsql.engines.duckdb.open_database import adopt
 from dpsql.engines.files.table_files import LEDGER
 from dpsql.errors import BudgetError, DatabaseError, NotRegistered, TableChanged
 from dpsql.models.score import public_table

@@ -12,7 +12,7 @@ import pytest
 from dpsql.api.database import Database, connect
 from dpsql.cli.main import run_command_line as run_command
 from dpsql.engines.base import Engine
-from dpsql.engines.duckdb.engine import open_file
+from dpsql.engines.duckdb.open_database import open_file
 from dpsql.errors import ChargeTooSmall, DpsqlError, NotRegistered, ParameterError, QueryFailed, RunsUnfinished
 from dpsql.kernel.datasets.dataset import find_dataset
 from dpsql.kernel.run import Job, run

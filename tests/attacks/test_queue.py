@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dpsql.engines.base import Conflict, Engine, Transaction
-from dpsql.engines.duckdb.engine import open_file
+from dpsql.engines.duckdb.open_database import open_file
 from dpsql.errors import DatabaseLocked, LedgerBroken
 from dpsql.ledger import Charge, Ledger
 from dpsql.ledger import transaction as ledger_transaction

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.engines.duckdb.engine import open_file
+from dpsql.engines.duckdb.open_database import open_file
 from dpsql.errors import DiskFull
 from dpsql.ledger import Charge, Ledger, anchor_path
 from tests.tables import SCHEMA, model_of, small_forest, voting
@@ -73,7 +73,7 @@ def test_killed_writers_leave_one_file_at_most(path: Path) -> None:
         killed = f"""
 import os, signal
 from pathlib import Path
-from dpsql.engines.duckdb.engine import open_file
+from dpsql.engines.duckdb.open_database import open_file
 from dpsql.ledger import Charge, Ledger
 engine = open_file(Path({str(path)!r}))
 os.replace = os.fsync = lambda *_: os.kill(os.getpid(), signal.SIGKILL)

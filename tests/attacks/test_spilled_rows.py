@@ -14,7 +14,7 @@ import pytest
 import sqlglot
 
 import dpsql
-from dpsql.engines.duckdb.engine import adopt, open_file
+from dpsql.engines.duckdb.open_database import adopt, open_file
 from dpsql.engines.files.read_rows import read_rows
 from dpsql.engines.open_engine import open_engine
 from tests.servers import chdb, spark

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import dpsql
 from dpsql.api.database import Database
 from dpsql.compile.rows import EVERY_UNIT, Part, Source
-from dpsql.engines.duckdb.engine import open_file
+from dpsql.engines.duckdb.open_database import open_file
 from dpsql.errors import ParameterError, SchemaError
 from dpsql.kernel.exact import Rows
 from dpsql.schema import Categorical, Numeric, Schema, Unit

@@ -9,7 +9,8 @@ import pytest
 import sqlglot
 
 from dpsql.compile.count.leaves import Slice, Statement, leaf_counts
-from dpsql.engines.duckdb.engine import DuckDBEngine, DuckDBVocabulary, open_file
+from dpsql.engines.duckdb.engine import DuckDBEngine, DuckDBVocabulary
+from dpsql.engines.duckdb.open_database import open_file
 from dpsql.schema import Categorical, Numeric, Schema
 from dpsql.trees.grid import axes
 from dpsql.trees.grow.random_trees import random_forest

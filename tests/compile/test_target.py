@@ -18,7 +18,8 @@ from dpsql.compile.count.leaves import Slice
 from dpsql.compile.rows import target_steps
 from dpsql.compile.vocabulary import column
 from dpsql.engines.base import Engine
-from dpsql.engines.duckdb.engine import DuckDBVocabulary, open_file
+from dpsql.engines.duckdb.engine import DuckDBVocabulary
+from dpsql.engines.duckdb.open_database import open_file
 from dpsql.schema import Target
 from dpsql.trees.grid import axes
 from tests.compile.running import KEYS

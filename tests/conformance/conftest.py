@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from dpsql.engines.base import Engine
-from dpsql.engines.duckdb.engine import open_file
+from dpsql.engines.duckdb.open_database import open_file
 from tests.servers import OPEN_EMPTY
 
 

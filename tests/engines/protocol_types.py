@@ -6,8 +6,9 @@ from dpsql.engines.base import Engine, Transaction, Workspace
 from dpsql.engines.chdb import engine as chdb_engine
 from dpsql.engines.chdb.vocabulary import ChdbVocabulary
 from dpsql.engines.chdb.workspace import ChdbWorkspace
-from dpsql.engines.duckdb import engine as duckdb_engine
+from dpsql.engines.duckdb import open_database as duckdb_opening
 from dpsql.engines.duckdb.cursor import DuckDBTransaction, DuckDBWorkspace
+from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.engines.duckdb.lists import DuckDBLists
 from dpsql.engines.duckdb.vocabulary import DuckDBVocabulary
 from dpsql.engines.postgres import engine as postgres_engine
@@ -23,12 +24,12 @@ from dpsql.spelling import Lists, RowByRow, Vocabulary
 
 def modules() -> list[EngineModule]:
     """The modules that specs name."""
-    return [chdb_engine, duckdb_engine, postgres_engine, spark_engine]
+    return [chdb_engine, duckdb_opening, postgres_engine, spark_engine]
 
 
 def engines(
     first: chdb_engine.ChdbEngine,
-    second: duckdb_engine.DuckDBEngine,
+    second: DuckDBEngine,
     third: postgres_engine.PostgresEngine,
     fourth: spark_engine.SparkEngine,
 ) -> list[Engine]:

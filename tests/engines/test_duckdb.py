@@ -14,7 +14,8 @@ import pytest
 import sqlglot
 
 from dpsql.engines.base import Conflict
-from dpsql.engines.duckdb.engine import DuckDBEngine, open_file
+from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.engines.duckdb.open_database import open_file
 from dpsql.errors import DatabaseError, DatabaseLocked, DatabaseReadOnly, QueryFailed
 from tests.engines.aggregate import aggregate
 from tests.hostile import HOSTILE

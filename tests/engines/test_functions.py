@@ -6,7 +6,8 @@ import duckdb
 import numpy as np
 import pytest
 
-from dpsql.engines.duckdb.engine import DuckDBEngine, adopt, open_file
+from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.engines.duckdb.open_database import adopt, open_file
 from dpsql.errors import QueryFailed
 from tests.hostile import HOSTILE
 

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 import sqlglot
 
-from dpsql.engines.duckdb.engine import DuckDBEngine, adopt, open_file
+from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.engines.duckdb.open_database import adopt, open_file
 from dpsql.errors import QueryFailed
 from tests.engines.aggregate import aggregate
 

@@ -23,7 +23,8 @@ ENGINE = '''
 
 from dataclasses import dataclass
 
-from dpsql.engines.duckdb.engine import DuckDBEngine, open_file
+from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.engines.duckdb.open_database import open_file
 from dpsql.engines.spec import EngineSpec, NotAConnection, Opening
 
 

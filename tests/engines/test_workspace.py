@@ -13,7 +13,8 @@ import sqlglot
 from sqlglot import exp
 
 from dpsql.engines.base import Workspace
-from dpsql.engines.duckdb.engine import DuckDBEngine, adopt, open_file
+from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.engines.duckdb.open_database import adopt, open_file
 from dpsql.errors import QueryFailed
 
 SECRET = "a-secret-cell"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dpsql.compile.rows import Source
 from dpsql.engines.base import Arrays, Engine, TableInfo, Workspace
-from dpsql.engines.duckdb.engine import open_file
+from dpsql.engines.duckdb.open_database import open_file
 from dpsql.kernel.operations import OPERATIONS, Histograms, LeafSums
 from dpsql.kernel.plan import Composition, Plan, Step
 from dpsql.kernel.promise import Promise

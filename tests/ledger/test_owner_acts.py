@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.engines.duckdb.engine import DuckDBEngine, open_file
+from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.engines.duckdb.open_database import open_file
 from dpsql.errors import BudgetExceeded, LedgerBroken, NotRegistered, ParameterError
 from dpsql.ledger import Ledger, anchor_path, parse_epsilon
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.engines.duckdb.engine import DuckDBEngine, adopt, open_file
+from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.engines.duckdb.open_database import adopt, open_file
 from dpsql.errors import BudgetExceeded
 from dpsql.ledger import Ledger, anchor_path, parse_epsilon
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.engines.duckdb.engine import open_file
+from dpsql.engines.duckdb.open_database import open_file
 from dpsql.errors import LedgerBroken
 from dpsql.ledger import Ledger, anchor_path, parse_epsilon
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsql.engines.base import Column, ColumnNote, Engine, TableInfo
-from dpsql.engines.duckdb.engine import adopt
+from dpsql.engines.duckdb.open_database import adopt
 from dpsql.errors import SchemaError, UnknownName
 from dpsql.ledger import Ledger
 from dpsql.owner.draft_schema import DraftRequest, draft_schema

@@ -35,7 +35,7 @@ def has_ledger_elsewhere(target: str) -> bool:
 SPEC = EngineSpec(
     name="duckdb",
     title="DuckDB",
-    module="dpsql.engines.duckdb.engine",
+    module="dpsql.engines.duckdb.open_database",
     drivers=("duckdb", "_duckdb"),
     opens_path=is_path,
     takes_ledger=has_ledger_elsewhere,
