@@ -17,10 +17,12 @@ from dpsql.engines.base import TableInfo
 from dpsql.engines.type_limits import type_limits
 from dpsql.errors import ParameterError, SchemaError, UnknownName, UsageError
 from dpsql.kernel.datasets.dataset import LABEL_FAMILIES, TARGET_FAMILIES, Dataset
+from dpsql.kernel.datasets.hold_out import dealing_columns
 from dpsql.kernel.datasets.possible_values import possible_texts
 from dpsql.kernel.datasets.untyped_columns import UNTYPED
 from dpsql.kernel.plan import Plan
 from dpsql.ledger.amount import format_delta, parse_delta
+from dpsql.ledger.odds import note_large
 from dpsql.owner.draft_schema import Draft, DraftRequest
 from dpsql.owner.drafts.proposal import BOUGHT, FEATURE, GAP, LABEL, LEFT_OUT, UNIT, Proposal
 from dpsql.owner.rehearse_registration import check_purchase_fits, rehearse_registration
@@ -172,9 +174,32 @@ def rehearse_purchase(database: Database, purchase: PlannedPurchase, *, cap: obj
     known = None if earlier is None else bought_domains(database.engine, database.book, earlier)
     if purchase.plan is None or (known is not None and _covers(known, purchase.wishes)):
         return False
-    if purchase.plan.promise.approximate is None:
+    _check_dealing_columns(purchase, earlier, holdout=options.get("holdout"))
+    if purchase.plan.promise.approximate is not None:
+        allowed = bool(options.get("allow_large"))
+        note_large("buy", purchase.plan.nano_epsilon, allow_large=allowed, table=table)
+    else:
         check_purchase_fits(database.book, table, earlier, cap=cap, costs=purchase.plan.nano_epsilon)
     return True
+
+
+def _check_dealing_columns(purchase: PlannedPurchase, earlier: Dataset | None, *, holdout: object | None) -> None:
+    """Refuse a hold-out whose rows a label would deal that is yet to be bought, where features are to be public.
+
+    The label stands among the features until its classes are bought, so that it would deal rows to the two datasets.
+    Where labels alone are private it must not, and once the purchase is paid the division cannot change.
+    """
+    columns: tuple[str, ...] = ()
+    if earlier is not None and earlier.hold_out is not None:
+        columns = earlier.hold_out.columns
+    elif holdout is not None and purchase.schema is not None:
+        columns = dealing_columns(purchase.schema)
+    if purchase.likely.public_features and purchase.likely.label in columns:
+        raise UsageError(
+            f'the label "{purchase.likely.label}" would deal rows to the hold-out while its classes are bought, and '
+            "where features are public it must not.",
+            hint="--class VALUE for each class; or leave out the hold-out, or public features",
+        )
 
 
 def register_by_buying(database: Database, request: PurchaseRequest, *, cap: object, **options: Any) -> BoughtSchema:
@@ -208,7 +233,9 @@ def complete_by_buying(
         if request.delta is not None and "approximate" not in database.book.kinds(dataset.payer):
             exact = parse_delta(request.delta)
             half = format_delta(set_aside(exact, purchase.wishes))
-            database.set_cap(table, request.epsilon, kind="approximate", delta=exact, selection_delta=half)
+            database.set_cap(
+                table, request.epsilon, kind="approximate", delta=exact, selection_delta=half, allow_large=True
+            )  # a large price was warned of before
         domains = buy_domains(
             database.engine,
             database.book,

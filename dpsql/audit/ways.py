@@ -278,7 +278,9 @@ def _domains_case(*, delta: bool) -> Callable[[str, Chance], AuditCase]:
         def act(database: Database) -> Sequence[Outcome]:
             if delta:
                 half = str(Decimal(DELTA) / 2)
-                database.set_cap("people", _DELTA_CAP, kind="approximate", delta=DELTA, selection_delta=half)
+                database.set_cap(
+                    "people", _DELTA_CAP, kind="approximate", delta=DELTA, selection_delta=half, allow_large=True
+                )
             dataset = find_dataset(database.engine, database.book, "people")
             bought = buy_domains(
                 database.engine,

@@ -13,7 +13,7 @@ from dpsql.cli.label_commands import label_new_rows, label_options, refuse_label
 from dpsql.cli.options import DatabaseTarget, as_json, database
 from dpsql.cli.output import check_new, note, print_json, print_table, say, say_exact, show_progress, write_new
 from dpsql.errors import ParameterError, UsageError
-from dpsql.models.model import lookup_note
+from dpsql.models.model import lookup_note, purchase_note
 from dpsql.models.scoring_sql import FORMS
 from dpsql.models.usable_model import Model
 from dpsql.runs.update import rebuild_gain
@@ -70,8 +70,8 @@ def show(target: DatabaseTarget, model: str, tree: int, depth: int, as_json: boo
     say(f"Private:     {_PRIVATE[card.get('private')]}")
     say(f"Epsilon:     {card['epsilon']}")
     say(f"Neighbours:  {card.get('neighbours', _UNSAID)}")
-    if lookup_note(card):
-        say(f"Domains:     {lookup_note(card)}")
+    for sentence in filter(None, (lookup_note(card), purchase_note(card))):
+        say(f"Domains:     {sentence}")
     say(f"Trained on:  {card.get('table', _UNSAID)} (dataset {card.get('dataset', _UNSAID)}), {card['created_at']}")
     if card.get("ledger_entry") is not None:
         say(f"Ledger:      entry {card['ledger_entry']}, {card.get('ledger_hash', _UNSAID)[:16]}…")

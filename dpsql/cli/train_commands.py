@@ -22,7 +22,7 @@ from dpsql.errors import NoRowsWarning, UsageError
 from dpsql.kernel.describe import larger_noise_notes
 from dpsql.ledger import Budget
 from dpsql.ledger.odds import note_large
-from dpsql.models.model import lookup_note
+from dpsql.models.model import lookup_note, purchase_note
 from dpsql.runs.private_evaluation import evaluation_of_training
 from dpsql.runs.size_first import FOR_THIS_RUN
 from dpsql.runs.train import TrainRequest
@@ -94,8 +94,8 @@ def train_command(target: DatabaseTarget, dry_run: bool, verbose: bool, sql: boo
         say("NOT differentially private: the published variant has no proof.")
     say(f"Charged {_loss(model.certificate)} ({model.certificate['neighbours']}){_entries(model.certificate)}.")
     say(f'Budget of "{left.table}": {left.spent_text} of {left.cap_text} spent, {left.left_text} left.')
-    if lookup_note(model.certificate):
-        say(f"Domains: {lookup_note(model.certificate)}.")
+    for sentence in filter(None, (lookup_note(model.certificate), purchase_note(model.certificate))):
+        say(f"Domains: {sentence}.")
     for sentence in model.certificate.get("warnings", ()):
         note(f"WARNING: {sentence}")
     if measured is not None and beside is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -105,10 +105,13 @@ class Budget:
         >>> budget.left_for("ann"), budget.left_for("bob")
         (10, 10)
         """
-        own = next((share for share in self.analysts if share.name == analyst), Share(analyst, None, 0))
-        cap = self.default_analyst_cap if own.cap is None else own.cap
-        limits = [left for left in (self.left, left_of(cap, own.spent)) if left is not None]
+        limits = [left for left in (self.left, self.share_of(analyst).left) if left is not None]
         return min(limits) if limits else None
+
+    def share_of(self, analyst: str) -> Share:
+        """Return one analyst's part with the cap that holds for them: their own, or that of all others."""
+        own = next((share for share in self.analysts if share.name == analyst), Share(analyst, None, 0))
+        return own if own.cap is not None else replace(own, cap=self.default_analyst_cap)
 
     @property
     def cap_text(self) -> str:

@@ -36,6 +36,8 @@ FORMAT = "dpsql-model"
 CERTIFICATE = "dpsql-certificate"
 #: The key of a certificate under which columns stand whose values the owner looked up.
 LOOKED_UP = "looked_up"
+#: The key of a certificate under which purchases of domains stand that the same rows had paid for before.
+PURCHASES = "purchases"
 
 
 class Home(Protocol):
@@ -210,6 +212,24 @@ def lookup_note(certificate: Mapping[str, Any]) -> str:
     )
 
 
+def purchase_note(certificate: Mapping[str, Any]) -> str:
+    """Return a sentence on what the domains of a model's rows cost beside the model; "" where none were bought.
+
+    >>> purchase_note({"purchases": [{"ledger_entry": 2, "epsilon": "0.1"}]})
+    'bought before for epsilon 0.1 (entry 2), which the epsilon of the model does not include'
+    """
+    bought = [purchase for purchase in certificate.get(PURCHASES, ()) if isinstance(purchase, Mapping)]
+    prices = [
+        f"epsilon {purchase.get('epsilon')}"
+        + (f", delta {purchase['delta']}" if "delta" in purchase else "")
+        + f" (entry {purchase.get('ledger_entry')})"
+        for purchase in bought
+    ]
+    return (
+        f"bought before for {' and '.join(prices)}, which the epsilon of the model does not include" if prices else ""
+    )
+
+
 def check_certificate(certificate: Mapping[str, Any]) -> None:
     """Raise TypeError where a value in a certificate has another type than in those that dpsql writes.
 
@@ -231,7 +251,7 @@ _CERTIFICATE_TYPES: dict[Any, tuple[str, ...]] = {
     ),
     bool: ("private",),
     dict: ("plan", "versions", "size"),
-    list: ("batches", "updates", "parties", "warnings", "evaluations", LOOKED_UP),
+    list: ("batches", "updates", "parties", "warnings", "evaluations", LOOKED_UP, PURCHASES),
     int | None: ("ledger_entry",),
 }  # fmt: skip
 

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from dpsql.engines.base import Column, ColumnNote, Engine, TableInfo
+from dpsql.engines.files.table_files import file_identities
 from dpsql.errors import ParameterError, UnknownName
 from dpsql.ledger import Ledger
 from dpsql.owner.drafts import catalog_sources
-from dpsql.owner.drafts.code_book import code_book_source, names_passed_over, read_code_book
+from dpsql.owner.drafts.code_book import CodeBook, code_book_source, names_passed_over, read_code_book
 from dpsql.owner.drafts.draft_text import draft_text
 from dpsql.owner.drafts.identifier_names import unit_rank
 from dpsql.owner.drafts.owner_lookup import Lookup, look_up_values, lookup_source
@@ -35,6 +36,7 @@ from dpsql.owner.drafts.proposal import (
     with_role,
 )
 from dpsql.owner.drafts.public_sample import read_sample, sample_source
+from dpsql.owner.drafts.public_tables import check_public_file
 from dpsql.schema.schema_file import Placeholder
 
 #: Columns of these names are taken for the label.
@@ -128,7 +130,7 @@ def draft_schema(
         raise UnknownName("table", table, engine.tables())
     label = _label(info, request.label)
     notes = engine.column_notes(info)
-    book = None if request.dictionary is None else read_code_book(Path(request.dictionary))
+    book = None if request.dictionary is None else _code_book(engine, ledger, info, Path(request.dictionary))
     sources = [] if book is None else [code_book_source(book, info)]
     sources += [*_public_sources(engine, ledger, info, notes, request), *more_sources]
     sources.append(catalog_sources.type_source(notes))
@@ -156,6 +158,13 @@ def _public_sources(
     if request.like is not None:
         sources.append(sample_source(read_sample(engine, ledger, info, request.like), str(request.like)))
     return sources
+
+
+def _code_book(engine: Engine, ledger: Ledger, info: TableInfo, path: Path) -> CodeBook:
+    """Return the code book in a file, unless the drafted table or a registered one reads that file."""
+    if path.is_file():
+        check_public_file(engine, ledger, info, str(path), file_identities([path]))
+    return read_code_book(path)
 
 
 def _looked_up(

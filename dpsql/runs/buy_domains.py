@@ -168,6 +168,23 @@ def bought_domains(engine: Engine, ledger: Ledger, dataset: Dataset) -> NoisyDom
     return None
 
 
+def purchases_of(engine: Engine, ledger: Ledger, payer: str) -> list[dict[str, Any]]:
+    """Return entry, epsilon and delta of each purchase of domains that a dataset has paid for.
+
+    A model's schema may follow from any of them, whoever wrote it down: bounds, lists and the size are released values.
+    """
+    if not DOMAINS.is_installed(engine):
+        return []
+    with engine.snapshot() as transaction:
+        numbers = [row["entry_id"] for row in transaction.rows("SELECT entry_id FROM dpsql.domains ORDER BY entry_id")]
+    entries = [entry for entry in map(ledger.find_entry, numbers) if entry is not None and entry.dataset == payer]
+    return [
+        {"ledger_entry": entry.entry_id, "epsilon": str(entry.plan.get("epsilon", entry.amount_text))}
+        | ({"delta": str(entry.plan["delta"])} if "delta" in entry.plan else {})
+        for entry in entries
+    ]
+
+
 def _ask(session: Session, wishes: Wishes) -> dict[str, Any]:
     """Return the noisy answers to all that is wished for, as plain values."""
     answers: dict[str, Any] = {"rows": session.size("size")}

@@ -17,9 +17,10 @@ from dpsql.ledger import Entry, Ledger, formats
 from dpsql.methods.base import Trained
 from dpsql.methods.shared.row_evidence import likely_reasons
 from dpsql.models import store
-from dpsql.models.model import CERTIFICATE, LOOKED_UP
+from dpsql.models.model import CERTIFICATE, LOOKED_UP, PURCHASES
 from dpsql.models.release_store import MODELS
 from dpsql.models.usable_model import Model
+from dpsql.runs.buy_domains import purchases_of
 from dpsql.runs.no_rows_warning import no_rows_warning
 from dpsql.runs.release import release_once
 from dpsql.schema import Schema
@@ -45,7 +46,7 @@ def release_model(
     engine: Engine, ledger: Ledger, job: Job, label: ModelLabel, *, ask: Callable[[Session], Trained]
 ) -> Model:
     """Charge a job, let `ask` use its session, and return the stored model; a repeated request asks nothing."""
-    looked_up = _columns_looked_up(ledger, job)
+    looked_up, purchases = _columns_looked_up(ledger, job), _purchases(engine, ledger, job)
     job = replace(job, plan=rebuild_plan(job.plan))  # no method holds this one: the certificate is written from it
 
     def check_name() -> None:
@@ -58,7 +59,7 @@ def release_model(
         schema = replace(schema, rows=None) if label.size_is_bought else schema
         forest = rebuild_voting_forest(trained.forest, axes(schema), schema.leaf_values)
         facts = copy_plain_value(trained.facts)
-        return _ModelRelease(job, label, forest, schema, facts, _versions(engine), looked_up)
+        return _ModelRelease(job, label, forest, schema, facts, _versions(engine), looked_up, purchases)
 
     return release_once(
         engine,
@@ -78,6 +79,12 @@ def _columns_looked_up(ledger: Ledger, job: Job) -> tuple[str, ...]:
     return tuple(sorted(set(names)))
 
 
+def _purchases(engine: Engine, ledger: Ledger, job: Job) -> tuple[Mapping[str, Any], ...]:
+    """Return what was paid for domains of the rows of a job, its unlabelled rows too: its schema may follow from it."""
+    payers = dict.fromkeys(side.payer for side in (job.dataset, job.other) if side is not None)
+    return tuple(purchase for payer in payers for purchase in purchases_of(engine, ledger, payer))
+
+
 @dataclass(frozen=True, eq=False)
 class _ModelRelease:
     """A forest from noisy answers, about to be stored: rebuilt by the kernel, with the schema of the session."""
@@ -89,6 +96,7 @@ class _ModelRelease:
     facts: Mapping[str, Any]
     versions: Mapping[str, str]
     looked_up: tuple[str, ...] = ()
+    purchases: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def digest(self) -> str:
@@ -136,6 +144,8 @@ class _ModelRelease:
             certificate |= {"unlabelled_table": other.table, "unlabelled_dataset": other.id}
         if self.looked_up or self.schema.looked_up:
             certificate[LOOKED_UP] = sorted({*self.looked_up, *self.schema.looked_up})
+        if self.purchases:
+            certificate[PURCHASES] = [dict(purchase) for purchase in self.purchases]
         certificate |= self.label.notes
         if self.facts:
             certificate["facts"] = self.facts

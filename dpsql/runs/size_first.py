@@ -161,11 +161,8 @@ def check_both_charges(ledger: Ledger, dataset: Dataset, nano_epsilon: int, *, w
     budget = ledger.budget(dataset.payer)
     where = f'table "{dataset.table}"' + (f' in scope "{part}"' if part else "")
     places = [(where, budget.left_in(part), budget.cap_text)]
-    places += [
-        (f'analyst "{who}" on table "{dataset.table}"', share.left, share.cap_text)
-        for share in budget.analysts
-        if share.name == who
-    ]
+    own = budget.share_of(who)
+    places.append((f'analyst "{who}" on table "{dataset.table}"', own.left, own.cap_text))
     for place, left, cap in places:
         if left is not None and left < nano_epsilon:
             hint = f"dpsql ledger --table {shlex.quote(dataset.table)}"

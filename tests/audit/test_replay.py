@@ -97,3 +97,10 @@ def test_the_report_names_the_largest_ratio() -> None:
     assert "2 replays, 1 do not hold" in words
     assert "largest loss over promise: 2.000000" in words
     assert "DOES NOT HOLD: loss 1 of epsilon 0.5" in words
+
+
+def test_no_way_is_refused_for_its_cap(caps_in_words: None) -> None:
+    """A way that sets a cap says that it is meant: refused, it would lose nothing, and prove nothing."""
+    found = random_case("domains with a delta", 0).replay()
+    assert not found.failed
+    assert found.releases > 0
