@@ -67,7 +67,7 @@ def register_purchase(
     to = given.pop("to")
     check_new(to)
     parse_epsilon(cap, "cap")
-    with target.open(writes=not dry_run or bool(given["values_are_public"])) as db:
+    with target.open(writes=not dry_run) as db:
         if dry_run:
             with note_warnings():
                 purchase = db.plan_purchase(table, cap=cap, **given, **options)
