@@ -290,8 +290,9 @@ def _finish(
     """Register a table under a completed draft."""
     label = next(proposal for proposal in draft.proposals if proposal.role == LABEL)
     if label.gaps:
+        spent = "" if domains is None else f" Epsilon {domains.epsilon} is spent (entry {domains.entry})."
         raise SchemaError(
-            f'the classes of "{label.column}" stay unknown: {label.advice}.',
+            f'the classes of "{label.column}" stay unknown: {label.advice}.{spent}',
             hint="ask again with --class VALUE for each class and --replace; what was bought is not bought again",
         )
     declared: dict[str, Any] = {"label": label.column, **request.more}

@@ -47,7 +47,9 @@ def take_purchase(flags: dict[str, Any]) -> dict[str, Any] | None:
     if purchase["buy"] is None:
         if given:
             option = given[0].replace("_", "-")
-            raise UsageError(f"--{option} is given with --buy alone.", hint="--buy EPSILON, or dpsql schema draft")
+            raise UsageError(
+                f"--{option} is given with --buy alone.", hint="--buy EPSILON, or dpsql schema draft --table TABLE"
+            )
         return None
     return purchase
 

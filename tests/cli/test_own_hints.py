@@ -98,3 +98,12 @@ def test_the_next_step_after_a_run_on_no_rows_lacks_no_option(path: Path, tmp_pa
     given = {"FILE": str(file), "EPSILON": "5"}
     words = shlex.split(str(completed).partition("(")[0])
     assert run_command_line([given.get(word, word) for word in words if word != "dpsql"]) == 0
+
+
+def test_a_source_of_a_draft_without_a_purchase_leads_to_a_draft(cli: Cli, path: Path) -> None:
+    """What `register` takes with --buy alone, `schema draft` takes; the command that is shown runs as it stands."""
+    ran = cli("register", "--table", "fresh", "--label", "y", "--cap", "3", "--like", "sample.csv")
+    assert ran.code == 2
+    words = shlex.split(ran.err.partition("or dpsql")[2])
+    assert words == ["schema", "draft", "--db", str(path), "--table", "fresh"]
+    assert run_command_line(words) == 0
