@@ -126,8 +126,8 @@ class NoRowsCounted(DpsqlError):
         spent: str = "",
         unspent: str = "0",
     ) -> None:
-        hint = f"dpsql register --table {shlex.quote(table)} --schema FILE --replace   (FILE with what the rows store)"
-        super().__init__(message, hint=hint)
+        again = f"dpsql register --table {shlex.quote(table)} --schema FILE --cap EPSILON --replace"
+        super().__init__(message, hint=f"{again}   (FILE with what the rows store)")
         self.noisy_rows = noisy_rows
         self.deviation = deviation
         self.entry = entry

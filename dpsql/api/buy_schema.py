@@ -126,13 +126,13 @@ class PlannedPurchase:
         return kinds
 
 
-def plan_purchase(database: Database, request: PurchaseRequest) -> PlannedPurchase:
+def plan_purchase(database: Database, request: PurchaseRequest, *, look_up: bool = False) -> PlannedPurchase:
     """Return what is to be bought for a table, and what that costs. Reads no row, charges nothing.
 
-    What registration would refuse in the end is refused here, as far as the catalog tells it. (Values that the request
-    declares public are looked up for the owner, which is an act of its own.)
+    What registration would refuse in the end is refused here, as far as the catalog tells it. Only with `look_up` are
+    values looked up that the request declares public, which is an act of its own; else the draft has stand-ins.
     """
-    draft = _with_declarations(database.draft_of(request.table, request.draft), request)
+    draft = _with_declarations(database.draft_of(request.table, request.draft, look_up=look_up), request)
     info = database.engine.table(draft.table)
     assert info is not None, "a draft is of a table"
     label = next((proposal for proposal in draft.proposals if proposal.role == LABEL), None)
@@ -222,7 +222,10 @@ def complete_by_buying(
 
     Where nothing has to be bought, nothing is registered, and there are no domains.
     """
-    purchase = plan_purchase(database, request)
+    if request.draft.values_are_public:  # what can be refused is refused before a row is read
+        rehearse_purchase(database, plan_purchase(database, request), cap=cap, **options)
+        options["allow_large"] = True  # a large cap was warned of now
+    purchase = plan_purchase(database, request, look_up=True)
     rehearse_purchase(database, purchase, cap=cap, **options)
     if purchase.plan is None or purchase.schema is None:
         return replace(purchase.draft, proposals=_complete(purchase.draft, None, None)), None
@@ -314,8 +317,9 @@ def _finish(
     """Register a table under a completed draft."""
     label = next(proposal for proposal in draft.proposals if proposal.role == LABEL)
     if label.gaps:
+        spent = "" if domains is None else f" Epsilon {domains.epsilon} is spent (entry {domains.entry})."
         raise SchemaError(
-            f'the classes of "{label.column}" stay unknown: {label.advice}.',
+            f'the classes of "{label.column}" stay unknown: {label.advice}.{spent}',
             hint="ask again with --class VALUE for each class and --replace; what was bought is not bought again",
         )
     declared: dict[str, Any] = {"label": label.column, **request.more}

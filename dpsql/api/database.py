@@ -219,9 +219,9 @@ class Database:
         purchase = PurchaseRequest(table=table, epsilon=buy, delta=delta, draft=request)
         return complete_by_buying(self, purchase, cap=cap)[0]
 
-    def draft_of(self, table: str, request: DraftRequest) -> Draft:
-        """Return the draft that a request asks for."""
-        return draft_schema(self.engine, self.book, table, request, who=self.who)
+    def draft_of(self, table: str, request: DraftRequest, *, look_up: bool = True) -> Draft:
+        """Return the draft that a request asks for; without `look_up` no values are looked up for it."""
+        return draft_schema(self.engine, self.book, table, request, who=self.who, look_up=look_up)
 
     def plan_purchase(
         self, table: str, *, buy: object, delta: object | None = None, cap: object | None = None, **given: Any

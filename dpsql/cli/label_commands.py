@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -111,7 +112,7 @@ def label_request_command(target: DatabaseTarget, table: str, to: str, as_json: 
         print_json({"table": request.table, "to": to, "parameters": dict(request.parameters)})
         return
     say(f'Wrote {to}: trees for "{request.table}".')
-    note(f"Next:  dpsql predict {target.words} --private --structure {to} --table NEW_ROWS --epsilon 1")
+    note(f"Next:  dpsql predict {target.words} --private --structure {shlex.quote(to)} --table NEW_ROWS --epsilon 1")
 
 
 def _kind(db: Database, data: str | Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,7 @@ def show(target: DatabaseTarget, model: str, tree: int, depth: int, as_json: boo
     say(drawn)
     if stored.released.nat:
         note("Each leaf shows the shares of the classes as far as it alone says; those of all trees are multiplied.")
-        note(f"All of them in a few words:  dpsql explain {target.words} --model {stored.name}")
+        note(f"All of them in a few words:  dpsql explain {target.words} --model {shlex.quote(stored.name)}")
 
 
 @click.command()

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import click
 
 from dpsql.api.database import Database, connect
-from dpsql.cli.own_hints import complete_hint
+from dpsql.cli.own_hints import complete_hint, complete_problems
 from dpsql.engines.open_engine import show_target, url_forms
-from dpsql.errors import DpsqlError, UsageError
+from dpsql.errors import DpsqlError, SchemaError, UsageError
 from dpsql.methods import METHODS, PARAMETERS
 from dpsql.methods.base import Choice, Flag, Integer, Method, Parameter
 from dpsql.runs.arguments import arguments
@@ -83,6 +83,8 @@ def _with_target(command: _Command, *, required: bool) -> _Command:
             return command(target=target, **options)
         except DpsqlError as error:
             error.hint = complete_hint(error.hint, target.words, options)
+            if isinstance(error, SchemaError) and len(error.problems) > 1:
+                error.message = complete_problems(error.message, target.words, options)
             raise
 
     command_with_target.__name__ = command.__name__

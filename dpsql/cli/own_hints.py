@@ -39,6 +39,18 @@ def complete_hint(hint: str | None, words: str, options: Mapping[str, Any]) -> s
     return "".join(pieces)
 
 
+def complete_problems(message: str, words: str, options: Mapping[str, Any]) -> str:
+    """Return a message whose lines end in hints of their own (` Try: …`), each of them completed.
+
+    >>> complete_problems("2 problems:\\n  line 1: no. Try: dpsql schema draft --table t", "--db x", {})
+    '2 problems:\\n  line 1: no. Try: dpsql schema draft --db x --table t'
+    """
+    split = [line.rpartition(" Try: ") for line in message.split("\n")]
+    return "\n".join(
+        f"{start}{sign}{complete_hint(hint, words, options) if sign else hint}" for start, sign, hint in split
+    )
+
+
 def _split_at_commands(hint: str) -> list[str]:
     """Return the pieces of a hint; each but the first begins with a command."""
     starts = [0, *(match.start() for match in _COMMAND.finditer(hint)), len(hint)]

@@ -136,7 +136,7 @@ def _new_file(db: Database, table: str) -> str:
     if registration_of(db.book, info.name) is not None:
         raise UsageError(
             f'table "{info.name}" is registered already.',
-            hint=f"dpsql register --table {info.name} --schema FILE --cap EPSILON --replace",
+            hint=f"dpsql register --table {shlex.quote(info.name)} --schema FILE --cap EPSILON --replace",
         )
     path = f"{''.join(sign if sign.isalnum() or sign in '._-' else '_' for sign in info.table)}.yml"
     check_new(path, "schema")

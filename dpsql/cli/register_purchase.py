@@ -47,7 +47,9 @@ def take_purchase(flags: dict[str, Any]) -> dict[str, Any] | None:
     if purchase["buy"] is None:
         if given:
             option = given[0].replace("_", "-")
-            raise UsageError(f"--{option} is given with --buy alone.", hint="--buy EPSILON, or dpsql schema draft")
+            raise UsageError(
+                f"--{option} is given with --buy alone.", hint="--buy EPSILON, or dpsql schema draft --table TABLE"
+            )
         return None
     return purchase
 
@@ -67,7 +69,7 @@ def register_purchase(
     to = given.pop("to")
     check_new(to)
     parse_epsilon(cap, "cap")
-    with target.open(writes=not dry_run or bool(given["values_are_public"])) as db:
+    with target.open(writes=not dry_run) as db:
         if dry_run:
             with note_warnings():
                 purchase = db.plan_purchase(table, cap=cap, **given, **options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import sys
 import time
 import warnings
@@ -105,7 +106,7 @@ def train_command(target: DatabaseTarget, dry_run: bool, verbose: bool, sql: boo
         note(sentence)
     if request.get("literal"):
         note(f"Each leaf was counted by a statement of its own: {seconds:.1f} s in all.")
-    note(f"Next:  dpsql predict {target.words} --model {model.name} --table NEW_ROWS")
+    note(f"Next:  dpsql predict {target.words} --model {shlex.quote(model.name)} --table NEW_ROWS")
 
 
 def _note_large(budget: Budget, table: str, request: Mapping[str, Any]) -> None:

@@ -11,14 +11,15 @@ from pathlib import Path
 
 from dpsql.errors import UsageError
 
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+#: A URL, perhaps as JDBC writes it: jdbc:mysql://…
+_URL = re.compile(r"((?:jdbc:)?[A-Za-z][A-Za-z0-9+.-]*)://", re.IGNORECASE)
 #: Databases by the schemes of their URLs, as people call them. The driver may follow a plus: `mysql+pymysql://`.
 _TITLES = {
     "mysql": "MySQL", "mariadb": "MariaDB", "snowflake": "Snowflake", "bigquery": "BigQuery", "mssql": "SQL Server",
     "sqlserver": "SQL Server", "oracle": "Oracle", "redshift": "Redshift", "trino": "Trino", "presto": "Presto",
     "databricks": "Databricks", "clickhouse": "a ClickHouse server", "mongodb": "MongoDB", "duckdb": "DuckDB",
-    "sqlite": "SQLite", "postgres+psycopg": "PostgreSQL", "postgresql+psycopg": "PostgreSQL",
-    "postgresql+psycopg2": "PostgreSQL", "s3": "object storage", "gs": "object storage", "az": "object storage",
+    "sqlite": "SQLite", "postgres": "PostgreSQL by such URLs", "postgresql": "PostgreSQL by such URLs",
+    "s3": "object storage", "gs": "object storage", "az": "object storage",
     "http": "web addresses", "https": "web addresses", "iceberg": "Iceberg", "ducklake": "DuckLake",
 }  # fmt: skip
 #: The dialect of `dpsql export --dialect`, where it is not called like the scheme.
@@ -31,9 +32,8 @@ _DIALECTS = {
 _INSTEAD = {
     "duckdb": "give the file's path: --db PATH",
     "sqlite": "give the file's path: --db PATH",
-    "postgres+psycopg": "--db postgresql://USER@HOST/DATABASE",
-    "postgresql+psycopg": "--db postgresql://USER@HOST/DATABASE",
-    "postgresql+psycopg2": "--db postgresql://USER@HOST/DATABASE",
+    "postgres": "--db postgresql://USER@HOST/DATABASE",
+    "postgresql": "--db postgresql://USER@HOST/DATABASE",
     "s3": "copy the files to this machine, or read them in place with Spark: --db spark://…",
     "gs": "copy the files to this machine, or read them in place with Spark: --db spark://…",
     "az": "copy the files to this machine, or read them in place with Spark: --db spark://…",
@@ -90,7 +90,7 @@ def url_refusal(target: str) -> UsageError | None:
     scheme = scheme_of(target)
     if not scheme:
         return None
-    base = scheme if scheme in _TITLES else scheme.split("+")[0]
+    base = scheme.removeprefix("jdbc:").split("+")[0]
     title = _TITLES.get(base, "such URLs")
     return UsageError(f"dpsql does not open {title} ({scheme[:40]}://…).", hint=_INSTEAD.get(base) or _ways(base))
 

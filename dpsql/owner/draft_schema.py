@@ -23,7 +23,7 @@ from dpsql.owner.drafts import catalog_sources
 from dpsql.owner.drafts.code_book import CodeBook, code_book_source, names_passed_over, read_code_book
 from dpsql.owner.drafts.draft_text import draft_text
 from dpsql.owner.drafts.identifier_names import unit_rank
-from dpsql.owner.drafts.owner_lookup import Lookup, look_up_values, lookup_source
+from dpsql.owner.drafts.owner_lookup import Lookup, check_columns, look_up_values, lookup_source, rehearsed_source
 from dpsql.owner.drafts.proposal import (
     GAP,
     IDENTIFIER,
@@ -118,12 +118,14 @@ def draft_schema(
     request: DraftRequest = DraftRequest(),
     *,
     who: str = "",
+    look_up: bool = True,
     more_sources: Sequence[Source] = (),
 ) -> Draft:
     """Return a schema for the owner to complete. Reads the catalog, and what the request names; nothing else.
 
     Without a label in the request, a single column called label, class, target or y is taken. `who` is whose act the
-    ledger records where values are looked up. `more_sources` are asked after all others but the type alone.
+    ledger records where values are looked up; without `look_up` none are, and stand-ins take their places.
+    `more_sources` are asked after all others but the type alone.
     """
     info = engine.table(table)
     if info is None:
@@ -134,8 +136,12 @@ def draft_schema(
     sources = [] if book is None else [code_book_source(book, info)]
     sources += [*_public_sources(engine, ledger, info, notes, request), *more_sources]
     sources.append(catalog_sources.type_source(notes))
-    lookup = _looked_up(engine, ledger, info, notes, request, who)  # last: nothing that is wrong elsewhere follows it
-    if lookup:
+    keys = {name for name, note in notes.items() if note.unique}
+    lookup: Lookup | None = None
+    if not look_up:
+        sources.insert(0, rehearsed_source(check_columns(info, _columns_to_look_up(request), keys)))
+    elif _columns_to_look_up(request):  # last: nothing that is wrong elsewhere follows it
+        lookup = look_up_values(engine, ledger, info, request.values_are_public, keys=keys, who=who)
         sources.insert(0, lookup_source(lookup))
     proposals = [_proposal(sources, column, is_label=column is label) for column in info.columns]
     columns = tuple(lookup.values) if lookup else ()
@@ -167,16 +173,10 @@ def _code_book(engine: Engine, ledger: Ledger, info: TableInfo, path: Path) -> C
     return read_code_book(path)
 
 
-def _looked_up(
-    engine: Engine, ledger: Ledger, info: TableInfo, notes: catalog_sources.Notes, request: DraftRequest, who: str
-) -> Lookup | None:
-    """Return the values that were looked up for the owner; None where none were asked for."""
+def _columns_to_look_up(request: DraftRequest) -> Sequence[str]:
     if isinstance(request.values_are_public, str):
         raise ParameterError("values_are_public", allowed="a list of columns", given=request.values_are_public)
-    if not request.values_are_public:
-        return None
-    keys = {name for name, note in notes.items() if note.unique}
-    return look_up_values(engine, ledger, info, request.values_are_public, keys=keys, who=who)
+    return request.values_are_public
 
 
 def _label(info: TableInfo, label: str | None) -> Column | None:

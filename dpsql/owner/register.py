@@ -257,7 +257,8 @@ def _check_disjoint(into: Block, dataset: Dataset) -> None:
         if other.id != dataset.id and meant not in (None, dataset.id):
             raise UsageError(
                 f'"{other.table}" is declared disjoint from "{dataset.table}", which was another table then.',
-                hint=f"first say what holds: dpsql register --table {shlex.quote(other.table)} --schema FILE --replace",
+                hint=f"first say what holds: dpsql register --table {shlex.quote(other.table)} --schema FILE "
+                "--cap EPSILON --replace",
             )
 
 

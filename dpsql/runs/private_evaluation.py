@@ -218,7 +218,7 @@ def _check_fit(model: Model, dataset: Dataset) -> None:
             raise SchemaError(
                 f'model "{model.name}" reads the {feature.kind} feature "{feature.name}", '
                 f'which "{dataset.table}" was not registered with.',
-                hint=f"dpsql register --table {shlex.quote(dataset.table)} --schema FILE --replace",
+                hint=f"dpsql register --table {shlex.quote(dataset.table)} --schema FILE --cap EPSILON --replace",
             )
 
 

@@ -151,7 +151,7 @@ def test_a_real_label_is_a_target_with_bought_bounds() -> None:
 def test_words_that_are_not_in_the_list_leave_the_label_open_and_the_purchase_is_kept() -> None:
     """The next step names the classes, and buys nothing twice."""
     database = plain("if(age > 50, 'over fifty', 'under fifty')")
-    with pytest.raises(SchemaError, match="fewer than two of its values stand out"):
+    with pytest.raises(SchemaError, match=r"fewer than two of its values stand out.*Epsilon 1 is spent \(entry \d+\)"):
         database.buy_schema("t", label="y", cap=3, buy=1)
     spent = database.budget("t").spent
     schema = database.buy_schema(
@@ -450,3 +450,26 @@ def test_the_label_must_be_named_where_no_column_is_called_so() -> None:
     database.engine.connection.execute("ALTER TABLE t RENAME y TO outcome")  # type: ignore[attr-defined]
     with pytest.raises(UsageError, match="label"):
         database.plan_purchase("t", buy=1)
+
+
+@pytest.mark.parametrize("label", ["y", "job"])
+def test_a_plan_looks_no_values_up(label: str) -> None:
+    """A column that is declared public is checked by the catalog, and the plan says that its rows will be read."""
+    database = plain()
+    plan = database.plan_purchase("t", label=label, buy=1, cap=3, values_are_public=["job"])
+    assert "its values will be looked up" in plan.purposes["job"]
+    assert plan.draft.looked_up == ()
+    assert database.book.entries() == []
+    with pytest.raises(UsageError, match="looks like an e-mail address"):
+        database.plan_purchase("t", label="y", buy=1, values_are_public=["email"])
+
+
+def test_what_can_be_refused_is_refused_before_values_are_looked_up() -> None:
+    """A cap below the price leaves no lookup in the ledger; afterwards the same is looked up and bought."""
+    database = plain()
+    with pytest.raises(BudgetExceeded):
+        database.buy_schema("t", label="y", cap="0.5", buy=1, values_are_public=["job"])
+    assert database.book.entries() == []
+    bought = database.buy_schema("t", label="y", cap=3, buy=1, values_are_public=["job"])
+    assert bought.dataset.schema.feature("job") == Categorical("job", ("clerk", "cook", "nurse"))
+    assert next(entry.event for entry in database.book.entries()) == "lookup"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from dpsql.api.database import connect
 from dpsql.cli.main import run_command_line
 from dpsql.cli.own_hints import complete_hint
+from dpsql.errors import NoRowsCounted
 from tests import tables
 from tests.cli.conftest import Cli
 
@@ -66,3 +68,42 @@ def test_a_hint_has_no_password(cli: Cli) -> None:
     ran = cli("budget", db="postgresql://ann:pa55word@127.0.0.1:1/none")
     assert ran.code == 4
     assert "pa55word" not in ran.out + ran.err
+
+
+def test_a_model_is_quoted_in_the_next_step(cli: Cli, path: Path) -> None:
+    """A name that a shell would take apart stays one word."""
+    ran = cli("train", "--table", "people", "--name", ODD, "--method", "rosnam", "--trees", "2", "--depth", "2")
+    assert ran.code == 0
+    words = words_after(ran.err, "Next:")
+    assert words == ["dpsql", "predict", "--db", str(path), "--model", ODD, "--table", "NEW_ROWS"]
+
+
+def test_each_of_several_problems_has_a_next_step_that_can_be_pasted(cli: Cli, path: Path, tmp_path: Path) -> None:
+    """Where hints differ they stand in the lines of the message, and name the database there."""
+    file = tmp_path / "wrong.yml"
+    file.write_text("label: y\nclases: [no, yes]\nfeatures:\n  x: {type: numeric, lower: ???, upper: 1}\n")
+    ran = cli("register", "--table", "fresh", "--schema", str(file), "--cap", "1", "--dry-run")
+    line = next(line for line in ran.err.splitlines() if 'has no "classes"' in line)
+    words = shlex.split(line.partition(" Try: ")[2])
+    assert words == ["dpsql", "schema", "draft", "--db", str(path), "--table", "fresh"]
+    assert run_command_line(words[1:]) == 0
+
+
+def test_the_next_step_after_a_run_on_no_rows_lacks_no_option(path: Path, tmp_path: Path) -> None:
+    """Registering again needs a cap: with a file and a number in the places of FILE and EPSILON it ends well."""
+    hint = NoRowsCounted("about no row", noisy_rows=1, deviation=47.1, table="people").hint
+    completed = complete_hint(hint, f"--db {shlex.quote(str(path))}", {})
+    file = tmp_path / "right.json"
+    file.write_text(json.dumps(tables.SCHEMA.to_dict()))
+    given = {"FILE": str(file), "EPSILON": "5"}
+    words = shlex.split(str(completed).partition("(")[0])
+    assert run_command_line([given.get(word, word) for word in words if word != "dpsql"]) == 0
+
+
+def test_a_source_of_a_draft_without_a_purchase_leads_to_a_draft(cli: Cli, path: Path) -> None:
+    """What `register` takes with --buy alone, `schema draft` takes; the command that is shown runs as it stands."""
+    ran = cli("register", "--table", "fresh", "--label", "y", "--cap", "3", "--like", "sample.csv")
+    assert ran.code == 2
+    words = shlex.split(ran.err.partition("or dpsql")[2])
+    assert words == ["schema", "draft", "--db", str(path), "--table", "fresh"]
+    assert run_command_line(words) == 0

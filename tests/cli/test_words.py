@@ -70,7 +70,7 @@ def test_a_run_on_no_rows_stops_with_code_1(cli: Cli, bank: Path) -> None:
     assert stopped
     assert "Epsilon 0.03 is spent" in stopped[0].err
     assert "letter case" in stopped[0].err
-    assert "--table typed --schema FILE --replace" in stopped[0].err
+    assert "--table typed --schema FILE --cap EPSILON --replace" in stopped[0].err
 
 
 def test_both_entries_are_named(cli: Cli, bank: Path) -> None:

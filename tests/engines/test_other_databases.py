@@ -18,6 +18,7 @@ URLS = {
     "mysql": "MySQL", "mysql+pymysql": "MySQL", "mariadb": "MariaDB", "snowflake": "Snowflake",
     "bigquery": "BigQuery", "mssql": "SQL Server", "oracle": "Oracle", "redshift": "Redshift", "trino": "Trino",
     "sqlite": "SQLite", "duckdb": "DuckDB", "https": "web", "s3": "storage", "nobody-knows": "such URLs",
+    "jdbc:mysql": "MySQL", "jdbc:postgresql": "PostgreSQL", "postgresql+asyncpg": "PostgreSQL",
 }  # fmt: skip
 #: Files that dpsql does not open: name, first bytes, a word of what it says.
 FILES = [

@@ -127,6 +127,19 @@ def test_real_booleans_from_yaml_are_refused_on_a_column_of_texts(kind: str) -> 
         assert database.register("b", declared, cap=1).schema.classes == ("false", "true")
 
 
+def test_the_way_out_of_a_mapping_of_real_booleans_is_taken_by_the_column() -> None:
+    """On a BOOLEAN column a quoted list of words would be refused next; the mapping that is proposed is registered."""
+    declared = yaml.safe_load(
+        "{label: y, classes: {true: yes, false: no}, features: {a: {type: numeric, lower: 0, upper: 9}}}"
+    )
+    with connect(":memory:") as database:
+        run(database.engine, "CREATE TABLE t (y BOOLEAN, a BIGINT)")
+        with pytest.raises(SchemaError, match="YAML 1.1") as refused:
+            database.register("t", declared, cap=1)
+        quoted = yaml.safe_load(str(refused.value.hint).rpartition("quote them: ")[2])
+        assert database.register("t", {**declared, **quoted}, cap=1).schema.classes == ("yes", "no")
+
+
 def test_real_booleans_in_a_mapping_are_refused() -> None:
     """The words of a mapping are lost on any column, its stored texts on a column of texts."""
     texts = yaml.safe_load(

@@ -422,7 +422,7 @@ def _catalog(engine: Engine, dataset: Dataset) -> TableInfo | None:
 
 def _register_again(table: str) -> str:
     """Return the command that registers a table again."""
-    return f"dpsql register --table {shlex.quote(without_suffix(table))} --schema FILE --replace"
+    return f"dpsql register --table {shlex.quote(without_suffix(table))} --schema FILE --cap EPSILON --replace"
 
 
 def _check_renamed(info: TableInfo, entries: Iterable[Entry]) -> None:

@@ -82,10 +82,11 @@ def real_booleans(info: TableInfo, declared: Mapping[str, object]) -> Iterator[S
         column = info.column(str(name))
         if column is not None and _has_booleans(words, column):
             what = "classes" if path == ("classes",) else "values"
+            quoted = '{"true": "yes", "false": "no"}' if column.family == "boolean" else '["no", "yes"]'
             error = SchemaError(
                 f'"{column.name}" is {column.type}, and its {what} are declared as real booleans, not as text: '
                 "YAML 1.1 (yaml.safe_load) turns no and yes into booleans.",
-                hint=f'name the file instead of its values (schema="FILE.yml"), or quote them: {what}: ["no", "yes"]',
+                hint=f'name the file instead of its values (schema="FILE.yml"), or quote them: {what}: {quoted}',
             )
             yield SchemaProblem(path, error)
 

@@ -59,8 +59,11 @@ _NUMBERED = _PEOPLE | frozenset(
         "file",
         "tax",
         "license",
+        "national",
     ]
 )
+#: What a phone is called, also with a number behind it: `tel_nr`.
+_PHONES = frozenset(["phone", "telephone", "tel", "mobile", "fax"])
 _NAMED = _PEOPLE | frozenset(
     ["first", "last", "family", "given", "full", "middle", "maiden", "doctor", "contact", "nick"]
 )
@@ -72,7 +75,7 @@ _LAST_WORDS = (
         frozenset(["id", "ids", "uuid", "guid", "key", "keys", "ssn", "mrn", "iban", "imei", "vin"]),
     ),
     ("an e-mail address", _TEXTS, frozenset(["email", "emails", "mail"])),
-    ("a phone number", _NUMBERS, frozenset(["phone", "telephone", "tel", "mobile", "fax", "phonenumber"])),
+    ("a phone number", _NUMBERS, _PHONES | frozenset(["phonenumber"])),
     ("an address", _TEXTS, frozenset(["address", "addr", "street"])),
     ("a zip code", _NUMBERS, frozenset(["zip", "zipcode", "postcode", "postalcode", "plz"])),
     (
@@ -112,8 +115,6 @@ _LAST_TWO = {
     ("zip", "code"): ("a zip code", _NUMBERS),
     ("post", "code"): ("a zip code", _NUMBERS),
     ("postal", "code"): ("a zip code", _NUMBERS),
-    ("phone", "number"): ("a phone number", _NUMBERS),
-    ("mobile", "number"): ("a phone number", _NUMBERS),
     ("id", "number"): ("an identifier", _KEYS),
 }
 
@@ -152,6 +153,8 @@ def _kind(words: list[str]) -> tuple[str | None, tuple[str, ...]]:
     for kind, families, last_words in _LAST_WORDS:
         if last in last_words:
             return kind, families
+    if last in ("number", "no", "nr", "num") and before in _PHONES:
+        return "a phone number", _NUMBERS
     if last in ("number", "no", "nr", "num") and before in _NUMBERED:
         return "an identifier", _KEYS
     if last == "name" and (not before or before in _NAMED):

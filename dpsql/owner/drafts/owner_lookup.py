@@ -35,6 +35,8 @@ LONGEST_VALUE = 200
 #: Where more than this share of the values stands in one row alone, they are taken for an identifier's.
 SHARE_OF_SINGLES = 0.5
 _FAMILIES = ("text", "integer", "untyped")
+#: The origin of a domain in a plan, which looks nothing up.
+LOOKED_UP_LATER = "its values will be looked up in the rows, for the owner"
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def look_up_values(
     base = info if info.kind == "table" else unfold(engine, info)[0]
     if info.unfit:
         raise SchemaError(f'"{info.name}" {info.unfit}.', hint=info.remedy or HINT)
-    named = [_check_column(info, name, keys) for name in dict.fromkeys(columns)]
+    named = check_columns(info, columns, keys)
     ledger.install()  # a ledger that cannot be written refuses before a row is read
     ledger.upgrade()
 
@@ -83,6 +85,25 @@ def lookup_source(lookup: Lookup) -> Source:
     def propose(column: Column) -> Proposal | None:
         values = lookup.values.get(column.name)
         return from_values(column, values, f"looked up by the owner, entry {lookup.entry}") if values else None
+
+    return propose
+
+
+def check_columns(info: TableInfo, columns: Sequence[str], keys: Collection[str]) -> list[Column]:
+    """Return the columns whose values are to be looked up, or refuse one by its name or type. Reads no row."""
+    return [_check_column(info, name, keys) for name in dict.fromkeys(columns)]
+
+
+def rehearsed_source(columns: Collection[Column]) -> Source:
+    """Return the source that stands for a lookup which did not happen: each list is two values that its type can have.
+
+    What the catalog lists, an ENUM, is left to the catalog.
+    """
+    names = {column.name for column in columns if not column.type.upper().startswith("ENUM")}
+
+    def propose(column: Column) -> Proposal | None:
+        stand_in = ["0", "1"]
+        return from_values(column, stand_in, LOOKED_UP_LATER) if column.name in names else None
 
     return propose
 

@@ -66,7 +66,8 @@ def test_keys_are_left_out_whatever_else_is_known(db: Database) -> None:
     [
         ("email", "text", "e-mail"), ("E-Mail", "text", "e-mail"), ("patient_name", "text", "name"),
         ("Name", "text", "name"), ("zip", "integer", "zip"), ("postal_code", "text", "zip"),
-        ("phoneNumber", "text", "phone"), ("home_address", "text", "address"), ("remarks", "text", "free text"),
+        ("phoneNumber", "text", "phone"), ("tel_nr", "text", "phone"), ("national_no", "integer", "identifier"),
+        ("home_address", "text", "address"), ("remarks", "text", "free text"),
         ("SSN", "text", "identifier"), ("account_no", "integer", "identifier"), ("order_id", "integer", "identifier"),
     ],
 )  # fmt: skip
