@@ -1,4 +1,4 @@
-"""What is said when a cap or an epsilon is set: what it means, whether any run still fits, and what a name is worth."""
+"""What is said when budgets are made: what a cap means, whether any run fits, what a name is worth, who is held out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dpsql.api.database import Database
-from dpsql.cli.output import note
+from dpsql.cli.output import note, say
+from dpsql.kernel.datasets.dataset import Dataset
 from dpsql.ledger import Budget
 from dpsql.ledger.budget import ANY_ANALYST, Share, amount_text, left_of
 from dpsql.ledger.odds import LargeEpsilonWarning
@@ -61,6 +62,17 @@ def note_claimed_names(db: Database) -> None:
     if db.engine.path is not None:
         note("--as is a claim, not a login: whoever opens this file can take any name, and can read its rows.")
         note("Analysts who must not see rows need a server: dpsql init on PostgreSQL.")
+
+
+def say_hold_out(dataset: Dataset, beside: Budget | None) -> None:
+    """Say which share of a table is held out and under which cap, and what an edit of a row would do to it."""
+    if dataset.hold_out is None or beside is None:
+        return
+    share = dataset.hold_out.share_text
+    say(f'Hold-out: "{beside.table}", {share} of the units, with a cap of {beside.cap_text}.')
+    if dataset.schema.unit.column is None:
+        note("Rows are held out by what stands in them: one that is edited may change sides, and lose both budgets.")
+        note("Where rows are edited, take a column that stays as the unit: --unit COLUMN:MAX_ROWS.")
 
 
 def analyst_text(name: str) -> str:

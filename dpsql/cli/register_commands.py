@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dpsql.cli.cap_notes import note_exhausted, note_warnings
+from dpsql.cli.cap_notes import note_exhausted, note_warnings, say_hold_out
 from dpsql.cli.options import DatabaseTarget, as_json, maybe_database
 from dpsql.cli.output import note, print_json, say, say_exact
 from dpsql.cli.register_form import fill_in_form, is_form_wanted
@@ -177,8 +177,8 @@ def register_command(
     say(f"Cap {budget.cap_text}, spent {budget.spent_text}, left {budget.left_text}.")
     note_exhausted(budget, None)
     next_step = f"dpsql train {target.words} --table {shlex.quote(dataset.table)}"
-    if dataset.hold_out is not None and beside is not None:
-        say(f'Hold-out: "{beside.table}", {dataset.hold_out.share_text} of the units, with a cap of {beside.cap_text}.')
+    say_hold_out(dataset, beside)
+    if beside is not None:
         note(f"Next:  {next_step} --epsilon 1 --evaluate 0.1")
     else:
         note(f"Next:  {next_step} --dry-run")

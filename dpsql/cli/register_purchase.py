@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from dpsql.api.buy_schema import BoughtSchema, PlannedPurchase
-from dpsql.cli.cap_notes import note_warnings
+from dpsql.cli.cap_notes import note_warnings, say_hold_out
 from dpsql.cli.options import DatabaseTarget
 from dpsql.cli.output import check_new, note, print_json, say, say_exact, write_new
 from dpsql.errors import UsageError
@@ -88,9 +88,8 @@ def register_purchase(
     _say_bought(bought)
     say(f"Cap {budget.cap_text}, spent {budget.spent_text}, left {budget.left_text}.")
     next_step = f"dpsql train {target.words} --table {shlex.quote(bought.dataset.table)} --epsilon 1"
-    if bought.dataset.hold_out is not None and beside is not None:
-        share = bought.dataset.hold_out.share_text
-        say(f'Hold-out: "{beside.table}", {share} of the units, with a cap of {beside.cap_text}.')
+    say_hold_out(bought.dataset, beside)
+    if beside is not None:
         next_step += " --evaluate 0.1"
     if to is not None:
         note(f"Wrote {to}.")

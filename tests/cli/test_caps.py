@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from dpsql.api.database import connect
 from dpsql.errors import UsageError
 from dpsql.ledger.amount import NANO
 from dpsql.ledger.odds import LargeEpsilonWarning, note_large, odds_text
@@ -150,6 +151,16 @@ def test_a_dry_run_warns_of_a_large_epsilon(cli: Cli) -> None:
     assert "Warning: epsilon 12" in cli(*words, "12").err
     assert cli(*words, "25").code == 2
     assert cli(*words, "25", "--yes").code == 0
+
+
+@pytest.mark.parametrize(("unit", "is_told"), [((), True), (("--unit", "k:2"), False)], ids=["row", "unit"])
+def test_a_hold_out_of_rows_says_what_an_edit_does(cli: Cli, unit: tuple[str, ...], is_told: bool) -> None:
+    """A row is dealt out by what stands in it, a unit by a column that stays."""
+    with connect("edited.duckdb", create=True) as db:
+        tables.run(db.engine, "CREATE TABLE people (k INTEGER, age INTEGER, y BOOLEAN)")
+    words = ("register", "--table", "people", "--label", "y", "--class", "true", "--class", "false", "--cap", "1")
+    ran = cli(*words, "--numeric", "age:0:90", "--holdout", "10%", *unit, db="edited.duckdb")
+    assert (ran.code, "one that is edited may change sides" in ran.err) == (0, is_told)
 
 
 def test_a_hold_out_from_the_command_line(cli: Cli) -> None:
