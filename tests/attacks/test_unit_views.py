@@ -314,3 +314,21 @@ def test_a_key_that_was_dropped_stops_runs(own: Database) -> None:
     with pytest.raises(TableChanged, match="does not say are unique"):
         own.train("features", epsilon=0.5, method="rdt")
     assert own.budget("features").spent == 0
+
+
+#: Values that fail on the one row where n is 1, f is NULL and q is 1e-400.
+FAILING = ["COALESCE(o.f, CASE WHEN o.n = 1 THEN 1e300 ELSE 0.5 END)", "CASE WHEN o.x < o.q THEN 1 ELSE 0 END"]
+
+
+@pytest.mark.parametrize("value", FAILING)
+def test_no_number_that_a_type_cannot_hold_makes_a_query_fail(value: str) -> None:
+    """PostgreSQL casts what is mixed with a REAL to REAL, and a NUMERIC to a double: some numbers fit into neither."""
+    with connect(fresh_database(), who="ann") as db:
+        create_warehouse(db.engine)
+        columns = "n INTEGER, f REAL, x DOUBLE PRECISION, q NUMERIC(5, 400)"
+        run(db.engine, f"CREATE TABLE public.odd (person_id INTEGER, {columns})")
+        for text in (f"SELECT o.person_id, {value} AS r FROM odd o",
+                     f"SELECT o.person_id, COUNT({value}) AS r FROM odd o GROUP BY o.person_id"):  # fmt: skip
+            with pytest.raises(SchemaError, match="single precision|long number"):
+                prove(db.engine, text)
+        prove(db.engine, "SELECT o.person_id, COALESCE(o.f, CASE WHEN o.n = 1 THEN 3e38 ELSE 0 END) AS r FROM odd o")
