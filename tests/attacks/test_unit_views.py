@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
+from sqlglot import exp
 
 from dpsql.api.database import Database, connect
+from dpsql.compile.views.unit_relations import as_rows
 from dpsql.errors import DpsqlError, SchemaError, TableChanged, UsageError
 from dpsql.schema import Unit
 from tests.servers import fresh_database
@@ -332,3 +334,17 @@ def test_no_number_that_a_type_cannot_hold_makes_a_query_fail(value: str) -> Non
             with pytest.raises(SchemaError, match="single precision|long number"):
                 prove(db.engine, text)
         prove(db.engine, "SELECT o.person_id, COALESCE(o.f, CASE WHEN o.n = 1 THEN 3e38 ELSE 0 END) AS r FROM odd o")
+
+
+@pytest.mark.parametrize("name", ["key 0", "aggregate 0", "unit", "c0", "rows_0", "groups of rows"])
+def test_no_name_in_a_query_is_taken_for_one_of_the_translation(own: Database, name: str) -> None:
+    """A unit or a column that is called as the translation calls a part of its own still means what the text says."""
+    run(own.engine, f"INSERT INTO {HOME[own.engine.dialect]}.visits (person_id, ward) VALUES (7, 1), (7, 2)")
+    text = (
+        f'SELECT t."{name}" AS person_id, t.ward, COUNT(*) AS n FROM (SELECT a.person_id AS "{name}", a.ward '
+        f'FROM visits a JOIN visits b ON a.person_id = b.person_id) AS t GROUP BY t."{name}", t.ward'
+    )
+    rows = as_rows(prove(own.engine, text).proof.relation)
+    with own.engine.transaction() as transaction:
+        shown = transaction.rows(exp.select("unit", "c0", "c1").from_(rows))
+    assert sorted(tuple(row.values()) for row in shown) == [(7, 1, 2), (7, 2, 2)]
