@@ -46,6 +46,8 @@ _GROUPS = "groups of rows"
 _UNIT_NAME = "unit"
 #: The families that a column may have that rows are grouped by, besides integers: equal values are the same.
 _KEYS = ("text", "boolean", "date", "timestamp")
+#: The catalog's word for columns whose values nothing can be keyed by: some have no equality, and some a user's.
+_NO_EQUALITY = "opaque"
 _Items = Sequence[tuple[str, exp.Expression]]
 
 
@@ -170,6 +172,8 @@ def _argument(aggregate: Aggregate, rows: JoinedRows) -> _Argument:
         return _number_to_add(aggregate, aggregate.argument, test, rows)
     family, facts = rows.family(aggregate.argument), expression_facts(rows, aggregate.argument)
     value = rows.value(aggregate.argument)
+    if aggregate.kind == "distinct" and facts.family == _NO_EQUALITY:
+        raise Refused(f"counts distinct values of type {facts.type}, whose equality dpsql cannot rely on")
     if aggregate.kind in ("min", "max"):
         check_order(family, aggregate.kind)
     if family == "number" and not facts.integer:
