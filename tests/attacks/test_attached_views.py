@@ -87,6 +87,26 @@ def test_names_alone_in_a_view_mean_the_tables_of_the_rows_own_file(tmp_path: Pa
         db.train("joined", **TINY)
 
 
+def test_a_schema_in_a_view_is_one_of_the_rows_own_file(tmp_path: Path) -> None:
+    """Where the ledger is in another file, whether the view names a private table so or a public one."""
+    place = file_with_keys(tmp_path / "people.duckdb")
+    with duckdb.connect(str(place)) as connection:
+        connection.execute("CREATE SCHEMA hr")
+        for table, key in (("persons", "person"), ("codes", "code")):
+            connection.execute(
+                f"CREATE TABLE hr.{table} AS FROM main.{table}; ALTER TABLE hr.{table} ADD UNIQUE ({key})"
+            )
+    schema = Schema("y", ("a", "b"), (Numeric("z", 0, 100),), Unit("person"), public_tables=("hr.codes",))
+    text = "SELECT p.person, c.z, p.y FROM hr.persons p LEFT JOIN hr.codes c ON p.code = c.code"
+    with connect(place, who="ann", ledger=tmp_path / "books.duckdb") as db:
+        db.register("joined", schema, cap=1, view=text)
+        db.train("joined", **TINY)
+        persons = Schema("y", ("a", "b"), (Numeric("code", 0, 5),), Unit("person"))
+        with pytest.raises(UsageError, match="one budget, not two"):
+            db.register("hr.persons", persons, cap=1)
+        db.register("persons", persons, cap=1)  # other rows
+
+
 def test_a_quoted_name_with_a_dot_is_one_name_in_a_view(tmp_path: Path) -> None:
     """It does not mean a table of an attached file."""
     with (

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
+from sqlglot import exp
 
 from dpsql.api.database import Database, connect
+from dpsql.compile.views.unit_relations import as_rows
 from dpsql.errors import DpsqlError, SchemaError, TableChanged, UsageError
 from dpsql.schema import Unit
 from tests.servers import fresh_database
@@ -314,3 +316,47 @@ def test_a_key_that_was_dropped_stops_runs(own: Database) -> None:
     with pytest.raises(TableChanged, match="does not say are unique"):
         own.train("features", epsilon=0.5, method="rdt")
     assert own.budget("features").spent == 0
+
+
+#: Values that fail on the one row where n is 1, f is NULL and q is 1e-400.
+FAILING = ["COALESCE(o.f, CASE WHEN o.n = 1 THEN 1e300 ELSE 0.5 END)", "CASE WHEN o.x < o.q THEN 1 ELSE 0 END"]
+
+
+@pytest.mark.parametrize("value", FAILING)
+def test_no_number_that_a_type_cannot_hold_makes_a_query_fail(value: str) -> None:
+    """PostgreSQL casts what is mixed with a REAL to REAL, and a NUMERIC to a double: some numbers fit into neither."""
+    with connect(fresh_database(), who="ann") as db:
+        create_warehouse(db.engine)
+        columns = "n INTEGER, f REAL, x DOUBLE PRECISION, q NUMERIC(5, 400)"
+        run(db.engine, f"CREATE TABLE public.odd (person_id INTEGER, {columns})")
+        for text in (f"SELECT o.person_id, {value} AS r FROM odd o",
+                     f"SELECT o.person_id, COUNT({value}) AS r FROM odd o GROUP BY o.person_id"):  # fmt: skip
+            with pytest.raises(SchemaError, match="single precision|long number"):
+                prove(db.engine, text)
+        prove(db.engine, "SELECT o.person_id, COALESCE(o.f, CASE WHEN o.n = 1 THEN 3e38 ELSE 0 END) AS r FROM odd o")
+
+
+@pytest.mark.parametrize("name", ["key 0", "aggregate 0", "unit", "c0", "rows_0", "groups of rows"])
+def test_no_name_in_a_query_is_taken_for_one_of_the_translation(own: Database, name: str) -> None:
+    """A unit or a column that is called as the translation calls a part of its own still means what the text says."""
+    run(own.engine, f"INSERT INTO {HOME[own.engine.dialect]}.visits (person_id, ward) VALUES (7, 1), (7, 2)")
+    text = (
+        f'SELECT t."{name}" AS person_id, t.ward, COUNT(*) AS n FROM (SELECT a.person_id AS "{name}", a.ward '
+        f'FROM visits a JOIN visits b ON a.person_id = b.person_id) AS t GROUP BY t."{name}", t.ward'
+    )
+    rows = as_rows(prove(own.engine, text).proof.relation)
+    with own.engine.transaction() as transaction:
+        shown = transaction.rows(exp.select("unit", "c0", "c1").from_(rows))
+    assert sorted(tuple(row.values()) for row in shown) == [(7, 1, 2), (7, 2, 2)]
+
+
+@pytest.mark.parametrize("kind", ["JSON", "POINT", "XML", "JSON[]", "INTERVAL", "public.pair"])
+def test_values_without_an_equality_of_the_database_are_not_counted_as_distinct(kind: str) -> None:
+    """PostgreSQL cannot compare some types, so that every run would fail after its charge; others call users' code."""
+    with connect(fresh_database(), who="ann") as db:
+        create_warehouse(db.engine)
+        run(db.engine, "CREATE TYPE public.pair AS (a JSON)", f"CREATE TABLE public.odd (person_id INTEGER, j {kind})")
+        text = "SELECT o.person_id, COUNT({}) AS n FROM odd o GROUP BY o.person_id"
+        with pytest.raises(SchemaError, match="equality"):
+            prove(db.engine, text.format("DISTINCT o.j"))
+        prove(db.engine, text.format("o.j"))

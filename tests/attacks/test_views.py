@@ -17,7 +17,8 @@ from tests.tables import SCHEMA, on_disk, run, some_rows
 
 TYPES = {
     "duckdb": {"n": "BIGINT", "x": "DOUBLE", "c": "VARCHAR", "d": "VARCHAR", "p": "DECIMAL(18,3)"},
-    "postgres": {"n": "bigint", "x": "double precision", "c": "text", "d": "text", "p": "numeric(18,3)"},
+    "postgres": {"n": "bigint", "x": "double precision", "c": "text", "d": "text", "p": "numeric(18,3)"}
+    | {"f": "real", "q": "numeric(5,400)"},
     "spark": {"n": "bigint", "x": "double", "c": "string", "d": "string", "p": "decimal(18,3)"},
     "clickhouse": {"n": "Int64", "x": "Float64", "c": "String", "d": "String", "p": "Decimal(18, 3)"},
 }
@@ -48,6 +49,9 @@ ALONE = {
     ("clickhouse", "CAST(n AS String) = '1'"): "a cast of NULL to a type that takes none",
     ("clickhouse", "p > n"): "a decimal that is scaled out of its type",
     ("clickhouse", "p > 1000"): "a decimal beside a number",
+    ("postgres", "COALESCE(f, CASE WHEN n = 1 THEN 1e300 ELSE 0.5 END) > 0"): "a number above all of a column's type",
+    ("postgres", "CASE WHEN c IS NULL THEN f WHEN n = 1 THEN 1e-300 ELSE n END > 0"): "a number below them",
+    ("postgres", "x < q"): "a decimal that no double holds",
 }
 
 

@@ -15,6 +15,7 @@ from dpsql.compile.views.total_expressions import (
     NEVER_COMPARED,
     Refused,
     Row,
+    is_single,
     refuse_other_parts,
     type_family,
     unbracket,
@@ -126,6 +127,7 @@ class JoinedRows(Row):
         """Return the one family of several expressions, or refuse them; two columns of text have two collations."""
         nodes = list(nodes)
         families = {self.family(node) for node in nodes} - {"null"}
+        self.check_singles(nodes)
         columns = {self._find(part)[:2] for node in nodes for part in node.find_all(exp.Column)}
         if families == {"text"} and len(columns) > 1:
             raise Refused("mixes two columns of text, whose collations may differ; = and <> are allowed")
@@ -134,6 +136,10 @@ class JoinedRows(Row):
         if len(families) > 1 or families & NEVER_COMPARED:
             raise Refused(f"compares or mixes values of type {' and '.join(sorted(families))}")
         return families.pop()
+
+    def is_single(self, node: exp.Column) -> bool:
+        """Whether a column has a type of single precision, to which a number may have to be cast."""
+        return is_single(self.place(node)[1].type, self.dialect)
 
     def condition(self, node: exp.Expression) -> exp.Expr:
         """Return a test over a joined row in SQL, or refuse it."""

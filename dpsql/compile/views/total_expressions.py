@@ -31,6 +31,12 @@ _FAMILIES |= {"BOOLEAN": "boolean", "DATE": "date", "TIMESTAMP": "timestamp", "T
 _FAMILIES |= dict.fromkeys(("INT128", "UINT128", "INT256", "UINT256"), "long number")
 #: Dialects in which comparing decimals can fail: they are rescaled for it, and to overflow the type is an error.
 _DECIMALS_FAIL = frozenset(("clickhouse",))
+#: Dialects in which what is mixed with a column of single precision is cast to its type, and fails where that cannot
+#: hold it; and the least and the largest number, in absolute value, that such a type surely holds.
+_SINGLES_FAIL = frozenset(("postgres",))
+_LEAST_SINGLE, _LARGEST_SINGLE = 1.2e-38, 3.4e38
+#: The most digits, and the most places after the point, of a decimal that every type of numbers can stand for.
+_DECIMAL_DIGITS = 18
 #: Dialects in which LOWER and UPPER fail on a long text, because they need more memory than a value may have.
 _LONG_CASES_FAIL = frozenset(("postgres",))
 #: The longest text, in bytes, that LOWER and UPPER are applied to: a quarter of what PostgreSQL can still do under
@@ -73,6 +79,7 @@ class Row:
         self.types = (
             None if types is None else {name.lower(): type_family(kind, dialect) for name, kind in types.items()}
         )
+        self.singles = {name.lower() for name, kind in (types or {}).items() if is_single(kind, dialect)}
         if types is not None and len(types) > len(self.types or ()):
             raise Refused("reads a table with two columns whose names differ in letter case alone")
 
@@ -102,6 +109,7 @@ class Row:
         """
         nodes = list(nodes)
         families = {self.family(node) for node in nodes} - {"null"}
+        self.check_singles(nodes)
         if (
             families == {"text"}
             and len({column.name.lower() for node in nodes for column in node.find_all(exp.Column)}) > 1
@@ -113,6 +121,23 @@ class Row:
             unknown = " (the base table's column types are not known)" if "unknown" in families else ""
             raise Refused(f"compares or mixes values of type {' and '.join(sorted(families))}{unknown}")
         return families.pop()
+
+    def check_singles(self, nodes: Iterable[exp.Expression]) -> None:
+        """Refuse a column of single precision beside a literal that its type cannot hold.
+
+        PostgreSQL gives COALESCE, CASE and IN the column's type. A literal that a CASE chooses for some rows is then
+        cast for those rows, and fails.
+        """
+        parts = [part for node in nodes for part in node.walk()]
+        sizes = [float(part.name) for part in parts if isinstance(part, exp.Literal) and not part.is_string]
+        if all(size == 0 or _LEAST_SINGLE < size < _LARGEST_SINGLE for size in sizes):
+            return
+        if any(isinstance(part, exp.Column) and self.is_single(part) for part in parts):
+            raise Refused("mixes a column of single precision with a number that it cannot hold")
+
+    def is_single(self, node: exp.Column) -> bool:
+        """Whether a column has a type of single precision, to which a number may have to be cast."""
+        return node.name.lower() in self.singles
 
     def all(self, needed: str, nodes: Iterable[exp.Expression], result: str | None = None) -> str:
         """Refuse expressions that are not of the needed family; return `result`, or else that family."""
@@ -154,7 +179,8 @@ class Row:
 def type_family(kind: str | exp.DataType, dialect: str) -> str:
     """Return the family of a column type: number, long number, text, boolean, date, timestamp or other.
 
-    Decimals of more than 18 digits are long numbers, and in ClickHouse all decimals are: comparing them can fail.
+    Decimals of more than 18 digits, or of more places after the point, are long numbers, and in ClickHouse all decimals
+    are: comparing them can fail. PostgreSQL has decimals of five digits that no double can stand for.
     """
     try:
         data_type = exp.DataType.build(kind, dialect=dialect)
@@ -162,9 +188,23 @@ def type_family(kind: str | exp.DataType, dialect: str) -> str:
         return "other"
     name = data_type.this.name if isinstance(data_type.this, exp.DataType.Type) else ""
     if name == "DECIMAL" and data_type.expressions:
-        few = int(data_type.expressions[0].name) <= 18 and dialect not in _DECIMALS_FAIL
+        few = all(int(size.name) <= _DECIMAL_DIGITS for size in data_type.expressions) and dialect not in _DECIMALS_FAIL
         return "number" if few else "long number"
     return "other" if data_type.args.get("nested") else _FAMILIES.get(name, "other")
+
+
+def is_single(kind: str, dialect: str) -> bool:
+    """Whether a column type is one of single precision in a dialect where casts to it fail on some numbers.
+
+    >>> is_single("real", "postgres"), is_single("double precision", "postgres"), is_single("FLOAT", "duckdb")
+    (True, False, False)
+    """
+    if dialect not in _SINGLES_FAIL:
+        return False
+    try:
+        return bool(exp.DataType.build(kind, dialect=dialect).is_type(exp.DataType.Type.FLOAT))
+    except SqlglotError:
+        return False
 
 
 def _bound_letter_case(node: exp.Expression) -> exp.Expression:

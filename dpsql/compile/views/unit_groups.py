@@ -42,8 +42,12 @@ from dpsql.compile.vocabulary import case, column, int_literal
 
 #: The name of the groups among the sources of the expressions over them; no text can have it.
 _GROUPS = "groups of rows"
+#: The name of the unit's column in the groups: never that of a key or an aggregate, whatever the text calls its own.
+_UNIT_NAME = "unit"
 #: The families that a column may have that rows are grouped by, besides integers: equal values are the same.
 _KEYS = ("text", "boolean", "date", "timestamp")
+#: The catalog's word for columns whose values nothing can be keyed by: some have no equality, and some a user's.
+_NO_EQUALITY = "opaque"
 _Items = Sequence[tuple[str, exp.Expression]]
 
 
@@ -135,7 +139,7 @@ def _with_names(
         raise Refused("uses a subquery inside an expression")
     if isinstance(item, exp.Column):
         if rows.is_unit(item):
-            return column(rows.joined.first.unit_name)
+            return column(_UNIT_NAME)
         place = rows.place(item)
         for number, key in enumerate(keys):
             if rows.place(key) == place:
@@ -168,6 +172,8 @@ def _argument(aggregate: Aggregate, rows: JoinedRows) -> _Argument:
         return _number_to_add(aggregate, aggregate.argument, test, rows)
     family, facts = rows.family(aggregate.argument), expression_facts(rows, aggregate.argument)
     value = rows.value(aggregate.argument)
+    if aggregate.kind == "distinct" and facts.family == _NO_EQUALITY:
+        raise Refused(f"counts distinct values of type {facts.type}, whose equality dpsql cannot rely on")
     if aggregate.kind in ("min", "max"):
         check_order(family, aggregate.kind)
     if family == "number" and not facts.integer:
@@ -256,7 +262,7 @@ def _groups(
             argument.aggregate, parts_sql, argument.family, argument.facts, argument.bounds, rows.vocabulary
         )
         values.append((value, replace(facts, name=_aggregate_name(number))))
-    return group(relation, len(keys), values, single=single)
+    return replace(group(relation, len(keys), values, single=single), unit_name=_UNIT_NAME)
 
 
 def _with_largest_orders(

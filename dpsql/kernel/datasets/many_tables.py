@@ -67,8 +67,8 @@ def prove_view(engine: Engine, info: TableInfo, schema: Schema) -> ProvedView:
 
     def find(place: str | None, name: str) -> TableFacts | None:
         table = look_up(engine, place, name, info.schema or engine.home)
-        if table is None and not place and info.kind == QUERY:  # the rows' own file, where the ledger is in another
-            table = engine.table(quote_parts([name]))
+        if table is None and info.kind == QUERY:  # the rows' own file, where the ledger is in another
+            table = engine.table(quote_parts([place, name] if place else [name]))
         if table is None:
             return None
         is_public = any((known.schema, known.table) == (table.schema, table.table) for known in public)
