@@ -210,7 +210,7 @@ def _as_label(column: Column, proposal: Proposal) -> Proposal:
     lists = [domain["values"] for domain in (feature, *proposal.alternatives) if "values" in domain]
     values = GAP if proposal.gaps or not lists else lists[0]
     if not isinstance(values, Placeholder) and len(values) > 1:
-        return Proposal(column.name, LABEL, {"values": values}, origin=proposal.origin)
+        return Proposal(column.name, LABEL, {"values": values}, origin=proposal.origin, advice=proposal.advice)
     advice = 'all values of the label, as in ["no", "yes"]'
     if column.family == "text":
         return Proposal(column.name, LABEL, {"values": GAP}, advice=advice)

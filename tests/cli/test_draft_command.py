@@ -45,7 +45,7 @@ def test_a_code_book_and_a_sample_fill_the_gaps(cli: Cli) -> None:
 
 def test_a_draft_without_gaps_says_so(cli: Cli) -> None:
     """Nothing is left to fill in, and the schema is as drafted."""
-    Path("codes.yml").write_text("c: [a, b]\ny: [no, yes]\nx: {min: 0, max: 64}\nperson: [p, q]\nid: [1, 2]\n")
+    Path("codes.yml").write_text("c: [a, b]\ny: [no, yes]\nx: {min: 0, max: 64}\nperson: [7, 8]\nid: [1, 2]\n")
     ran = cli("schema", "draft", "--table", "fresh", "--label", "y", "--dictionary", "codes.yml", "--to", "fresh.yml")
     assert "It has no gaps." in ran.err
     assert loads(Path("fresh.yml").read_text()).classes == ("no", "yes")

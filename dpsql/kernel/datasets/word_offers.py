@@ -72,6 +72,18 @@ def boolean_mapping(texts: Mapping[str, list[str]]) -> dict[str, str] | None:
     return {"false": first, "true": second}
 
 
+def known_boolean_mapping(words: Sequence[str]) -> dict[str, str] | None:
+    """Return which of two words true and false mean where both are usual words, as no and yes are; else None.
+
+    >>> known_boolean_mapping(["yes", "no"]), known_boolean_mapping(["a", "b"]), known_boolean_mapping(["t", "false"])
+    ({'false': 'no', 'true': 'yes'}, None, None)
+    """
+    mapping = boolean_mapping({word: [word] for word in words})
+    if mapping is None or mapping["false"].lower() not in _FALSE or mapping["true"].lower() not in _TRUE:
+        return None
+    return None if {"false", "true", "0", "1"} & {word.lower() for word in words} else mapping
+
+
 def _fix_for_boolean(words: Words, *, trained: bool) -> str:
     mapping = boolean_mapping(words.texts)
     if mapping is None:

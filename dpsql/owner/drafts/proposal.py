@@ -13,6 +13,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from dpsql.engines.base import Column
+from dpsql.kernel.datasets.word_offers import known_boolean_mapping, shown_list
 from dpsql.schema.features import MAX_VALUES
 from dpsql.schema.schema_file import Placeholder
 
@@ -67,6 +68,9 @@ class Proposal:
         }
 
 
+#: The texts that an integer can have.
+_WHOLE = re.compile("0|-?[1-9][0-9]*")
+
 Source = Callable[[Column], Proposal | None]
 
 
@@ -89,24 +93,46 @@ def with_role(proposal: Proposal, role: str) -> Proposal:
 def from_values(column: Column, values: Sequence[str], origin: str) -> Proposal | None:
     """Return a proposal with a list of values, as far as the column's type allows one; numbers of a real give bounds.
 
+    Words such as no and yes for a column of booleans, which is what reading a CSV file makes of them, become a mapping.
+    What no integer can be is left out of the list of an integer column, and said.
+
     >>> from_values(Column("c", "VARCHAR", "text"), ["a", "b"], "code book").feature
     {'type': 'categorical', 'values': ['a', 'b']}
     >>> from_values(Column("x", "DOUBLE", "real"), ["0.5", "3"], "code book").feature
     {'type': 'numeric', 'lower': 0.5, 'upper': 3.0}
     """
     if column.family == "boolean":
-        return Proposal(column.name, FEATURE, {"type": "boolean"}, origin="catalog: BOOLEAN")
+        mapping = known_boolean_mapping(list(dict.fromkeys(values)))
+        if mapping is not None:
+            return Proposal(column.name, FEATURE, {"type": "categorical", "values": mapping}, origin=origin)
+        unfit = [text for text in dict.fromkeys(values) if text.lower() not in ("false", "true", "0", "1")]
+        return Proposal(
+            column.name, FEATURE, {"type": "boolean"}, origin="catalog: BOOLEAN", advice=_unfit_note(column, unfit)
+        )
     if column.family == "real":
         numbers = [number for number in map(as_number, values) if number is not None]
         return from_bounds(column, min(numbers), max(numbers), origin) if numbers else None
-    texts = list(dict.fromkeys(values))
+    given = list(dict.fromkeys(values))
+    unfit = [text for text in given if column.family == "integer" and not _WHOLE.fullmatch(text)]
+    texts = given if not unfit else [text for text in given if _WHOLE.fullmatch(text)]
     if column.family not in ("text", "integer", "untyped", "date") or not texts:
         return None
     if len(texts) > MAX_VALUES:
         advice = f"{len(texts)} values are too many: list at most {MAX_VALUES}"
         return Proposal(column.name, FEATURE, {"type": "categorical", "values": GAP}, origin=origin, advice=advice)
     listed = [_as_code(text) for text in texts] if column.family == "integer" else texts
-    return Proposal(column.name, FEATURE, {"type": "categorical", "values": listed}, origin=origin)
+    return Proposal(
+        column.name,
+        FEATURE,
+        {"type": "categorical", "values": listed},
+        origin=origin,
+        advice=_unfit_note(column, unfit),
+    )
+
+
+def _unfit_note(column: Column, unfit: Sequence[str]) -> str:
+    """Return what to say of listed values that a column's type cannot hold."""
+    return f"left out, as {column.type[:40]} cannot hold it: {shown_list(unfit)}" if unfit else ""
 
 
 def _as_code(text: str) -> int | str:

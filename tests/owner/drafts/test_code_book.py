@@ -134,6 +134,31 @@ def test_a_code_book_comes_before_the_catalog(db: Database, tmp_path: Path) -> N
     assert features["f"] == {"type": "boolean"}
 
 
+def test_words_for_booleans_become_a_mapping(db: Database, tmp_path: Path) -> None:
+    """No and yes in a code book, and BOOLEAN in the table that a CSV file became: the draft registers as it is."""
+    run(db.engine, "CREATE TABLE t (ok BOOLEAN, odd BOOLEAN, x INTEGER, y BOOLEAN)")
+    path = book(tmp_path, "column,values\nok,yes|no\nodd,left|right\nx,1|2\ny,No|Yes\n")
+    draft = db.draft("t", dictionary=path, label="y")
+    features = {proposal.column: proposal.feature for proposal in draft.proposals}
+    assert features["ok"] == {"type": "categorical", "values": {"false": "no", "true": "yes"}}
+    assert features["odd"] == {"type": "boolean"}
+    assert 'cannot hold it: "left", "right"' in draft.text
+    assert 'classes: {"false": "No", "true": "Yes"}  # code book codes.csv line 5' in draft.text
+    (tmp_path / "t.yml").write_text(draft.text)
+    dataset = db.register("t", tmp_path / "t.yml", cap=1)
+    assert dataset.schema.classes == ("No", "Yes")
+    assert dataset.schema.class_synonyms == (("false", "No"), ("true", "Yes"))
+
+
+def test_words_that_no_integer_can_be_are_left_out_and_said(db: Database, tmp_path: Path) -> None:
+    """The codes stay a list; where all are words nothing of the list is left."""
+    run(db.engine, "CREATE TABLE t (x INTEGER, z INTEGER)")
+    draft = db.draft("t", dictionary=book(tmp_path, "column,values\nx,1|2|NA\nz,low|high\n"))
+    assert [proposal.feature.get("values") for proposal in draft.proposals] == [[1, 2], None]
+    assert 'left out, as INTEGER cannot hold it: "NA"' in draft.proposals[0].advice
+    assert "does not fit type INTEGER" in draft.proposals[1].advice
+
+
 def test_what_does_not_fit_the_type_is_said(db: Database, tmp_path: Path) -> None:
     """Bounds of a text column are no domain: the line says so, and stays a gap."""
     draft = db.draft("people", dictionary=book(tmp_path, "column,min,max\njob,0,9\n"))
