@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import select
-import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -309,36 +309,39 @@ def test_a_real_terminal(folder: Path) -> None:
     assert load_schema(folder / "visits.yml").unit == Unit("person_id", 3)
 
 
+#: Takes the terminal of its name as the one that Ctrl-C comes from, and becomes the command behind it. A shell does
+#: that, not a fork of this process: the threads of drivers that other tests loaded can leave a fork hanging for ever.
+ON_TERMINAL = ["sh", "-c", 'exec "$@" < "$0" > "$0" 2>&1']
+
+
 def talk(words: list[str], answers: list[str], folder: Path) -> tuple[str, int]:
     """Return what a process says on a pseudo-terminal when each of its questions gets the next answer."""
-    process, terminal = pty.fork()
-    if process == 0:
-        os.chdir(folder)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored in whatever a shell runs in the background
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "dumb"}
-        os.execve(sys.executable, [sys.executable, "-m", "dpsql", "register", *words], environment)
+    terminal, end = pty.openpty()
+    process = subprocess.Popen(
+        [*ON_TERMINAL, os.ttyname(end), sys.executable, "-m", "dpsql", "register", *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "dumb"},
+        stdin=end,
+        stdout=end,
+        stderr=end,
+        start_new_session=True,
+    )
+    os.close(end)
     output = b""
-    for answer in answers:
-        output += _until_question(terminal)
-        if answer == CTRL_C:
-            output += _press_ctrl_c(terminal)
-        else:
-            os.write(terminal, answer.encode() + b"\n")
-    output += _read(terminal, seconds=60)
-    os.close(terminal)
-    return output.decode(errors="replace"), os.waitstatus_to_exitcode(_status(process, seconds=60))
-
-
-def _status(process: int, *, seconds: float) -> int:
-    """Return the status of a process that ends, or is killed when its time is over: no test waits for ever."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        ended, status = os.waitpid(process, os.WNOHANG)
-        if ended:
-            return status
-        time.sleep(0.05)
-    os.kill(process, signal.SIGKILL)
-    return os.waitpid(process, 0)[1]
+    try:
+        for answer in answers:
+            output += _until_question(terminal)
+            if answer == CTRL_C:
+                output += _press_ctrl_c(terminal)
+            else:
+                os.write(terminal, answer.encode() + b"\n")
+        output += _read(terminal, seconds=60)
+        code = process.wait(60)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(terminal)
+    return output.decode(errors="replace"), code
 
 
 def _press_ctrl_c(terminal: int) -> bytes:
