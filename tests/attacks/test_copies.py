@@ -31,12 +31,13 @@ def server() -> Server:
 
 
 def tool(name: str, *arguments: str, given: str | None = None) -> str:
-    """Run a program of PostgreSQL's and return what it prints."""
+    """Run a program of PostgreSQL's and return what it prints; other tests' databases have other encodings."""
     done = subprocess.run(
         [*as_server_user(), str(programs() / name), *arguments],
         input=given,
         capture_output=True,
         text=True,
+        errors="replace",
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]

@@ -69,7 +69,7 @@ class Proposal:
 
 
 #: The texts that an integer can have.
-_WHOLE = re.compile("0|-?[1-9][0-9]*")
+_WHOLE_NUMBER = re.compile("0|-?[1-9][0-9]*")
 
 Source = Callable[[Column], Proposal | None]
 
@@ -113,8 +113,8 @@ def from_values(column: Column, values: Sequence[str], origin: str) -> Proposal 
         numbers = [number for number in map(as_number, values) if number is not None]
         return from_bounds(column, min(numbers), max(numbers), origin) if numbers else None
     given = list(dict.fromkeys(values))
-    unfit = [text for text in given if column.family == "integer" and not _WHOLE.fullmatch(text)]
-    texts = given if not unfit else [text for text in given if _WHOLE.fullmatch(text)]
+    unfit = [text for text in given if column.family == "integer" and not _WHOLE_NUMBER.fullmatch(text)]
+    texts = given if not unfit else [text for text in given if _WHOLE_NUMBER.fullmatch(text)]
     if column.family not in ("text", "integer", "untyped", "date") or not texts:
         return None
     if len(texts) > MAX_VALUES:
