@@ -84,7 +84,9 @@ def rebuild_mixtures(given: object, axes: tuple[Axis, ...], classes: int) -> Mix
     part = _integers(mixtures.part, np.int64, dimensions=1)
     factors = _integers(mixtures.factors, np.int64, dimensions=2)
     weights = _integers(mixtures.weights, np.int64, dimensions=1)
-    return _build(lambda: Mixtures(released, part, factors, weights))
+    gains = None if mixtures.gains is None else _integers(mixtures.gains, np.int64, dimensions=2)
+    option = None if mixtures.option is None else _integers(mixtures.option, np.int64, dimensions=1)
+    return _build(lambda: Mixtures(released, part, factors, weights, gains, option))
 
 
 def rebuild_candidates(given: object, forest: Forest, *, together: bool = False) -> Candidates:

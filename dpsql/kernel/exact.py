@@ -251,12 +251,14 @@ class Rows:
         return np.concatenate([row[:size] for row, (_, size) in zip(cells, grid.histograms, strict=True)])
 
     def right_rows(self, mixtures: Mixtures, part: Part) -> Counts:
-        """Return to how many rows each mixture of a released forest's trees gives their own label. One scan."""
+        """Return what each option of mixtures of a released forest's trees is worth by its right rows. One scan."""
         source = self._source_of(part)
         statement = mixture_counts.right_rows(source, mixtures, self._engine.vocabulary, self._tickets, part)
-        sums = self._run(statement)
-        names = [mixture_counts.right_name(number) for number in range(len(mixtures.factors))]
-        return np.array([sums[name][0] for name in names], np.int64)
+        groups = self._run(statement)
+        grid = np.zeros((len(mixtures.factors), self._classes), np.int64)
+        for number, right in enumerate(grid):
+            add_on_grid(right, groups | {"rows": groups[mixture_counts.right_name(number)]}, "class")
+        return mixtures.worth(grid)
 
     def magnitudes(self, names: Sequence[str], part: Part) -> Counts:
         """Return the exact count of each (column, cell) of the fixed grid of powers of two. One scan."""

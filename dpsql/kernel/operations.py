@@ -296,20 +296,25 @@ class Linear(Operation):
 class Pick(Operation):
     """The number of one of several mixtures of a released forest's trees, by how many rows each gets right.
 
-    Proof: adding a row raises the number of rows that each mixture gets right by 0 or 1. These utilities are monotone
-    with sensitivity 1, so the exponential mechanism at row epsilon e costs e per row (McSherry & Talwar 2007; Dwork &
-    Roth 2014, Theorem 3.10). The mixtures and their weights are public.
+    A method may weigh classes: a row is then worth the gain of its class where it is labelled right, in place of 1. It
+    may also choose among options, each of which is worth what several mixtures are worth together.
+
+    Proof: adding a row of one class raises what an option is worth by a sum of gains of that class, each of one of its
+    mixtures and each at least 0, so by at least 0 and at most the largest such sum G. These utilities are monotone with
+    sensitivity G, so the exponential mechanism with rate e/G, at row epsilon e, costs e per row (McSherry & Talwar
+    2007; Dwork & Roth 2014, Theorem 3.10). Mixtures, options, weights and gains follow from public facts and earlier
+    releases, and so does G; where all gains are 1 and each mixture is an option, G is 1.
     """
 
     name = "pick"
     answer = "one of several public mixtures of a released forest's trees, by the rows that each labels right"
-    sensitivity = "c rows, each of which raises a mixture's right rows by 0 or 1"
-    noise_words = "exponential mechanism at ε/c per row"
+    sensitivity = "c rows, each of which raises what a mixture is worth by 0 to G (1 unless classes are weighed)"
+    noise_words = "exponential mechanism at ε/(c·G) per row"
     by_class = True
     mechanism = EXPONENTIAL
 
     def expected_error(self, step: Step, scale: float, *, approximate: bool) -> str:
-        """Return how far from the best a likely choice is, in rows."""
+        """Return how far from the best a likely choice is, in rows of the class with the largest gain."""
         return f"choices within {max(1, math.ceil(scale))} rows of the best are likely"
 
 

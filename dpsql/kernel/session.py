@@ -319,10 +319,10 @@ class Session:
         """
         with self._allowance.take(name, Pick) as taken:
             rebuilt = border.rebuild_mixtures(mixtures, self._axes, self._classes)
-            step = self._allowance.use(taken, self._schema, cells=len(rebuilt.factors))
-            right_rows = self._rows.right_rows(rebuilt, _part(step))
-            epsilon = step.row_epsilon(self._plan.promise)
-            return int(exponential(right_rows[None, :], epsilon, monotone=True, weights=rebuilt.weights[None, :])[0])
+            step = self._allowance.use(taken, self._schema, cells=len(rebuilt.weights))
+            worth = self._rows.right_rows(rebuilt, _part(step))[None, :]
+            epsilon, weights = step.row_epsilon(self._plan.promise), rebuilt.weights[None, :]
+            return int(exponential(worth, epsilon, sensitivity=rebuilt.largest_gain, monotone=True, weights=weights)[0])
 
     @hide_failures
     def magnitudes(self, name: str, columns: Sequence[str]) -> NoisyCounts:

@@ -200,12 +200,13 @@ def test_weights_raised_after_they_were_checked_are_refused() -> None:
     check_refused(opened, watched, lambda here: here.pick("best", mixtures))
 
 
-def test_factors_raised_after_they_were_checked_are_refused() -> None:
-    """The factors of a mixture are copied and checked again."""
-    mixtures = Mixtures(VOTES, np.zeros(2, np.int64), np.ones((1, 1), np.int64), np.ones(1, np.int64))
-    mixtures.factors[:] = 2**62
-    opened, watched = watched_session(Step("best", Pick(), EPSILON, cells=1))
-    check_refused(opened, watched, lambda here: here.pick("best", mixtures))
+@pytest.mark.parametrize("raised", ["factors", "gains"])
+def test_factors_and_gains_raised_after_they_were_checked_are_refused(raised: str) -> None:
+    """Both are copied and checked again: noise is scaled to what a row is worth."""
+    ones = [np.ones(shape, np.int64) for shape in ((1, 1), 1, (1, CLASSES))]
+    mixtures = Mixtures(VOTES, np.zeros(2, np.int64), *ones)
+    getattr(mixtures, raised)[:] = 2**62
+    check_refused(*watched_session(Step("best", Pick(), EPSILON, cells=1)), lambda here: here.pick("best", mixtures))
 
 
 def shared_leaf() -> Forest:

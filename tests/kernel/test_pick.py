@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -42,7 +43,7 @@ def ladder(weights: list[int] | None = None) -> Mixtures:
 
 def pick_step(mixtures: Mixtures, nano: int = EPSILON, name: str = "pick") -> Step:
     """Return the step that picks one of these mixtures."""
-    return Step(name, Pick(), nano, cells=len(mixtures.factors))
+    return Step(name, Pick(), nano, cells=len(mixtures.weights))
 
 
 def some_mixtures(seed: int = 3, classes: int = 3) -> Mixtures:
@@ -108,12 +109,88 @@ def test_one_row_more_is_right_once_or_not_at_all(schema: Schema) -> None:
     assert not (opened._rows.right_rows(mixtures, EVERY_UNIT) - before).any()
 
 
-def picked(schema: Schema, nano: int, mixtures: Mixtures, times: int = 4000) -> NDArray[np.int64]:
+GAINS = [7, 1, 30]
+
+
+def test_gains_weigh_right_rows_by_their_class() -> None:
+    """A row that is labelled right is worth the gain of its class, one labelled wrong nothing."""
+    database, plain = held(some_rows(60)), some_mixtures()
+    opened = session(database, pick_step(plain))
+    weighed = opened._rows.right_rows(replace(plain, gains=of_all(GAINS)), EVERY_UNIT)
+    alone = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    by_class = [opened._rows.right_rows(replace(plain, gains=of_all(gains)), EVERY_UNIT) for gains in alone]
+    assert np.sum(by_class, axis=0).tolist() == plain_right(database, opened, plain)
+    assert (np.array(GAINS) @ np.array(by_class)).tolist() == weighed.tolist()
+    assert all(counts.any() for counts in by_class)
+
+
+@LEVELS
+def test_one_row_more_is_worth_its_gain_or_nothing(schema: Schema) -> None:
+    """Adding a row moves what each mixture is worth by 0 or by the gain of its class: the sensitivity of the proof."""
+    rows, mixtures = some_rows(30), replace(some_mixtures(), gains=of_all(GAINS))
+    opened = session(held(rows, schema=schema), pick_step(mixtures))
+    before = opened._rows.right_rows(mixtures, EVERY_UNIT)
+    reached = set()
+    for label, gain in zip(schema.classes, GAINS, strict=True):
+        for number, (x, z) in enumerate(((20.0, "a"), (None, None), (1.0, "b"))):
+            refill(opened, [*rows, (5000 + number, x, z, label)], schema=schema)
+            moved = set((opened._rows.right_rows(mixtures, EVERY_UNIT) - before).tolist())
+            assert moved <= {0, gain}
+            reached |= moved
+    assert len(reached) >= 3
+
+
+@pytest.mark.parametrize(("gains", "rate"), [([9, 9, 9], 0.3), ([30, 3, 1], 0.03), ([0, 1, 0], 0.3)])
+def test_the_largest_gain_sets_the_noise(gains: list[int], rate: float) -> None:
+    """Mixtures are picked with chance ∝ exp(e · worth / largest gain): here the rows are all of the second class."""
+    mixtures = replace(ladder(), gains=of_all(gains, KNOWN))
+    found = picked(SCHEMA, 300_000_000, mixtures, worth=gains[1])
+    assert distance(found, rate) < FAR
+    assert distance(found, rate * 1.3 + 0.05) > FAR
+
+
+@pytest.mark.parametrize("gains", [[1, 1], [1, 1, -1], [0, 0, 0], [1, 1, 2**10 + 1]])
+def test_wrong_gains_are_refused(gains: list[int]) -> None:
+    """There is one whole number from 0 to 1024 for each mixture and class, and they are not all 0."""
+    with pytest.raises(ParameterError):
+        replace(ladder(), gains=of_all(gains, KNOWN))
+    with pytest.raises(ParameterError):
+        replace(ladder(), gains=of_all([600, 600, 600], KNOWN), weights=np.ones(1, int), option=np.zeros(KNOWN, int))
+
+
+@pytest.mark.parametrize("option", [[0] * (KNOWN - 1), [0, 2] * 6 + [0], [-1] + [0] * (KNOWN - 1)])
+def test_unknown_options_are_refused(option: list[int]) -> None:
+    """Each mixture belongs to one of as many options as there are weights."""
+    with pytest.raises(ParameterError):
+        replace(ladder(), weights=np.ones(2, int), option=np.array(option))
+
+
+def test_an_option_is_worth_what_its_mixtures_are_worth_together() -> None:
+    """The number that comes back is that of an option, and its noise follows from what one row adds to the option."""
+    pairs = replace(ladder(), option=np.arange(KNOWN) // 7, weights=np.array([1, 3]), gains=of_all([2, 5, 1], KNOWN))
+    assert pairs.largest_gain == 35
+    opened = session(held(YES), pick_step(pairs, 10**12))
+    assert opened._rows.right_rows(pairs, EVERY_UNIT).tolist() == [5 * sum(range(7)), 5 * sum(range(7, KNOWN))]
+    assert opened.pick("pick", pairs) == 1
+    times = 3000
+    opened = session(held(YES), Sequential(tuple(pick_step(pairs, 140_000_000, f"{n}") for n in range(times))))
+    opened._rows.right_rows = lambda mixtures, part: np.array([105, 285])  # type: ignore[method-assign]
+    share = np.mean([opened.pick(f"{number}", pairs) for number in range(times)])
+    odds = 3 * np.exp(0.14 / 35 * (285 - 105))
+    assert abs(share - odds / (1 + odds)) < FAR * np.sqrt(0.25 / times)
+
+
+def of_all(gains: Sequence[int], mixtures: int = 6) -> NDArray[np.int64]:
+    """Return the same gains for each of some mixtures."""
+    return np.tile(np.array(gains), (mixtures, 1))
+
+
+def picked(schema: Schema, nano: int, mixtures: Mixtures, times: int = 4000, worth: int = 1) -> NDArray[np.int64]:
     """Return how often each mixture is picked on YES, one session for all; exact counts are asked for once."""
     steps = tuple(pick_step(mixtures, nano, f"pick {number}") for number in range(times))
     opened = session(held(YES, schema=schema), Sequential(steps))
     exact = opened._rows.right_rows(mixtures, EVERY_UNIT)
-    assert exact.tolist() == list(range(KNOWN))
+    assert exact.tolist() == list(range(0, worth * KNOWN, worth))
     opened._rows.right_rows = lambda mixtures, part: exact  # type: ignore[method-assign]
     chosen = [opened.pick(step.name, mixtures) for step in steps]
     return np.bincount(chosen, minlength=KNOWN)

@@ -1,9 +1,10 @@
-"""Counts how many rows each of several mixtures of a forest's trees labels right: in one scan, as one row of counts.
+"""Counts how many rows of each class each of several mixtures of a forest's trees labels right, in one scan.
 
     WITH packed AS (…), numbered AS (rows with a number), start, depth_1, …,
          scores AS (for each row and class, what each part of the trees says),
          winner AS (for each row the best class of each mixture)
-    SELECT COUNT(CASE WHEN the best class of mixture 0 is the row's THEN 1 END) AS right_0, …
+    SELECT class, COUNT(CASE WHEN the best class of mixture 0 is the row's THEN 1 END) AS right_0, …
+    FROM winner GROUP BY class
 
 The parts are added up once; each mixture takes a few more multiplications, so that many mixtures cost little.
 """
@@ -30,7 +31,7 @@ TRUTH = "truth"
 
 
 def right_rows(source: Source, mixtures: Mixtures, vocabulary: Vocabulary, tickets: Tickets, part: Part) -> Statement:
-    """Return the statement that counts the rows which each mixture labels right, as `right_0`, `right_1`, …"""
+    """Return the statement that counts the rows of each class which each mixture labels right, as `right_0`, …"""
     forest = mixtures.released.forest
     words_of_row = [word_name(number) for number in range(words(len(forest.axes)))]
     query = exp.Select().with_(PACKED, pack_rows(source, vocabulary, tickets, part), copy=False)
@@ -39,9 +40,11 @@ def right_rows(source: Source, mixtures: Mixtures, vocabulary: Vocabulary, ticke
     query = query.with_(NUMBERED, numbered, materialized=True, copy=False)
     query = _with_part_scores(query, mixtures, vocabulary)
     query = query.with_(WINNER, _winners(mixtures, len(source.schema.classes)), copy=False)
+    key = exp.column("class")
     right = [_count_right(number, len(source.schema.classes)) for number in range(len(mixtures.factors))]
     tables = node_tables(forest, vocabulary) | {ROOTS: root_table(forest.trees), LEAVES: _leaf_table(mixtures)}
-    return Statement(query.select(*right, copy=False).from_(exp.to_table(WINNER), copy=False), tables)
+    query = query.select(key, *right, copy=False).from_(exp.to_table(WINNER), copy=False)
+    return Statement(query.group_by(key.copy(), copy=False), tables)
 
 
 def _with_part_scores(query: exp.Select, mixtures: Mixtures, vocabulary: Vocabulary) -> exp.Select:
@@ -112,12 +115,14 @@ def _scores(last: str, parts: Sequence[int]) -> exp.Select:
 
 
 def _winners(mixtures: Mixtures, classes: int) -> exp.Select:
+    """Return the best class of each mixture beside the row's own, which is its `class` from here on."""
     keys = [exp.column(ROW), exp.column(TRUTH)]
     best = [
         exp.alias_(exp.Max(this=rank_of_class(_mixture_score(row), classes)), f"best_{number}")
         for number, row in enumerate(mixtures.factors.tolist())
     ]
-    query = exp.Select().select(*keys, *best, copy=False).from_(exp.to_table(SCORES), copy=False)
+    own = exp.alias_(exp.column(TRUTH), "class")
+    query = exp.Select().select(exp.column(ROW), own, *best, copy=False).from_(exp.to_table(SCORES), copy=False)
     return query.group_by(*(key.copy() for key in keys), copy=False)
 
 
@@ -133,8 +138,7 @@ def _mixture_score(factors: list[int]) -> exp.Expr:
 
 def _count_right(number: int, classes: int) -> exp.Expr:
     best = class_of_rank(classes, f"best_{number}")
-    same = exp.EQ(this=paren(best), expression=exp.column(TRUTH))
-    # COUNT, not SUM, which is NULL where there are no rows.
+    same = exp.EQ(this=paren(best), expression=exp.column("class"))
     return exp.alias_(exp.Count(this=exp.case().when(same, int_literal(1))), right_name(number))
 
 

@@ -17,7 +17,8 @@ gets, from public facts alone):
    rows (`trees/grow/guided_trees.py`). Every row is in every tree. Leaves are shrunk to the nodes above them
    (`trees/estimate/shrink.py`).
 6. `pick`: the log shares of naive Bayes and of the trees are added up, each with a factor. From a short public list of
-   such mixtures the exponential mechanism picks the one that labels most rows right.
+   such mixtures the exponential mechanism picks the one that labels most rows right; another objective weighs classes
+   (`methods/auto/objectives.py`).
 7. `calibration`: how sure the model is and how often it is right, as noisy counts. They set one number, by which all
    log shares are divided, so that probabilities mean what they say (`methods/auto/calibrate.py`). Labels do not change.
 
@@ -56,9 +57,10 @@ from dpsql.methods.auto.epsilon_shares import (
     zoom_shares,
 )
 from dpsql.methods.auto.mixture_list import MixtureParts, mixture_forest, naive_bayes_forest
+from dpsql.methods.auto.objectives import BALANCED, OBJECTIVES, balance_scores, choose_objective
 from dpsql.methods.auto.public_trees import public_trees, shared_votes
 from dpsql.methods.auto.zoom import zoom_in
-from dpsql.methods.base import Integer, Method, Parameter, Trained, resolve_parameters
+from dpsql.methods.base import Choice, Integer, Method, Parameter, Trained, resolve_parameters
 from dpsql.methods.shared.greedy import even_weights
 from dpsql.methods.shared.noisy_leaves import SIZE_SHARE
 from dpsql.methods.shared.row_evidence import bought_rows
@@ -78,6 +80,7 @@ from dpsql.trees.grow.guided_trees import Ladders, guided_forest
 from dpsql.trees.grow.one_feature import axes_by_feature, axis_digit, cell_bins, one_feature_trees
 from dpsql.trees.grow.splits import ReachableCells, between_groups
 from dpsql.trees.join import join_trees
+from dpsql.trees.voting import VotingForest
 
 #: Up to this many rows, their cells are cached for all steps (`Session.hold`); above, each step reads the table anew.
 CACHED_ROWS = 2**24
@@ -95,6 +98,7 @@ class Auto(Method):
         "trees": Integer(None, 1, 20, "number of trees; beside the marginals, by default from rows and epsilon"),
         "depth": Integer(None, 1, DEEPEST, "depth of the trees; by default from rows and epsilon"),
         "seed": Integer(0, 0, 2**63 - 1, "shapes the trees, never touches noise"),
+        "objective": Choice(OBJECTIVES, "what to be good at; usual is accuracy, or auc where a class has 80 % of rows"),
     }
 
     def plan(
@@ -137,7 +141,8 @@ class Auto(Method):
         if schema.rows is None:
             session.later("rest", auto_steps(schema, plan.promise, advice, nano_epsilon, rows))
         if advice.regime == PUBLIC:
-            return shared_votes(session, public_trees(axes(schema), advice, plan.parameters["seed"]))
+            trees = public_trees(axes(schema), advice, plan.parameters["seed"])
+            return shared_votes(session, trees, plan.parameters["objective"])
         return _Run(session, advice, float(rows)).train()
 
 
@@ -186,20 +191,22 @@ class _Run:
         totals = class_totals(marginals)
         prior, profiles = class_shares(totals), [marginal_profile(marginal, totals) for marginal in marginals]
         bin_lifts = np.concatenate([profile.lifts[profile.group] for profile in profiles])
-        facts = self._facts(profiles, totals, totals_deviation(marginals))
+        objective = choose_objective(self.session.plan.parameters["objective"], np.log(prior))
+        facts = {**self._facts(profiles, totals, totals_deviation(marginals)), "objective": objective}
         if self.advice.regime == ALONE:
-            return Trained(naive_bayes_forest(np.log(prior), stumps, bin_lifts), facts)
+            return _finish(naive_bayes_forest(np.log(prior), stumps, bin_lifts), facts, np.log(prior))
         rungs = [self._axis_profile(place, marginals, profiles, totals) for place in range(len(self.axes))]
         trees = self._trees(Ladders.of(self.axes, rungs, prior), rungs)
         noisy_counts = self.session.leaf_counts("counts", trees)
         lifts = path_lifts(trees, noisy_counts, prior, self.session.deviation("counts"))
         parts = MixtureParts(np.log(prior), stumps, bin_lifts, trees, lifts, self.advice.kinds)
-        mixed = mixture_forest(self.session, parts, ask=self.advice.pick, strength=self.advice.strength)
+        strength = self.advice.strength
+        mixed = mixture_forest(self.session, parts, ask=self.advice.pick, strength=strength, objective=objective)
         facts |= mixed.facts
         if not self.advice.calibration:
-            return Trained(mixed.forest, facts)
+            return _finish(mixed.forest, facts, np.log(prior))
         calibrated = calibrate(self.session, mixed.forest)
-        return Trained(calibrated.forest, {**facts, **calibrated.facts})
+        return _finish(calibrated.forest, {**facts, **calibrated.facts}, np.log(prior))
 
     def _marginals(self, stumps: Forest) -> list[Marginal]:
         counts = self.session.leaf_counts("marginals", stumps).astype(np.float64)
@@ -277,6 +284,11 @@ class _Run:
         classes = dict(zip(schema.classes, np.rint(totals * parts).astype(int).tolist(), strict=True))
         noise = round(deviation * parts, 3)
         return {"classes": classes, "classes_deviation": noise, "features": features, "zoom": self.zoomed}
+
+
+def _finish(forest: VotingForest, facts: Mapping[str, Any], log_shares: NDArray[np.float64]) -> Trained:
+    """Return what was learned; where classes are to have the same say, their shares are taken off the scores."""
+    return Trained(balance_scores(forest, log_shares) if facts["objective"] == BALANCED else forest, facts)
 
 
 def _pass_where_closed(level: Level, is_open: NDArray[np.bool_]) -> Level:

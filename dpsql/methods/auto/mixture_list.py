@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.kernel.session import Session
+from dpsql.methods.auto.objectives import ACCURACY, class_gains, exponents
 from dpsql.methods.base import Trained
 from dpsql.trees.estimate.mixtures import Mixtures
 from dpsql.trees.forest import Forest
@@ -63,11 +64,13 @@ def choices(kinds: Sequence[str], strength: float) -> list[Choice]:
     return [(a, b, "") for a, b in ALL_TREES] + one_kind
 
 
-def mixture_forest(session: Session, parts: MixtureParts, *, ask: bool, strength: float) -> Trained:
+def mixture_forest(
+    session: Session, parts: MixtureParts, *, ask: bool, strength: float, objective: str = ACCURACY
+) -> Trained:
     """Return the forest of the mixture that the kernel picks, or of the usual one where the kernel is not asked."""
     usual = (*(STRONG if strength >= STRONG_FROM else WEAK), "")
     offered = choices(parts.kinds, strength)
-    number = session.pick("pick", mixtures(parts, offered, usual)) if ask else offered.index(usual)
+    number = session.pick("pick", mixtures(parts, offered, usual, objective)) if ask else offered.index(usual)
     naive_bayes, trees, kind = offered[number]
     facts = {"reader": {"naive_bayes": naive_bayes, "trees": trees, "kind": kind}}
     return Trained(_forest(parts, offered[number]), facts)
@@ -78,18 +81,30 @@ def naive_bayes_forest(prior: Floats, stumps: Forest, lifts: Floats) -> VotingFo
     return _forest(MixtureParts(prior, stumps, lifts, stumps, lifts, ()), (1, 0, ""))
 
 
-def mixtures(parts: MixtureParts, offered: Sequence[Choice], usual: Choice) -> Mixtures:
-    """Return these mixtures of the prior (part 0), the one-feature trees (1) and the trees of each kind (2, 3, …)."""
+def mixtures(parts: MixtureParts, offered: Sequence[Choice], usual: Choice, objective: str = ACCURACY) -> Mixtures:
+    """Return these mixtures of the prior (part 0), the one-feature trees (1) and the trees of each kind (2, 3, …).
+
+    An objective with several λ has a mixture for each, which together are one option.
+    """
     kinds = list(dict.fromkeys(parts.kinds))
     prior = Forest(parts.stumps.axes, 1, ())
     forest = join_trees(join_trees(prior, parts.stumps), parts.trees)
     lifts = np.concatenate([parts.prior[None, :], parts.stump_lifts, parts.tree_lifts])
     part = np.array([0] + [1] * parts.stumps.trees + [2 + kinds.index(kind) for kind in parts.kinds])
+    asked = exponents(objective)
     factors = np.array(
-        [[FACTOR_ONE, round(a * FACTOR_ONE), *_tree_factors(parts.kinds, b, kind)] for a, b, kind in offered]
+        [
+            [(1 - exponent) * FACTOR_ONE, round(a * FACTOR_ONE), *_tree_factors(parts.kinds, b, kind)]
+            for exponent in asked
+            for a, b, kind in offered
+        ]
     )
     weights = np.array([_public_weight(choice, usual) for choice in offered], np.int64)
-    return Mixtures(VotingForest(forest, _points(lifts)), part, factors, weights)
+    released = VotingForest(forest, _points(lifts))
+    if asked == (0,):
+        return Mixtures(released, part, factors, weights)
+    gains = np.repeat([class_gains(exponent, parts.prior) for exponent in asked], len(offered), axis=0)
+    return Mixtures(released, part, factors, weights, gains, np.tile(np.arange(len(offered)), len(asked)))
 
 
 def _public_weight(choice: Choice, usual: Choice) -> int:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from dpsql.kernel.session import Session
 from dpsql.methods.auto.epsilon_shares import Advice
+from dpsql.methods.auto.objectives import BALANCED, balance_votes
 from dpsql.methods.base import Trained
 from dpsql.trees.estimate.shrink import path_lifts
 from dpsql.trees.forest import Forest
@@ -27,7 +28,7 @@ def public_trees(axes: tuple[Axis, ...], advice: Advice, seed: int) -> Forest:
     return guided_forest(axes, ladders, [QUANTILE] * advice.trees, depth=advice.depth, seed=seed)
 
 
-def shared_votes(session: Session, forest: Forest) -> Trained:
+def shared_votes(session: Session, forest: Forest, objective: str) -> Trained:
     """Return the forest whose leaves vote with their class shares, shrunk to those of the nodes above by the noise."""
     noisy_counts = session.leaf_counts("counts", forest)
     floats, deviation = noisy_counts.astype(np.float64), session.deviation("counts")
@@ -35,7 +36,10 @@ def shared_votes(session: Session, forest: Forest) -> Trained:
     prior = (1 - EVEN) * shares + EVEN / len(shares)
     leaf_shares = prior * np.exp(path_lifts(forest, noisy_counts, prior, deviation))
     classes = dict(zip(session.schema.classes, _round_votes(forest, floats), strict=True))
-    return Trained(VotingForest(forest, np.rint(VOTES_PER_LEAF * leaf_shares).astype(np.int64)), {"classes": classes})
+    released = VotingForest(forest, np.rint(VOTES_PER_LEAF * leaf_shares).astype(np.int64))
+    if objective == BALANCED:
+        released = balance_votes(released, np.log(prior))
+    return Trained(released, {"classes": classes})
 
 
 def shrunken_totals(forest: Forest, noisy_counts: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:

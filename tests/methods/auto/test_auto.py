@@ -282,6 +282,7 @@ def test_a_bought_size_leads_to_the_same_steps() -> None:
             "classes",
             "classes_deviation",
             "features",
+            "objective",
             "reader",
             "temperature",
             "zoom",

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dpsql.methods.auto.epsilon_shares import PUBLIC, Advice
+from dpsql.methods.auto.objectives import ACCURACY, BALANCED
 from dpsql.methods.auto.public_trees import VOTES_PER_LEAF, public_trees, shared_votes, shrunken_totals
 from dpsql.schema import Boolean, Categorical, Numeric, Schema
 from dpsql.trees.forest import Forest
@@ -57,7 +58,7 @@ def test_leaves_vote_with_their_shares() -> None:
     database = held(some_rows(60))
     opened = session(database, replace(leaf_step("leaf_counts", forest, 3, shared=True, nano=10**14), name="counts"))
     exact = exact_leaf_counts(database, opened, forest, shared=True)
-    trained = shared_votes(opened, forest)
+    trained = shared_votes(opened, forest, ACCURACY)
     found = trained.forest
     rows = exact.sum(axis=1)
     full = rows >= 8
@@ -67,6 +68,17 @@ def test_leaves_vote_with_their_shares() -> None:
     assert (found.weights[full].argmax(axis=1) == shares.argmax(axis=1)).mean() > 0.8
     assert np.abs(found.weights.sum(axis=1) - VOTES_PER_LEAF).max() <= 3
     assert (found.nat, trained.facts["classes"]) == (0, dict(zip(SCHEMA.classes, exact.sum(axis=0) // 3, strict=True)))
+
+
+def test_balanced_votes_are_divided_by_the_shares_of_classes() -> None:
+    """Nearly without noise, each class's votes are those of the usual forest over the class's share of the rows."""
+    forest, database = public_trees(axes(SCHEMA), ADVICE, 1), held(some_rows(60))
+    step = replace(leaf_step("leaf_counts", forest, 3, shared=True, nano=10**14), name="counts")
+    usual, balanced = (shared_votes(session(database, step), forest, name).forest for name in (ACCURACY, BALANCED))
+    times = balanced.weights.sum(axis=0) / usual.weights.sum(axis=0)
+    rows = np.array(list(shared_votes(session(database, step), forest, ACCURACY).facts["classes"].values()))
+    assert times.max() == pytest.approx(1, abs=0.01)
+    assert times * rows == pytest.approx([rows.min()] * 3, rel=0.15)
 
 
 def two_leaves() -> Forest:
