@@ -30,7 +30,7 @@ from dpsql.errors import ParameterError
 from dpsql.kernel.datasets.dataset import Dataset, look_at_dataset
 from dpsql.kernel.plan import Plan
 from dpsql.ledger import Budget, Ledger
-from dpsql.models import store
+from dpsql.models import housekeeping, store
 from dpsql.models.evaluate import evaluate
 from dpsql.models.release_store import MODELS
 from dpsql.models.usable_model import Model
@@ -394,13 +394,26 @@ class Database:
 
     # Models.
 
-    def models(self) -> pd.DataFrame:
-        """Return the stored models, one row each."""
-        return store.model_table(self.engine)
+    def models(self, *, tag: str | None = None) -> pd.DataFrame:
+        """Return the stored models, one row each; with `tag` ("stage=live", or a word) those that carry it."""
+        return housekeeping.model_table(self.engine, tag=tag)
 
     def model(self, name: str) -> Model:
         """Return a stored model by its name."""
         return store.load_model(self.engine, name).within(self)
+
+    def drop_model(self, name: str, *, force: bool = False) -> None:
+        """Drop a stored model; its charge stays. `force` drops one that views or macros read."""
+        housekeeping.drop_model(self.engine, name, who=self.who, force=force)
+
+    def rename_model(self, name: str, new: str) -> Model:
+        """Give a stored model another name and return it; views and macros made from it stay as they are."""
+        housekeeping.rename_model(self.engine, name, new)
+        return self.model(new)
+
+    def tag_model(self, name: str, *tags: str, remove: bool = False) -> list[str]:
+        """Write tags (words, or NAME=VALUE) on a stored model, or `remove` them; return those that it has then."""
+        return housekeeping.tag_model(self.engine, name, tags, remove=remove)
 
     def add(self, model: Model | str | Path, *, name: str | None = None) -> Model:
         """Store a model from elsewhere: a Model, or the JSON file of one."""

@@ -9,13 +9,14 @@ import click
 from dpsql.advice.advise import Recommendation, advise_schema
 from dpsql.advice.tune import Tuning
 from dpsql.advice.tune import tune as tune_method
+from dpsql.cli.command import command
 from dpsql.cli.options import DatabaseTarget, as_json, maybe_database
 from dpsql.cli.output import note, print_json, print_plan, print_table, say, show_progress
 from dpsql.errors import UsageError
 from dpsql.schema import schema_file as schemafile
 
 
-@click.command("advise")
+@command("advise")
 @maybe_database
 @click.option("--table", help="The registered table.")
 @click.option("--schema", "schema_file", metavar="FILE", help="Without a database: the YAML or JSON file of a schema.")

@@ -6,8 +6,10 @@ from collections.abc import MutableMapping
 
 import click
 
+from dpsql.cli.command import GroupOnce
 
-class _LateGroup(click.Group):
+
+class _LateGroup(GroupOnce):
     """A group whose commands are imported when somebody looks at them."""
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from dpsql.cli.command import command
 from dpsql.cli.options import DatabaseTarget, as_json, database
 from dpsql.cli.output import budget_values, note, print_json, print_plan, print_table, say, show_progress
 from dpsql.errors import UsageError
@@ -23,7 +24,7 @@ _FIGURES = {
 }
 
 
-@click.command("evaluate")
+@command("evaluate")
 @database
 @click.option("--model", required=True, help="The model's name.")
 @click.option("--table", required=True, help="A table with the label column: public, or private with --epsilon.")

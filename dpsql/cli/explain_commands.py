@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from dpsql.cli import options
+from dpsql.cli.command import command
 from dpsql.cli.options import DatabaseTarget, as_json, database, parameters
 from dpsql.cli.output import check_new, note, print_json, say, say_exact, show_progress
 from dpsql.errors import ParameterError, UsageError
@@ -18,7 +19,7 @@ from dpsql.runs.train import ARGUMENTS
 _DEFAULTS = [name for name, argument in ARGUMENTS.items() if argument.default is not None]
 
 
-@click.command("explain")
+@command("explain")
 @database
 @click.option("--model", metavar="NAME", help="A stored model: show what it learned.")
 @click.option("--top", type=int, metavar="N", help=f"How many features to show [default: {TOP}].")
@@ -56,8 +57,10 @@ def explain_command(
         raise UsageError("name what to explain.", hint="--model NAME or --table TABLE")
     if table is not None:
         _refuse({"--top": top, "--plot": plot, "--background": background, "--word": word or None}, "--model")
+        request = parameters(given)
+        options.refuse_foreign_parameters(request["method"], request)
         with target.open(writes=False) as db:
-            explanation = db.explain(table, leaf=leaf, **parameters(given))
+            explanation = db.explain(table, leaf=leaf, **request)
         if as_json:
             print_json(explanation.to_dict())
         else:

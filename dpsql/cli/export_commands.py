@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from dpsql.cli.command import command
 from dpsql.cli.options import DatabaseTarget, as_json, database
 from dpsql.cli.output import check_new, note, print_json, say_exact, write_new
 from dpsql.errors import UsageError
@@ -12,7 +13,7 @@ from dpsql.models.export_sql import DIALECTS, FORMS, check_dialect
 from dpsql.models.usable_model import Model
 
 
-@click.command()
+@command()
 @database
 @click.option("--model", required=True, help="The model's name.")
 @click.option("--to", metavar="FILE", help="A new file: JSON, or with --dialect a SQL script.")

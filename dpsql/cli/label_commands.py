@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from dpsql.api.database import Database
+from dpsql.cli.command import command
 from dpsql.cli.options import DatabaseTarget, as_json, database, method_options, parameters
 from dpsql.cli.output import check_new, note, print_json, print_plan, say, show_progress, write_new
 from dpsql.errors import UsageError
@@ -88,7 +89,7 @@ def label_new_rows(
     return model
 
 
-@click.command("structure")
+@command("structure")
 @database
 @click.option("--table", required=True, help="The registered private table that will be asked.")
 @click.option("--to", required=True, metavar="FILE", help="A new JSON file.")

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from dpsql.cli.cap_notes import analyst_text
+from dpsql.cli.command import command_group
 from dpsql.cli.options import DatabaseTarget, as_json, database
 from dpsql.cli.output import print_csv, print_json, print_table, say
 from dpsql.errors import LedgerBroken, UsageError
@@ -14,7 +15,7 @@ from dpsql.errors import LedgerBroken, UsageError
 _COLUMNS = ("entry", "when", "who", "event", "table", "method", "epsilon", "cap", "state")
 
 
-@click.group(invoke_without_command=True)
+@command_group(invoke_without_command=True)
 @click.option("--table", help="Entries of one table.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @click.option("--db", metavar="FILE", envvar="DPSQL_DB", help="The DuckDB file.")

@@ -1,4 +1,4 @@
-"""Commands on released models: list, show, predict, SQL, import. All are free of charge but `predict --private`."""
+"""Commands on released models: show, predict, SQL, import. All are free of charge but `predict --private`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import click
 import pandas as pd
 
+from dpsql.cli.command import command
 from dpsql.cli.evaluation_lines import evaluation_line
 from dpsql.cli.label_commands import label_new_rows, label_options, refuse_label_options
 from dpsql.cli.options import DatabaseTarget, as_json, database
@@ -25,26 +26,7 @@ _UNSAID = "not said"
 _PRIVATE = {True: "yes", False: "NO: the published variant has no proof", None: f"{_UNSAID}: do not rely on it"}
 
 
-@click.command()
-@database
-@as_json
-def models(target: DatabaseTarget, as_json: bool) -> None:
-    """List the stored models.
-
-    \b
-    Example:
-      dpsql models --db data.duckdb
-    """
-    with target.open(writes=False) as db:
-        table = db.models()
-    if as_json:
-        print_json(table.to_dict("records"))
-        return
-    shown = table.drop(columns="digest")
-    print_table(None, list(shown.columns), shown.to_numpy().tolist())
-
-
-@click.command()
+@command()
 @database
 @click.option("--model", required=True, help="The model's name.")
 @click.option("--tree", type=int, default=0, show_default=True, help="Which tree to draw.")
@@ -91,7 +73,7 @@ def show(target: DatabaseTarget, model: str, tree: int, depth: int, as_json: boo
         note(f"All of them in a few words:  dpsql explain {target.words} --model {shlex.quote(stored.name)}")
 
 
-@click.command()
+@command()
 @database
 @click.option("--model", help="The model's name; with --private a name for what is released.")
 @click.option("--table", help="A table of new rows in the database.")
@@ -174,7 +156,7 @@ def predict(
     _print_predictions(scored, as_json=as_json)
 
 
-@click.command()
+@command()
 @database
 @click.option("--model", required=True, help="The model's name.")
 @click.option("--form", type=click.Choice(FORMS), default="select", show_default=True, help="What to generate.")
@@ -216,7 +198,7 @@ def sql(
         say_exact(text)
 
 
-@click.command(name="import")
+@command("import")
 @database
 @click.option("--from", "source", required=True, metavar="FILE", help="A JSON file that dpsql export wrote.")
 @click.option("--name", help="A name in this database [default: the model's own].")

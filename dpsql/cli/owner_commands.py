@@ -9,6 +9,7 @@ import click
 
 from dpsql.api.database import Database
 from dpsql.cli.cap_notes import OTHERS, analyst_text, note_claimed_names, note_exhausted, note_warnings
+from dpsql.cli.command import command, command_group
 from dpsql.cli.options import DatabaseTarget, as_json, database
 from dpsql.cli.output import check_new, note, print_json, print_table, say, say_exact, write_new
 from dpsql.errors import UsageError
@@ -17,7 +18,7 @@ from dpsql.ledger import KINDS, Budget, format_delta, limit_details
 from dpsql.ledger.budget import ANY_ANALYST, Share, amount_text
 
 
-@click.group("schema")
+@command_group("schema")
 def schema_group() -> None:
     """Propose schema files.
 
@@ -77,7 +78,7 @@ def draft_command(target: DatabaseTarget, table: str, to: str | None, as_json: b
         note(f"Next:  dpsql register {target.words} {named} --cap {cap}")
 
 
-@click.command("add-ids")
+@command("add-ids")
 @database
 @click.option("--table", required=True, help="The table.")
 @click.option("--column", default="dpsql_id", show_default=True, help="Name of the new column.")
@@ -99,7 +100,7 @@ def add_ids(target: DatabaseTarget, table: str, column: str, as_json: bool) -> N
     say(f'Added column "{column}" to "{table}". In the schema file: partition: {column}')
 
 
-@click.command("budget")
+@command("budget")
 @database
 @click.option("--table", help="One table [default: all registered ones].")
 @click.option("--set-cap", metavar="E", help="Owner: set the cap.")

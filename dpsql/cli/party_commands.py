@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from dpsql.cli.command import command, command_group
 from dpsql.cli.options import DatabaseTarget, as_json, database, method_options, parameters
 from dpsql.cli.output import check_new, note, print_json, say, show_progress, write_new
 from dpsql.methods.rdt import Rdt
@@ -16,7 +17,7 @@ from dpsql.runs.parties import merge as merge_models
 from dpsql.runs.parties import unite as unite_models
 
 
-@click.command("update")
+@command("update")
 @database
 @click.option("--model", required=True, help="A model of counts that was trained on a batch.")
 @click.option("--batch", required=True, metavar="VALUE", help="The new batch, by the batch column's value.")
@@ -46,7 +47,7 @@ def update_command(
     _print_model(updated, as_json=as_json)
 
 
-@click.group()
+@command_group()
 def party() -> None:
     """Train one model with several parties, without passing rows or exact counts.
 

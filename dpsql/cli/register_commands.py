@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from dpsql.cli.cap_notes import note_exhausted, note_warnings, say_hold_out
+from dpsql.cli.command import command
 from dpsql.cli.options import DatabaseTarget, as_json, maybe_database
 from dpsql.cli.output import note, print_json, say, say_exact
 from dpsql.cli.register_form import fill_in_form, is_form_wanted
@@ -22,7 +23,7 @@ from dpsql.owner.resolve_table import read_query, resolve_table, with_unit
 from dpsql.schema import schema_file as schemafile
 
 
-@click.command("register")
+@command("register")
 @maybe_database
 @click.option("--table", help="The private table, or a view; with --view the query's name [default: the file's].")
 @click.option("--view", metavar="FILE", help="A file with a query over several private tables, in place of a table.")

@@ -6,12 +6,13 @@ from dataclasses import asdict
 
 import click
 
+from dpsql.cli.command import command
 from dpsql.cli.options import DatabaseTarget, as_json, database
 from dpsql.cli.output import print_json, say
 from dpsql.errors import DatabaseError
 
 
-@click.command("init")
+@command("init")
 @database
 @click.option("--owner", default="dpsql_owner", show_default=True, help="The role that owns dpsql's tables.")
 @click.option("--analyst", default="dpsql_analyst", show_default=True, help="The role that analysts are members of.")
@@ -63,7 +64,7 @@ def init_command(
     say(f'Next: make people members of "{done.analyst}"; dpsql init --table NAME lets "{done.owner}" read that table.')
 
 
-@click.command()
+@command()
 @database
 @as_json
 def doctor(target: DatabaseTarget, as_json: bool) -> None:

@@ -11,6 +11,7 @@ import click
 from dpsql.api import census
 from dpsql.api.demo import Demonstration, demonstrate
 from dpsql.api.shell import Answer, Shell
+from dpsql.cli.command import command
 from dpsql.cli.evaluation_lines import evaluation_line
 from dpsql.cli.options import DatabaseTarget, as_json, database
 from dpsql.cli.output import note, print_json, print_table, say, show_progress
@@ -18,7 +19,7 @@ from dpsql.errors import DpsqlError, ParameterError
 from dpsql.runs.private_evaluation import evaluation_of_training
 
 
-@click.command()
+@command()
 @click.option("--db", default="demo.duckdb", show_default=True, metavar="FILE", help="A new DuckDB file.")
 @click.option(
     "--rows", type=click.IntRange(1000, 10_000_000), default=census.ROWS, show_default=True, help="Private rows."
@@ -74,7 +75,7 @@ def _print_demonstration(shown: Demonstration, db: str) -> None:
     say("")
 
 
-@click.command()
+@command()
 @database
 @click.option("-c", "--command", "commands", multiple=True, metavar="SQL", help="Run this and stop (repeat).")
 @as_json

@@ -141,6 +141,10 @@ class ChdbEngine(LedgerElsewhere):
         """Return the names of functions that users defined."""
         return sorted(read_functions(self._ask, system=False))
 
+    def macros(self) -> dict[str, str]:
+        """Return nothing: models lie elsewhere, where no SQL of this database can read them."""
+        return {}
+
     def redefined_functions(self) -> list[str]:
         """Return the built-in functions that a user's stands in for: one may be called FLOOR, though not floor."""
         return sorted(read_functions(self._ask, system=False) & read_functions(self._ask, system=True))

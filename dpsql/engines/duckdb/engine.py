@@ -57,7 +57,7 @@ from dpsql.engines.duckdb.opening import (
 from dpsql.engines.duckdb.table_identity import remove_identity, write_identity
 from dpsql.engines.duckdb.typed_statements import Answer, run_typed
 from dpsql.engines.duckdb.use_statement import NO_USE, Use
-from dpsql.engines.duckdb.user_functions import is_internal, replaced_functions, users_functions
+from dpsql.engines.duckdb.user_functions import is_internal, read_macros, replaced_functions, users_functions
 from dpsql.engines.duckdb.vocabulary import DIALECT, DuckDBVocabulary
 from dpsql.engines.error_replacement import COUNTING
 from dpsql.engines.files import file_parts, spill_folder
@@ -281,6 +281,11 @@ class DuckDBEngine:
         """Return the names of macros and functions that users defined, in lower case."""
         with self._cursor("read its catalog") as cursor:
             return sorted(users_functions(cursor))
+
+    def macros(self) -> dict[str, str]:
+        """Return the text of each macro by its name."""
+        with self._cursor("read its catalog") as cursor:
+            return read_macros(cursor)
 
     def redefined_functions(self) -> list[str]:
         """Return the built-in functions that a user's macro or Python function stands in for."""

@@ -253,6 +253,11 @@ class PostgresEngine:
         """Return nothing: the search path has no place for functions of users, and a view names them with a schema."""
         return []
 
+    def macros(self) -> dict[str, str]:
+        """Return the body of each function in SQL by its name, those of the server and of dpsql left out."""
+        with self._connection("read its catalog") as connection:
+            return {str(row[0]): str(row[1]) for row in fetch_from_postgres(connection, _SQL_FUNCTIONS)}
+
     def redefined_functions(self) -> list[str]:
         """Return nothing: the built-in functions are what the search path finds."""
         return []
@@ -357,6 +362,12 @@ _UNCOUNTED = """
 SELECT pg_catalog.set_config('track_counts', 'off', false),
        pg_catalog.set_config('pg_stat_statements.track', 'none', false)
 FROM pg_catalog.pg_roles WHERE rolname = current_user AND rolsuper
+"""
+_SQL_FUNCTIONS = """
+SELECT proname, coalesce(prosrc, '') FROM pg_catalog.pg_proc
+JOIN pg_catalog.pg_namespace AS home ON home.oid = pronamespace
+JOIN pg_catalog.pg_language AS language ON language.oid = prolang
+WHERE lanname = 'sql' AND nspname NOT IN ('pg_catalog', 'information_schema', 'dpsql')
 """
 #: How many processes read a table follows from its size, and every role sees them (pg_locks, pg_stat_activity). So
 #: there is one, wherever anybody but its owner was let into schema dpsql.
