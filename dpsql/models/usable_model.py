@@ -26,20 +26,23 @@ class Model(ReleasedModel):
         into: str | None = None,
         key: str | None = None,
         threshold: Mapping[str, float] | None = None,
+        class_weight: Mapping[str, float] | None = None,
     ) -> pd.Series | pd.DataFrame | None:
         """Return labels (or numbers) for a DataFrame, or for a table or file of new rows.
 
         A DataFrame gives a Series of labels with the same index. A table's name gives a DataFrame of key and label;
         `into` leaves the scored rows in the database as a new table and returns None. With `threshold={"yes": 0.3}`
-        that class is named where its probability is at least 0.3, else the most probable of the others.
+        that class is named where its probability is at least 0.3, else the most probable of the others. With
+        `class_weight={"yes": 5}` the class is named whose weight (1 unless given) times probability is the largest.
         """
+        decision = self.decision(threshold=threshold, class_weight=class_weight)
         if isinstance(data, pd.DataFrame):
             if into is not None:
                 raise ParameterError("into", allowed="given only with a table or file to score", given=into)
             kind = object if self.schema.target is None else float
-            labels = self.labels(data, threshold=threshold)
+            labels = self.labels(data, decision=decision)
             return pd.Series(labels, index=data.index, name=self.schema.label, dtype=kind)
-        return predict_table(self, data, into=into, key=key, threshold=threshold)
+        return predict_table(self, data, into=into, key=key, decision=decision)
 
     def predict_proba(self, data: pd.DataFrame | str | Path, *, key: str | None = None) -> pd.DataFrame:
         """Return each class's probability: a DataFrame with one column per class (`p_<class>` for a table or file).
