@@ -38,6 +38,7 @@ SLOW = (
     "tests/methods/test_spe.py::test_geometric_shares_find_better_medians_than_equal_ones",
     "tests/models/explain",
     "tests/models/test_export_sql.py",
+    "tests/models/test_older_duckdb.py",
     "tests/papers",
     "tests/runs/test_label_rows.py",
     "tests/runs/test_private_evaluation.py",
