@@ -9,6 +9,8 @@ model.predict("new_rows")
 from dpsql.api.database import Database, connect
 from dpsql.api.duckdb_sql import attach
 from dpsql.api.estimators import DPForestClassifier, DPForestRegressor
+from dpsql.api.from_frame import from_frame
+from dpsql.api.search_cost import SearchCost, search_cost
 from dpsql.errors import (
     BudgetError,
     BudgetExceeded,
@@ -16,6 +18,7 @@ from dpsql.errors import (
     DatabaseError,
     DatabaseLocked,
     DatabaseReadOnly,
+    DataError,
     DiskFull,
     DpsqlError,
     LedgerBroken,
@@ -48,6 +51,7 @@ __all__ = [
     "ChargeTooSmall",
     "DPForestClassifier",
     "DPForestRegressor",
+    "DataError",
     "Database",
     "DatabaseError",
     "DatabaseLocked",
@@ -72,6 +76,7 @@ __all__ = [
     "RunsUnfinished",
     "Schema",
     "SchemaError",
+    "SearchCost",
     "TableChanged",
     "Target",
     "Unit",
@@ -80,8 +85,10 @@ __all__ = [
     "__version__",
     "attach",
     "connect",
+    "from_frame",
     "hashed_cell",
     "merge",
+    "search_cost",
     "unite",
 ]
 

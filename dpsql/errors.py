@@ -4,6 +4,7 @@
     ├── UsageError                  2  the request itself is wrong
     │   ├── SchemaError             2  a declared schema does not hold together
     │   ├── ParameterError          2  a value outside what is allowed (epsilon, trees, …)
+    │   ├── DataError               2  rows in memory that cannot be read as a table (a ValueError too)
     │   └── UnknownName             2  no such table, column, method, model; offers near names
     ├── NoRowsCounted               1  about no row has a declared class: the run stopped at its size
     ├── BudgetError                 3  the ledger says no
@@ -85,6 +86,13 @@ class ParameterError(UsageError):
         self.name = name
         self.allowed = allowed
         self.given = given
+
+
+class DataError(UsageError, ValueError):
+    """Rows in memory cannot be read as a table: what came is named by its kind and shape, never by its cells.
+
+    It is a ValueError too, which is what scikit-learn expects of an estimator that is given unusable rows.
+    """
 
 
 class UnknownName(UsageError):

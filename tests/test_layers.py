@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent / "dpsql"
 
 #: Lowest first. What stands on one line does not know each other.
 LAYERS: list[set[str]] = [
-    {"errors", "spelling"},
+    {"errors", "notebook_html", "spelling"},
     {"schema"},
     {"trees"},
     {"compile", "engines", "mechanisms"},

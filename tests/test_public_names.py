@@ -12,6 +12,7 @@ NAMES = [
     "ChargeTooSmall",
     "DPForestClassifier",
     "DPForestRegressor",
+    "DataError",
     "Database",
     "DatabaseError",
     "DatabaseLocked",
@@ -36,6 +37,7 @@ NAMES = [
     "RunsUnfinished",
     "Schema",
     "SchemaError",
+    "SearchCost",
     "TableChanged",
     "Target",
     "Unit",
@@ -44,8 +46,10 @@ NAMES = [
     "__version__",
     "attach",
     "connect",
+    "from_frame",
     "hashed_cell",
     "merge",
+    "search_cost",
     "unite",
 ]
 DATABASE = [

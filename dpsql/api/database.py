@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pandas as pd
 
@@ -26,7 +26,7 @@ from dpsql.api.buy_schema import (
 )
 from dpsql.engines.base import Engine, Health
 from dpsql.engines.open_engine import open_engine
-from dpsql.errors import ParameterError
+from dpsql.errors import ParameterError, UsageError
 from dpsql.kernel.datasets.dataset import Dataset, look_at_dataset
 from dpsql.kernel.plan import Plan
 from dpsql.ledger import Budget, Ledger
@@ -92,6 +92,9 @@ class Database:
 
     def __repr__(self) -> str:
         return f"<dpsql.Database {self.engine!r}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise UsageError("a Database is a connection: it cannot be pickled or copied.", hint="connect(…) again there")
 
     def __enter__(self) -> Database:
         return self

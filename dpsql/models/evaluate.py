@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpsql.compile.predict.evaluation_counts import evaluation_query
-from dpsql.errors import SchemaError, UnknownName
+from dpsql.errors import DataError, SchemaError, UnknownName
 from dpsql.kernel.datasets.dataset import LABEL_FAMILIES, TARGET_FAMILIES
 from dpsql.kernel.datasets.possible_values import unreadable_classes
 from dpsql.kernel.datasets.untyped_columns import fits_families
@@ -136,6 +136,10 @@ class NumericEvaluation:
 def evaluate(model: ReleasedModel, data: pd.DataFrame | str) -> Evaluation | NumericEvaluation:
     """Compare a model's labels with the true ones, on a DataFrame or a public table of its database."""
     if not isinstance(data, pd.DataFrame):
+        if not isinstance(data, str):
+            raise DataError(
+                f"{type(data).__name__} is no rows with labels.", hint="a DataFrame with the label's column"
+            )
         return _evaluate_table(model, data)
     if model.schema.label not in data.columns:
         raise UnknownName("column in the data called", model.schema.label, (str(name) for name in data.columns))

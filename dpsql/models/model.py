@@ -80,6 +80,10 @@ class ReleasedModel:
             f"epsilon {self.certificate['epsilon']}{delta}>"
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how a pickle or a deep copy makes the model again: of its JSON text, and in no database."""
+        return type(self).from_json, (self.to_json(),)
+
     @property
     def classes(self) -> tuple[str, ...]:
         """The class labels, in the schema's order; none where the model predicts a number."""
