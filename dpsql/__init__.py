@@ -12,6 +12,7 @@ from dpsql.api.estimators import DPForestClassifier, DPForestRegressor
 from dpsql.errors import (
     BudgetError,
     BudgetExceeded,
+    ChargedBefore,
     ChargeTooSmall,
     DatabaseError,
     DatabaseLocked,
@@ -46,6 +47,7 @@ __all__ = [
     "BudgetExceeded",
     "Categorical",
     "ChargeTooSmall",
+    "ChargedBefore",
     "DPForestClassifier",
     "DPForestRegressor",
     "Database",
