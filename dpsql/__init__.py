@@ -14,6 +14,7 @@ from dpsql.api.search_cost import SearchCost, search_cost
 from dpsql.errors import (
     BudgetError,
     BudgetExceeded,
+    ChargedBefore,
     ChargeTooSmall,
     DatabaseError,
     DatabaseLocked,
@@ -49,6 +50,7 @@ __all__ = [
     "BudgetExceeded",
     "Categorical",
     "ChargeTooSmall",
+    "ChargedBefore",
     "DPForestClassifier",
     "DPForestRegressor",
     "DataError",

@@ -11,6 +11,7 @@
     │   ├── BudgetExceeded          3  the cap would be passed
     │   ├── ChargeTooSmall          3  a run costs less than the least that its owner allows
     │   ├── RunsUnfinished          3  too many runs were lost or did not end: the owner must look
+    │   ├── ChargedBefore           3  the same call in SQL was charged, and has nothing to return
     │   ├── NotRegistered           3  only registered tables have a budget
     │   ├── NotPrivate              3  an unproven variant on a dataset with a cap
     │   └── LedgerBroken            3  the chain, the sums or the receipt do not agree
@@ -205,6 +206,18 @@ class RunsUnfinished(BudgetError):
         self.lost = lost
         self.reserved = reserved
         self.limit = limit
+
+
+class ChargedBefore(BudgetError):
+    """The same call in SQL was charged before and has nothing to return; it is not charged again by itself.
+
+    Attributes:
+        entry: the ledger entry of the charge.
+    """
+
+    def __init__(self, entry: int, *, why: str, hint: str) -> None:
+        super().__init__(f"the same call was charged before (entry {entry}), and {why}: the charge stays.", hint=hint)
+        self.entry = entry
 
 
 class NotRegistered(BudgetError):

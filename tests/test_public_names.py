@@ -10,6 +10,7 @@ NAMES = [
     "BudgetExceeded",
     "Categorical",
     "ChargeTooSmall",
+    "ChargedBefore",
     "DPForestClassifier",
     "DPForestRegressor",
     "DataError",

@@ -108,7 +108,7 @@ class TrainRequest:
                 shown = "NULL" if value is None else value
                 raise ParameterError(name, allowed=argument.metadata["must_be"], given=shown)
             if argument.metadata["flag"]:
-                object.__setattr__(self, name, _parse_flag(name, value))
+                object.__setattr__(self, name, parse_flag(name, value))
         if self.batch is not None and self.delta is not None:
             raise ParameterError(
                 "delta", allowed="left out for a batch: updates add up epsilon alone", given=self.delta
@@ -352,7 +352,7 @@ def _is_known(ledger: Ledger, request_id: str | None) -> bool:
     return any(ledger.find_request(known_id) is not None for known_id in ids)
 
 
-def _parse_flag(name: str, given: object) -> bool:
+def parse_flag(name: str, given: object) -> bool:
     """Return an argument that is true or false, also as the text that SQL hands over."""
     values = {"true": True, "false": False}
     if isinstance(given, bool) or str(given).lower() in values:
