@@ -21,6 +21,7 @@ NAMES = [
     "DpsqlError",
     "Evaluation",
     "Hashed",
+    "Interrupted",
     "LedgerBroken",
     "Model",
     "NewerFormat",
