@@ -23,6 +23,7 @@ NAMES = [
     "DpsqlError",
     "Evaluation",
     "Hashed",
+    "Interrupted",
     "LedgerBroken",
     "Model",
     "NewerFormat",

@@ -1,6 +1,6 @@
 """The `dpsql` command: finds the subcommand, turns errors into messages and exit codes.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 budget refused, 4 database out of reach.
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 budget refused, 4 database out of reach, 130 stopped by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dpsql.cli import (
 )
 from dpsql.cli.bench_commands import bench
 from dpsql.cli.output import note, report
-from dpsql.errors import DpsqlError
+from dpsql.errors import DpsqlError, Interrupted
 
 _COMMANDS = (
     start_commands.demo,
@@ -95,9 +95,10 @@ def run_command_line(arguments: list[str] | None = None) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        note("Stopped.")
-        return 1
+    except (click.Abort, KeyboardInterrupt) as stop:
+        interrupt = stop if isinstance(stop, KeyboardInterrupt) else stop.__cause__ or stop.__context__
+        note(f"Stopped. {interrupt}" if isinstance(interrupt, Interrupted) else "Stopped.")
+        return Interrupted.exit_code if isinstance(interrupt, KeyboardInterrupt) else 1
     except BrokenPipeError:  # who read the output has gone, as in `dpsql ledger | head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

@@ -14,6 +14,7 @@ from dpsql.cli.command import DATABASE, FIRST, MORE, SectionedOption
 from dpsql.cli.own_hints import complete_hint, complete_problems
 from dpsql.engines.open_engine import show_target, url_forms
 from dpsql.errors import DpsqlError, SchemaError, UsageError
+from dpsql.kernel.charges_made import name_charges
 from dpsql.methods import METHODS, PARAMETERS
 from dpsql.methods.base import Choice, Flag, Integer, Method, Parameter
 from dpsql.runs.arguments import arguments
@@ -86,7 +87,7 @@ def _with_target(command: _Command, *, required: bool) -> _Command:
     ) -> Any:
         target = DatabaseTarget(db, wait, read_only, who, ledger, attach)
         try:
-            return command(target=target, **options)
+            return name_charges(lambda: command(target=target, **options))
         except DpsqlError as error:
             error.hint = complete_hint(error.hint, target.words, options)
             if isinstance(error, SchemaError) and len(error.problems) > 1:

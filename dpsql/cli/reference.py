@@ -14,7 +14,8 @@ from dpsql.cli.main import app
 _HEAD = """# Commands
 
 Made by `python -m dpsql.cli.reference`; a test compares it with the program. Exit codes: 0 done, 1 failed,
-2 wrong usage, 3 budget refused, 4 database out of reach. Results go to stdout, notes and errors to stderr.
+2 wrong usage, 3 budget refused, 4 database out of reach, 130 stopped by Ctrl-C. Results go to stdout, notes and
+errors to stderr.
 """
 
 
