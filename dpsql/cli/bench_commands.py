@@ -24,7 +24,7 @@ class _LateGroup(click.Group):
 
 @click.group(cls=_LateGroup)
 def bench() -> None:
-    """Measure dpsql on this machine: how accurate methods are, what counting and noise cost.
+    """Measure dpsql on this machine: accuracy, speed, start-up.
 
     \b
     Example:

@@ -90,15 +90,16 @@ def _with_target(command: _Command, *, required: bool) -> _Command:
     command_with_target.__name__ = command.__name__
     command_with_target.__doc__ = command.__doc__
     for decorate in (
-        click.option("--as", "who", metavar="NAME", envvar="DPSQL_WHO", help="Name for the ledger [default: login]."),
+        click.option("--as", "who", metavar="NAME", envvar="DPSQL_WHO", show_envvar=True,
+                     help="Name for the ledger [default: login]."),
         click.option("--read-only", is_flag=True, help="Open the file read-only."),
         click.option("--wait", type=float, default=2.0, show_default=True, metavar="SECONDS",
                      help="How long to wait for another process to let the file go."),
-        click.option("--ledger", metavar="FILE", envvar="DPSQL_LEDGER",
+        click.option("--ledger", metavar="FILE", envvar="DPSQL_LEDGER", show_envvar=True,
                      help="Where the ledger is, if not in the database: a file, or postgresql://…"),
         click.option("--attach", multiple=True, metavar="[NAME=]FILE",
                      help="Another DuckDB file, whose tables are NAME.TABLE (repeat)."),
-        click.option("--db", required=required, metavar="PATH", envvar="DPSQL_DB",
+        click.option("--db", required=required, metavar="PATH", envvar="DPSQL_DB", show_envvar=True,
                      help=f"A DuckDB, Parquet or CSV file, a folder of those, {_URLS}"),
     ):  # fmt: skip
         command_with_target = decorate(command_with_target)
