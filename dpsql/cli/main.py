@@ -12,54 +12,17 @@ from types import TracebackType
 import click
 
 from dpsql import __version__
-from dpsql.cli import (
-    advise_commands,
-    evaluate_commands,
-    explain_commands,
-    export_commands,
-    housekeeping_commands,
-    label_commands,
-    ledger_commands,
-    model_commands,
-    owner_commands,
-    party_commands,
-    register_commands,
-    server_commands,
-    start_commands,
-    train_commands,
-)
-from dpsql.cli.bench_commands import bench
-from dpsql.cli.output import note, report
+from dpsql.cli.command_list import SECTIONS, VARIABLES
+from dpsql.cli.late_group import LateGroup
 from dpsql.errors import DpsqlError, Interrupted
 
-_COMMANDS = (
-    start_commands.demo,
-    server_commands.init_command,
-    server_commands.doctor,
-    register_commands.register_command,
-    owner_commands.schema_group,
-    owner_commands.budget_command,
-    owner_commands.add_ids,
-    advise_commands.advise_command,
-    train_commands.train_command,
-    explain_commands.explain_command,
-    party_commands.update_command,
-    party_commands.party,
-    housekeeping_commands.models,
-    model_commands.show,
-    label_commands.label_request_command,
-    model_commands.predict,
-    evaluate_commands.evaluate_command,
-    model_commands.sql,
-    export_commands.export,
-    model_commands.import_,
-    ledger_commands.ledger,
-    start_commands.shell,
-    bench,
+
+@click.group(
+    cls=LateGroup,
+    sections=SECTIONS,
+    variables=VARIABLES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-
-
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="dpsql")
 @click.option("--debug", is_flag=True, help="Show a traceback when something unexpected fails.")
 def app(debug: bool) -> None:
@@ -75,10 +38,6 @@ def app(debug: bool) -> None:
         sys.excepthook = _report_bug
 
 
-for _command in _COMMANDS:
-    app.add_command(_command)
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     sys.exit(run_command_line(arguments))
@@ -90,14 +49,14 @@ def run_command_line(arguments: list[str] | None = None) -> int:
         app.main(args=arguments, prog_name="dpsql", standalone_mode=False)
         sys.stdout.flush()
     except DpsqlError as error:
-        report(error)
+        _report(error)
         return error.exit_code
     except click.ClickException as error:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt) as stop:
         interrupt = stop if isinstance(stop, KeyboardInterrupt) else stop.__cause__ or stop.__context__
-        note(f"Stopped. {interrupt}" if isinstance(interrupt, Interrupted) else "Stopped.")
+        _note(f"Stopped. {interrupt}" if isinstance(interrupt, Interrupted) else "Stopped.")
         return Interrupted.exit_code if isinstance(interrupt, KeyboardInterrupt) else 1
     except BrokenPipeError:  # who read the output has gone, as in `dpsql ledger | head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -105,7 +64,21 @@ def run_command_line(arguments: list[str] | None = None) -> int:
     return 0
 
 
+def _report(error: DpsqlError) -> None:
+    """Print an error and its next step; what prints is loaded when there is something to say."""
+    from dpsql.cli.output import report
+
+    report(error)
+
+
+def _note(text: str) -> None:
+    """Print a remark to stderr."""
+    from dpsql.cli.output import note
+
+    note(text)
+
+
 def _report_bug(_kind: type[BaseException], _error: BaseException, _trace: TracebackType | None) -> None:
     """Say that something unexpected happened, without its class, its text or a traceback: they could tell of rows."""
-    note("Error: something unexpected failed. This is a bug in dpsql.")
-    note("Try:   run it again as dpsql --debug …, and report what it prints")
+    _note("Error: something unexpected failed. This is a bug in dpsql.")
+    _note("Try:   run it again as dpsql --debug …, and report what it prints")

@@ -183,7 +183,7 @@ def sql(
     create: bool,
     as_json: bool,
 ) -> None:
-    """Print SQL that predicts: a SELECT, a view, a table macro or a scalar macro.
+    """Print SQL that predicts: a SELECT, a view or a macro.
 
     \b
     Example:

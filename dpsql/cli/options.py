@@ -97,16 +97,16 @@ def _with_target(command: _Command, *, required: bool) -> _Command:
     command_with_target.__name__ = command.__name__
     command_with_target.__doc__ = command.__doc__
     for decorate in (
-        _database_option("--as", "who", metavar="NAME", envvar="DPSQL_WHO",
+        _database_option("--as", "who", metavar="NAME", envvar="DPSQL_WHO", show_envvar=True,
                          help="Name for the ledger [default: login]."),
         _database_option("--read-only", is_flag=True, help="Open the file read-only."),
         _database_option("--wait", type=float, default=2.0, show_default=True, metavar="SECONDS",
                          help="How long to wait for another process to let the file go."),
-        _database_option("--ledger", metavar="FILE", envvar="DPSQL_LEDGER",
+        _database_option("--ledger", metavar="FILE", envvar="DPSQL_LEDGER", show_envvar=True,
                          help="Where the ledger is, if not in the database: a file, or postgresql://…"),
         _database_option("--attach", multiple=True, metavar="[NAME=]FILE",
                          help="Another DuckDB file, whose tables are NAME.TABLE (repeat)."),
-        click.option("--db", required=required, metavar="PATH", envvar="DPSQL_DB",
+        click.option("--db", required=required, metavar="PATH", envvar="DPSQL_DB", show_envvar=True,
                      help=f"A DuckDB, Parquet or CSV file, a folder of those, {_URLS}"),
     ):  # fmt: skip
         command_with_target = decorate(command_with_target)

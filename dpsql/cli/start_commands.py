@@ -26,11 +26,13 @@ from dpsql.runs.private_evaluation import evaluation_of_training
 )
 @as_json
 def demo(db: str, rows: int, as_json: bool) -> None:
-    """Make a database with a synthetic census, train on it, predict, and show the ledger.
+    """Make a database of made-up people, train on it and predict.
 
     \b
     Example:
       dpsql demo
+
+    The people are a synthetic census: it needs no data and no network. The ledger is shown at the end.
     """
     if _exists(db):
         raise ParameterError("db", allowed="a new file; this one exists", given=db, hint="dpsql demo --db other.duckdb")
