@@ -29,7 +29,7 @@ from dpsql.cli import (
     train_commands,
 )
 from dpsql.cli.bench_commands import bench
-from dpsql.cli.output import note, report
+from dpsql.cli.output import begin_output, note, report, report_usage
 from dpsql.errors import DpsqlError
 
 _COMMANDS = (
@@ -86,14 +86,16 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run_command_line(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    as_json = "--json" in (sys.argv[1:] if arguments is None else arguments)
+    begin_output()
     try:
         app.main(args=arguments, prog_name="dpsql", standalone_mode=False)
         sys.stdout.flush()
     except DpsqlError as error:
-        report(error)
+        report(error, as_json=as_json)
         return error.exit_code
     except click.ClickException as error:
-        error.show()
+        report_usage(error, as_json=as_json)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         note("Stopped.")
@@ -106,5 +108,9 @@ def run_command_line(arguments: list[str] | None = None) -> int:
 
 def _report_bug(_kind: type[BaseException], _error: BaseException, _trace: TracebackType | None) -> None:
     """Say that something unexpected happened, without its class, its text or a traceback: they could tell of rows."""
+    if "--json" in sys.argv:
+        bug = DpsqlError("something unexpected failed. This is a bug in dpsql.", hint="dpsql --debug …, and report it")
+        report(bug, as_json=True)
+        return
     note("Error: something unexpected failed. This is a bug in dpsql.")
     note("Try:   run it again as dpsql --debug …, and report what it prints")
