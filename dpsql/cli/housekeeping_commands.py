@@ -8,8 +8,11 @@ import click
 
 from dpsql.cli.command import command_group
 from dpsql.cli.options import DatabaseTarget, as_json, database, maybe_database
-from dpsql.cli.output import note, print_json, print_table, say
+from dpsql.cli.output import note, print_json, print_table, readable_time, say
 from dpsql.errors import UsageError
+
+#: The columns that a narrow terminal leaves out, in this order.
+_LESS = ("depth", "trees", "leaves", "created_at", "method", "table")
 
 
 @command_group(invoke_without_command=True)
@@ -45,7 +48,8 @@ def models(context: click.Context, target: DatabaseTarget, tag: str | None, as_j
     shown["tags"] = [", ".join(tags) for tags in shown["tags"]]
     if not any(shown["tags"]):
         shown = shown.drop(columns="tags")
-    print_table(None, list(shown.columns), shown.to_numpy().tolist())
+    shown["created_at"] = [readable_time(when) for when in shown["created_at"]]
+    print_table(None, list(shown.columns), shown.to_numpy().tolist(), less=_LESS)
 
 
 @models.command("drop")

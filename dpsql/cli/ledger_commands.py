@@ -9,10 +9,12 @@ import click
 from dpsql.cli.cap_notes import analyst_text
 from dpsql.cli.command import command_group
 from dpsql.cli.options import DatabaseTarget, as_json, database
-from dpsql.cli.output import print_csv, print_json, print_table, say
+from dpsql.cli.output import note, print_csv, print_json, print_table, readable_time, say
 from dpsql.errors import LedgerBroken, UsageError
 
 _COLUMNS = ("entry", "when", "who", "event", "table", "method", "epsilon", "cap", "state")
+#: Those that a narrow terminal leaves out, in this order.
+_LESS = ("method", "cap", "state", "event", "who", "when")
 
 
 @command_group(invoke_without_command=True)
@@ -61,7 +63,8 @@ def ledger(
     with DatabaseTarget(db, wait, read_only, None, place, attach).open(writes=False) as opened:
         entries = opened.ledger(table)
     if as_json:
-        print_json(entries.to_dict("records"))
+        rows = entries.to_dict("records")
+        print_json([row | {"lost_runs": int(row["lost_runs"]) if row["lost_runs"] else None} for row in rows])
     elif as_csv:
         print_csv(list(entries.columns), entries.to_dict("records"))
     else:
@@ -73,7 +76,10 @@ def ledger(
                 for shown, delta in zip(entries[column], entries["delta"], strict=True)
             ]
         entries["cap"] += [f" for {analyst_text(name)}" if name else "" for name in entries["analyst"]]
-        print_table(None, _COLUMNS, entries[list(_COLUMNS)].to_numpy().tolist())
+        entries["when"] = [readable_time(when) for when in entries["when"]]
+        print_table(None, _COLUMNS, entries[list(_COLUMNS)].to_numpy().tolist(), less=_LESS)
+        if table is None and len(entries) < entries["entry"].max():
+            note("A number that is missing here is the end of a run: it is shown in the run's own line, as its state.")
 
 
 @ledger.command()

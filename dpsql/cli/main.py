@@ -45,14 +45,16 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run_command_line(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    as_json = "--json" in (sys.argv[1:] if arguments is None else arguments)
+    _begin_output()
     try:
         app.main(args=arguments, prog_name="dpsql", standalone_mode=False)
         sys.stdout.flush()
     except DpsqlError as error:
-        _report(error)
+        _report(error, as_json=as_json)
         return error.exit_code
     except click.ClickException as error:
-        error.show()
+        _report_usage(error, as_json=as_json)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt) as stop:
         interrupt = stop if isinstance(stop, KeyboardInterrupt) else stop.__cause__ or stop.__context__
@@ -64,11 +66,28 @@ def run_command_line(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _report(error: DpsqlError) -> None:
+def _begin_output() -> None:
+    """Forget what an earlier command of this process printed, if what prints is loaded at all."""
+    output = sys.modules.get("dpsql.cli.output")
+    if output is not None:
+        output.begin_output()
+
+
+def _report(error: DpsqlError, *, as_json: bool) -> None:
     """Print an error and its next step; what prints is loaded when there is something to say."""
     from dpsql.cli.output import report
 
-    report(error)
+    report(error, as_json=as_json)
+
+
+def _report_usage(error: click.ClickException, *, as_json: bool) -> None:
+    """Print what click says of a command line that it cannot read."""
+    if not as_json:
+        error.show()
+        return
+    from dpsql.cli.output import report_usage
+
+    report_usage(error)
 
 
 def _note(text: str) -> None:
@@ -80,5 +99,9 @@ def _note(text: str) -> None:
 
 def _report_bug(_kind: type[BaseException], _error: BaseException, _trace: TracebackType | None) -> None:
     """Say that something unexpected happened, without its class, its text or a traceback: they could tell of rows."""
+    if "--json" in sys.argv:
+        bug = DpsqlError("something unexpected failed. This is a bug in dpsql.", hint="dpsql --debug …, and report it")
+        _report(bug, as_json=True)
+        return
     _note("Error: something unexpected failed. This is a bug in dpsql.")
     _note("Try:   run it again as dpsql --debug …, and report what it prints")

@@ -16,6 +16,7 @@ from dpsql.cli.evaluation_lines import evaluation_line
 from dpsql.cli.label_commands import label_new_rows, label_options, refuse_label_options
 from dpsql.cli.options import DatabaseTarget, as_json, database
 from dpsql.cli.output import check_new, note, print_json, print_table, say, say_exact, show_progress, write_new
+from dpsql.cli.written_files import overwrites
 from dpsql.errors import UsageError
 from dpsql.models.model import lookup_note, purchase_note
 from dpsql.models.scoring_sql import FORMS
@@ -87,6 +88,7 @@ def show(target: DatabaseTarget, model: str, tree: int, depth: int, as_json: boo
 @click.option("--class-weight", metavar="CLASS=W", multiple=True, help="Weigh a class's probability; for one or more.")
 @click.option("--top", type=int, metavar="K", help="The K most probable classes of each row, in place of the label.")
 @click.option("--to", metavar="PATH", help="Write all predictions to a new CSV file.")
+@overwrites
 @label_options
 @as_json
 def predict(
@@ -255,7 +257,7 @@ def _decision(threshold: str | None, class_weight: Sequence[str]) -> dict[str, d
 def _print_predictions(scored: pd.DataFrame, *, as_json: bool) -> None:
     plain = scored.astype(object).where(scored.notna(), None)
     if as_json:
-        print_json(plain.to_dict("records"))
+        print_json(plain.to_dict("records"), rows_of_users=True)
         return
     print_table(None, [str(name) for name in scored.columns], plain.head(_SHOWN).to_numpy().tolist())
     if len(scored) > _SHOWN:

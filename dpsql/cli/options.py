@@ -12,6 +12,7 @@ import click
 from dpsql.api.database import Database, connect
 from dpsql.cli.command import DATABASE, FIRST, MORE, SectionedOption
 from dpsql.cli.own_hints import complete_hint, complete_problems
+from dpsql.cli.written_files import refuse_private_files
 from dpsql.engines.open_engine import show_target, url_forms
 from dpsql.errors import DpsqlError, SchemaError, UsageError
 from dpsql.kernel.charges_made import name_charges
@@ -43,7 +44,7 @@ class DatabaseTarget:
         """Open the database, hardened and locked; a command that `writes` nothing leaves every file as it was."""
         if self.db is None:
             raise UsageError("no database was named.", hint="--db PATH")
-        return connect(
+        db = connect(
             self.db,
             wait=self.wait,
             read_only=self.read_only or not writes,
@@ -51,6 +52,12 @@ class DatabaseTarget:
             ledger=self.ledger,
             attach=self.attach,
         )
+        try:
+            refuse_private_files(db)
+        except BaseException:
+            db.close()
+            raise
+        return db
 
     @property
     def words(self) -> str:

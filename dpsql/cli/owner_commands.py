@@ -12,6 +12,7 @@ from dpsql.cli.cap_notes import OTHERS, analyst_text, note_claimed_names, note_e
 from dpsql.cli.command import command, command_group
 from dpsql.cli.options import DatabaseTarget, as_json, database
 from dpsql.cli.output import check_new, note, print_json, print_table, say, say_exact, write_new
+from dpsql.cli.written_files import overwrites
 from dpsql.errors import UsageError
 from dpsql.kernel.datasets.hold_out import hold_out_name
 from dpsql.ledger import KINDS, Budget, format_delta, limit_details
@@ -42,6 +43,7 @@ def schema_group() -> None:
 @click.option("--delta", metavar="D", help="With --buy: lists of texts are bought too, at this delta.")
 @click.option("--cap", metavar="E", help="With --buy: the epsilon that all runs together may cost.")
 @click.option("--to", metavar="FILE", help="Write to a new file instead of stdout.")
+@overwrites
 @as_json
 def draft_command(target: DatabaseTarget, table: str, to: str | None, as_json: bool, **given: Any) -> None:
     """Propose a schema file, one line for each column, each with the origin of its domain.
@@ -187,7 +189,7 @@ def budget_command(
             ]
             for share in budget.analysts
         ]
-    print_table(None, ("table", "kind", "analyst", "cap", "spent", "left"), rows)
+    print_table(None, ("table", "kind", "analyst", "cap", "spent", "left"), rows, less=("kind", "spent"))
     for budget in {budget.dataset: budget for budget in budgets if budget.cap is not None}.values():
         least = budget.standing.limits.least_text
         note(f"{budget.table}: {budget.standing.text}; a run costs at least epsilon {least}.")

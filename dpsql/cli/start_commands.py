@@ -104,7 +104,7 @@ def shell(target: DatabaseTarget, commands: tuple[str, ...], as_json: bool) -> N
                 elif answer.columns:
                     answers.append({"columns": answer.columns, "rows": answer.rows})
     if as_json:
-        print_json(answers)
+        print_json(answers, rows_of_users=True)
 
 
 def _read_statements() -> Iterator[str]:

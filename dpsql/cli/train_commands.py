@@ -18,6 +18,7 @@ from dpsql.cli import options
 from dpsql.cli.cap_notes import note_warnings
 from dpsql.cli.command import MORE, SectionedOption, command
 from dpsql.cli.evaluation_lines import evaluation_line
+from dpsql.cli.json_values import short_certificate
 from dpsql.cli.options import DatabaseTarget, as_json, database, parameters
 from dpsql.cli.output import budget_values, note, print_json, print_plan, say, say_exact, show_progress
 from dpsql.compile.count.literal import LOGGER
@@ -87,8 +88,11 @@ def train_command(target: DatabaseTarget, dry_run: bool, verbose: bool, sql: boo
     if as_json:
         described: dict[str, Any] = {
             "model": model.name,
+            "trees": model.released.forest.trees,
+            "depth": model.released.forest.depth,
+            "leaves": model.released.forest.leaves,
             "budget": budget_values(left),
-            "certificate": dict(model.certificate),
+            "certificate": short_certificate(model.certificate),
         }
         if beside is not None:
             described |= {"evaluation": measured, "holdout_budget": budget_values(beside)}

@@ -189,7 +189,7 @@ def test_the_budget_of_a_lost_table_can_still_be_read(cli: Cli, path: Path) -> N
     """What was spent outlives the table."""
     with connect(path) as opened:
         tables.run(opened.engine, "DROP TABLE people")
-    assert cli("budget", "--table", "people", "--json").json[0]["spent"] == "1"
+    assert cli("budget", "--table", "people", "--json").json[0]["spent"] == 1
 
 
 @pytest.mark.parametrize("damage", ["[]", "{}", '{"format": "dpsql-model"}', "null", "[[[", "\ufeff{}", '{"a": NaN}'])

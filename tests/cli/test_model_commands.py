@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from dpsql.api.database import Database, connect
+from dpsql.cli.json_values import plain_numbers
 from tests import tables
 
 from .conftest import Cli, kept
@@ -26,7 +27,7 @@ def test_models_lists_what_python_lists(cli: Cli, path: Path) -> None:
     """`models --json` equals `db.models()`."""
     found = cli("models", "--json").json
     with connect(path) as opened:
-        assert found == opened.models().to_dict("records")
+        assert found == plain_numbers(opened.models().to_dict("records"))
     assert [row["name"] for row in found] == ["m"]
 
 
