@@ -34,6 +34,7 @@ from dpsql.errors import (
     UnknownName,
     UsageError,
 )
+from dpsql.kernel.progress import Progress
 from dpsql.models.evaluate import Evaluation, NumericEvaluation
 from dpsql.models.usable_model import Model
 from dpsql.runs.parties import merge, unite
@@ -69,6 +70,7 @@ __all__ = [
     "Numeric",
     "NumericEvaluation",
     "ParameterError",
+    "Progress",
     "QueryFailed",
     "RunFailed",
     "RunsUnfinished",

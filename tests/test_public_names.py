@@ -32,6 +32,7 @@ NAMES = [
     "Numeric",
     "NumericEvaluation",
     "ParameterError",
+    "Progress",
     "QueryFailed",
     "RunFailed",
     "RunsUnfinished",
