@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         UnknownName,
         UsageError,
     )
+    from dpsql.kernel.progress import Progress
     from dpsql.models.evaluate import Evaluation, NumericEvaluation
     from dpsql.models.usable_model import Model
     from dpsql.runs.parties import merge, unite
@@ -86,6 +87,7 @@ _NAMES_OF = {
         "UnknownName",
         "UsageError",
     ),
+    "kernel.progress": ("Progress",),
     "models.evaluate": ("Evaluation", "NumericEvaluation"),
     "models.usable_model": ("Model",),
     "runs.parties": ("merge", "unite"),
@@ -123,6 +125,7 @@ __all__ = [
     "Numeric",
     "NumericEvaluation",
     "ParameterError",
+    "Progress",
     "QueryFailed",
     "RunFailed",
     "RunsUnfinished",

@@ -41,6 +41,7 @@ NAMES = [
     "Numeric",
     "NumericEvaluation",
     "ParameterError",
+    "Progress",
     "QueryFailed",
     "RunFailed",
     "RunsUnfinished",

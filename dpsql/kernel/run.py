@@ -23,6 +23,7 @@ from dpsql.kernel.border import AllowanceExceeded, rebuild_plan
 from dpsql.kernel.charges_made import name_charges, note_charges
 from dpsql.kernel.datasets.dataset import Dataset, scope
 from dpsql.kernel.plan import LABELLED, UNLABELLED, Plan
+from dpsql.kernel.progress import RunProgress
 from dpsql.kernel.session import Session
 from dpsql.kernel.unlabelled_rows import rows_to_read
 from dpsql.ledger import Block, Charge, Entry, Ledger
@@ -164,8 +165,10 @@ def _run(engine: Engine, ledger: Ledger, job: Job, ask: Callable[[Session], Rele
     rows, sides = replace(rows, literal=literal), {side: replace(own, literal=literal) for side, own in sides.items()}
     second = None if other is None else other_charge(due, plan, other)
     registrations = {side.id: side.registration for side in (dataset, other) if side is not None}
+    progress = RunProgress(plan)
+    progress.announce()
     entries: list[Entry] = []
-    problem: DpsqlError | None = None
+    problem: Exception | None = None
     interrupted = False
     done = False
     try:
@@ -175,14 +178,17 @@ def _run(engine: Engine, ledger: Ledger, job: Job, ask: Callable[[Session], Rele
         if not entries[0].fresh:
             return Released(entries[0], None)
         try:
-            with _close_at_end(Session(engine, rows, plan, sides)) as session:
+            with _close_at_end(Session(engine, rows, plan, sides, progress)) as session:
                 release = _ask(session, ask)
+            if progress.error is not None:
+                raise progress.error
             with hold_interrupts():
                 released = _store(ledger, entries, release)
                 done = True
                 note_charges([replace(entry, state="released") for entry in entries])
+            progress.end()
         except Exception as error:  # noqa: BLE001  the border of the kernel: no error passes it unchanged
-            problem = _safe_error(error)
+            problem = progress.error or _safe_error(error)
     except KeyboardInterrupt:
         interrupted = True
     finally:

@@ -21,7 +21,7 @@ import pytest
 from dpsql.engines.error_replacement import ErrorReplacement
 from dpsql.engines.interruption import call_inside_statement, hold_interrupts, run_stoppable
 from dpsql.errors import QueryFailed
-from tests.servers import absent, fresh_database, spark, spark_connect
+from tests.servers import absent, fresh_database, spark_connect
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Seconds in which any process of these tests ends, or is ended.
@@ -84,9 +84,7 @@ def trainer(engine: str, folder: Path) -> Iterator[tuple[subprocess.Popen[bytes]
 
 def require(engine: str) -> None:
     """Skip where an engine is absent."""
-    if engine == "spark":
-        spark()  # says by itself what is missing; the session that is tested is another process's
-    elif engine == "connect":
+    if engine in ("spark", "connect"):
         spark_connect()
     elif engine == "chdb":
         try:
