@@ -84,14 +84,16 @@ def print_csv(columns: Sequence[str], rows: Sequence[Mapping[Any, Any]]) -> None
     say_exact(buffer.getvalue().removesuffix("\n"))
 
 
-def print_table(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print rows as a table to stdout; nothing in a cell is taken for markup."""
+def print_table(
+    title: str | None, columns: Sequence[str], rows: Sequence[Sequence[object]], *, width: int | None = None
+) -> None:
+    """Print rows as a table to stdout, as wide as the terminal or as `width`; nothing in a cell is taken for markup."""
     table = Table(title=Text(clean(title)) if title else None, title_justify="left", show_edge=False, pad_edge=False)
     for name in columns:
         table.add_column(Text(clean(name)), overflow="fold")
     for row in rows:
         table.add_row(*(Text("NULL" if cell is None else clean(cell)) for cell in row))
-    Console(file=sys.stdout, soft_wrap=False, width=_width()).print(table)
+    Console(file=sys.stdout, soft_wrap=False, width=width or _width()).print(table)
 
 
 def _not_overwritten(to: str, option: str) -> UsageError:
