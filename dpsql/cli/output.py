@@ -118,23 +118,28 @@ def print_csv(columns: Sequence[str], rows: Sequence[Mapping[Any, Any]]) -> None
 
 
 def print_table(
-    title: str | None, columns: Sequence[str], rows: Sequence[Sequence[object]], *, less: Sequence[str] = ()
+    title: str | None,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    less: Sequence[str] = (),
+    width: int | None = None,
 ) -> None:
     """Print rows as a table to stdout; nothing in a cell is taken for markup.
 
     On a terminal that is too narrow columns are left out, those of `less` first, and a note says which. Where the
-    output goes elsewhere nothing is cut.
+    output goes elsewhere nothing is cut. With a `width` of its own the table has room for all of its columns.
     """
     cells = [["NULL" if cell is None else clean(cell) for cell in row] for row in rows]
     names = [clean(name) for name in columns]
-    hidden = _hidden(names, cells, less)
+    hidden = [] if width is not None else _hidden(names, cells, less)
     table = Table(title=Text(clean(title)) if title else None, title_justify="left", show_edge=False, pad_edge=False)
     shown = [place for place, name in enumerate(names) if name not in hidden]
     for place in shown:
         table.add_column(Text(names[place]), overflow="fold")
     for row in cells:
         table.add_row(*(Text(row[place]) for place in shown))
-    Console(file=sys.stdout, soft_wrap=False, width=_width()).print(table)
+    Console(file=sys.stdout, soft_wrap=False, width=width or _width()).print(table)
     if hidden:
         note(f"Hidden: {', '.join(hidden)} (a wider terminal or --json shows them).")
 

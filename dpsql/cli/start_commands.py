@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -15,6 +14,7 @@ from dpsql.cli.command import command
 from dpsql.cli.evaluation_lines import evaluation_line
 from dpsql.cli.options import DatabaseTarget, as_json, database
 from dpsql.cli.output import note, print_json, print_table, say, show_progress
+from dpsql.cli.shell_session import print_answer, talk
 from dpsql.errors import DpsqlError, ParameterError
 from dpsql.runs.private_evaluation import evaluation_of_training
 
@@ -89,38 +89,24 @@ def shell(target: DatabaseTarget, commands: tuple[str, ...], as_json: bool) -> N
       dpsql shell --db data.duckdb -c "FROM dpsql_train('adult', epsilon := 0.5)"
       dpsql shell --db data.duckdb < script.sql
 
+    On a terminal it has history, editing and completion; `.help` lists its own commands.
     The connection is hardened: no files, no other databases, no extensions. Who holds the file reads its rows.
     """
-    talking = not commands and sys.stdin.isatty()
     answers: list[dict[str, object]] = []
     with Shell(target.open()) as opened:
-        source: Iterable[str] = _read_statements() if talking else commands or [sys.stdin.read()]
-        for text in source:
+        if not commands and not as_json and sys.stdin.isatty():
+            talk(opened)
+            return
+        for text in commands or [sys.stdin.read()]:
             for answer in opened.run(text):
-                if answer.error is not None and not talking:
+                if answer.error is not None:
                     raise _failure(answer)
-                if not as_json or answer.error is not None:
-                    _print_answer(answer)
+                if not as_json:
+                    print_answer(answer)
                 elif answer.columns:
                     answers.append({"columns": answer.columns, "rows": answer.rows})
     if as_json:
         print_json(answers, rows_of_users=True)
-
-
-def _read_statements() -> Iterator[str]:
-    """Yield statements typed on a terminal, each up to a semicolon at the end of a line."""
-    lines: list[str] = []
-    note("SQL, ended by a semicolon. Ctrl-D leaves.")
-    while True:
-        click.echo("...> " if lines else "dpsql> ", err=True, nl=False)
-        line = sys.stdin.readline()
-        if line:
-            lines.append(line)
-        if lines and (not line or line.rstrip().endswith(";")):
-            yield "".join(lines)
-            lines = []
-        if not line:
-            return
 
 
 def _failure(answer: Answer) -> DpsqlError:
@@ -128,10 +114,3 @@ def _failure(answer: Answer) -> DpsqlError:
     failed = DpsqlError(answer.message)
     failed.exit_code = answer.exit_code
     return failed
-
-
-def _print_answer(answer: Answer) -> None:
-    if answer.error is not None:
-        note(f"Error: {answer.message}")
-    elif answer.columns:
-        print_table(None, answer.columns, answer.rows)
