@@ -17,6 +17,7 @@ _HARMLESS = {"absent", "free_port", "as_server_user"}
 #: Folders, files and single tests (`file::test`) that take long as a whole, as measured in seconds of CPU time. What
 #: they hold matters no less: everything runs before a change is finished.
 SLOW = (
+    "tests/api/test_estimator_checks.py",
     "tests/attacks",
     "tests/audit",
     "tests/bench",
