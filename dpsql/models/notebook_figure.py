@@ -26,6 +26,12 @@ def new_figure(**options: Any) -> Figure:
     return figure
 
 
+def root_figure(axes: Any) -> Figure:
+    """Return the figure that axes are part of, also where they are in a part of it."""
+    figure: Figure = axes.figure.figure
+    return figure
+
+
 def text_as_is(text: str) -> str:
     """Return text that matplotlib takes for no formula, with a replacement for each unprintable character.
 

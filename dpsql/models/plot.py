@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpsql.errors import ParameterError
-from dpsql.models.notebook_figure import check_matplotlib, new_figure, text_as_is
+from dpsql.models.notebook_figure import check_matplotlib, new_figure, root_figure, text_as_is
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -61,5 +61,4 @@ def reliability_figure(evaluation: Evaluation, axes: Any = None) -> Figure:
     whose = f'"{list(evaluation.confusion.columns)[1]}"' if len(evaluation.confusion) == 2 else "the predicted class"
     axes.set(xlim=(0, 1), ylim=(0, 1), xlabel=text_as_is(f"predicted probability of {whose}"), ylabel="observed share")
     axes.set_title(text_as_is(f"{evaluation.model} on {evaluation.table}"))
-    figure: Figure = axes.get_figure(root=True)
-    return figure
+    return root_figure(axes)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpsql.errors import ParameterError
-from dpsql.models.notebook_figure import check_matplotlib, new_figure, text_as_is
+from dpsql.models.notebook_figure import check_matplotlib, new_figure, root_figure, text_as_is
 from dpsql.schema.dated import tick_text
 
 if TYPE_CHECKING:
@@ -63,8 +63,7 @@ def draw_explanation(
 def _bars_on(axes: Axes, learned: Learned) -> Figure:
     """Draw the bars of importance on axes of the caller's, and return their figure."""
     _bars(axes, learned)
-    figure: Figure = axes.get_figure(root=True)
-    return figure
+    return root_figure(axes)
 
 
 def explanation_figure(learned: Learned, top: int = PANELS) -> Figure:
