@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+#: How cells stand.
 _LEFT = ' style="text-align: left; vertical-align: top"'
+
+
+class Readable:
+    """A value that shows itself as its text: in a prompt, and in a notebook, where its markup is escaped."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return html_lines(self)
 
 
 def html_text(text: object) -> str:

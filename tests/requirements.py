@@ -13,6 +13,7 @@ PACKAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "older-duckdb": ("test", ()),
     "export": ("test-export", ("onnx", "onnxruntime")),
     "peers": ("test-peers", ("opendp", "dp_accounting", "sklearn", "ibis")),
+    "notebooks": ("test-notebooks", ("nbclient", "nbformat", "ipykernel")),
     "docs": ("docs", ("sphinx", "myst_parser", "furo")),
 }
 

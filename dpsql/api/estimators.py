@@ -236,14 +236,14 @@ class _Forest(BaseEstimator):
             raise DataError("predict takes rows, not a table's name.", hint='estimator.model_.predict("table")')
         if "_features" not in vars(self):
             return rows_frame(X, [feature.name for feature in model.schema.features])
-        names = string_names(X)
-        _check_names(names, getattr(self, "feature_names_in_", None), type(self).__name__)
         frame = rows_frame(X)
-        if frame.shape[1] != self.n_features_in_:
+        names, fitted = string_names(X), getattr(self, "feature_names_in_", None)
+        if frame.shape[1] != self.n_features_in_ and (names is None or fitted is None):
             raise DataError(
                 f"X has {frame.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
                 "features as input."
             )
+        _check_names(names, fitted, type(self).__name__)
         return frame.set_axis(list(self._features), axis="columns")
 
 
@@ -319,7 +319,7 @@ class DPForestClassifier(ClassifierMixin, _Forest):
         """Return the accuracy on public rows whose labels you have. It is exact: on private rows it is not private."""
         truth = np.array([str(label) for label in np.asarray(y, dtype=object)], dtype=object)
         right = np.array([str(label) for label in self.predict(X)], dtype=object) == truth
-        return float(np.average(right, weights=sample_weight))
+        return float(np.average(right, weights=_weights(sample_weight)))
 
 
 class DPForestRegressor(RegressorMixin, _Forest):
@@ -365,9 +365,14 @@ class DPForestRegressor(RegressorMixin, _Forest):
     ) -> float:
         """Return R² on public rows whose targets you have: 1 is perfect, 0 as good as their mean. It is exact."""
         truth = np.asarray(y, float)
-        mean = np.average(truth, weights=sample_weight)
-        error = np.average((self.predict(X) - truth) ** 2, weights=sample_weight)
-        return float(1 - error / np.average((truth - mean) ** 2, weights=sample_weight))
+        weights = _weights(sample_weight)
+        mean = np.average(truth, weights=weights)
+        error = np.average((self.predict(X) - truth) ** 2, weights=weights)
+        return float(1 - error / np.average((truth - mean) ** 2, weights=weights))
+
+
+def _weights(sample_weight: ArrayLike | None) -> NDArray[np.float64] | None:
+    return None if sample_weight is None else np.asarray(sample_weight, float)
 
 
 def _class_values(classes: Sequence[str], kind: str) -> NDArray[Any]:

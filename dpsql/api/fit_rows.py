@@ -120,12 +120,14 @@ def _declared_features(rows: FittingRows, request: FitRequest) -> dict[str, dict
     }
     if request.buy is not None:
         return features
-    features |= {name: {"type": "boolean"} for name in columns if name not in features and columns[name].dtype == bool}
-    open_columns = [name for name in columns if name not in features]
+    features |= {
+        name: {"type": "boolean"} for name in rows.features if name not in features and columns[name].dtype == bool
+    }
+    open_columns = [name for name in rows.features if name not in features]
     label_is_open = request.classes is None and request.target is None
     if open_columns or label_is_open:
         raise _undeclared_error(open_columns, label_is_open)
-    return {name: features[name] for name in columns}
+    return {name: features[name] for name in rows.features}
 
 
 def _bounds_by_name(columns: pd.DataFrame, bounds: Bounds | None) -> dict[str, tuple[float, float]]:

@@ -22,6 +22,7 @@ from dpsql.errors import SchemaError, UnknownName, UsageError
 from dpsql.ledger import Ledger, formats, json_text
 from dpsql.models.boolean_columns import check_booleans
 from dpsql.models.read_decision import read_decision
+from dpsql.notebook_html import html_heading, html_table
 from dpsql.schema import Categorical, Dated, Feature, Numeric, Schema
 from dpsql.trees import grid
 from dpsql.trees.estimate.decisions import Decision, decide, most_probable
@@ -83,6 +84,23 @@ class ReleasedModel:
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how a pickle or a deep copy makes the model again: of its JSON text, and in no database."""
         return type(self).from_json, (self.to_json(),)
+
+    def _repr_html_(self) -> str:
+        """Return what the certificate promises, as a table for a notebook."""
+        return html_heading(f'Model "{self.name}"') + html_table(("", ""), self._facts())
+
+    def _facts(self) -> list[tuple[str, object]]:
+        card, forest = self.certificate, self.released.forest
+        facts: list[tuple[str, object]] = [
+            ("table", self.table),
+            ("method", f"{self.method}: {forest.trees} trees, {forest.leaves} leaves"),
+            ("label", f"{self.schema.label}: {', '.join(self.classes) or self.schema.target}"),
+            ("features", ", ".join(feature.name for feature in self.schema.features)),
+            *((name, card[name]) for name in ("epsilon", "delta", "neighbours", "unit", "created_at") if name in card),
+        ]
+        notes = [lookup_note(card), purchase_note(card), *card.get("warnings", ())]
+        private = [] if card.get("private", True) else ["NOT differentially private"]
+        return facts + [("note", note) for note in [*private, *notes] if note]
 
     @property
     def classes(self) -> tuple[str, ...]:

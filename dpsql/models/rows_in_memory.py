@@ -39,9 +39,9 @@ def rows_frame(data: object, names: Sequence[str] | None = None) -> pd.DataFrame
     if isinstance(data, pd.Series):
         hint = "frame.loc[[KEY]] for one row of a frame, series.to_frame() for a column"
         raise DataError("a Series is one row or one column, not rows.", hint=hint)
+    check_dense(data)  # first: some sparse matrices are dicts
     if isinstance(data, Mapping):
         raise DataError("a dict is one row, not rows.", hint="put it into a list: [row]")
-    check_dense(data)
     if isinstance(data, Sequence) and not isinstance(data, str | bytes):
         return _listed_rows(data, names)
     array = _array(data)
