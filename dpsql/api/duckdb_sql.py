@@ -227,7 +227,11 @@ class _Calls:
         """Measure a model and give one row for each figure, with its interval where the rows are private."""
         name, table = _check_name(name, "model"), _check_name(table, "table")
         evaluation = self.database().evaluate(name, table, epsilon=epsilon, request_id=request_id).to_dict()
-        figures = evaluation | {f"f1 of {label}": value for label, value in evaluation.get("class_f1", {}).items()}
+        figures = evaluation | {
+            f"{what} of {label}": value
+            for what in ("f1", "precision", "recall")
+            for label, value in evaluation.get(f"class_{what}", {}).items()
+        }
         bounds = evaluation.get("intervals", {})
         return [
             {"figure": figure, "value": value, "low": low, "high": high}

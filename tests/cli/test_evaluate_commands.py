@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.api.database import connect
+from tests.tables import run
 
 from .conftest import Cli, kept
 
@@ -20,6 +21,58 @@ def test_public_figures_are_printed(cli: Cli) -> None:
     places = [out.index(word) for word in words]
     assert places == sorted(places)
     assert "95 %" not in out
+
+
+def test_two_models_are_not_one(cli: Cli, path: Path) -> None:
+    """`evaluate` measures one model; several are refused with the command that compares them."""
+    before = kept(path)
+    ran = cli("evaluate", "--model", "m", "--model", "other one", "--table", "fresh")
+    assert (ran.code, ran.out) == (2, "")
+    assert "dpsql compare --db" in ran.err
+    assert "--model m --model 'other one' --table fresh" in ran.err
+    assert kept(path) == before
+
+
+def test_labels_of_other_words_are_an_error(cli: Cli, path: Path) -> None:
+    """Public rows without a class of the model: exit code 2, both lists, nothing on stdout."""
+    with connect(path) as opened:
+        run(opened.engine, "CREATE TABLE shouted AS SELECT * REPLACE (upper(y) AS y) FROM fresh")
+    ran = cli("evaluate", "--model", "m", "--table", "shouted")
+    assert (ran.code, ran.out) == (2, "")
+    assert "labels here: MAYBE, NO, UNKNOWN LABEL, YES;" in ran.err
+    assert "the model's classes: no, yes, maybe" in ran.err
+    assert "CASE y WHEN 'MAYBE' THEN 'maybe' … END" in ran.err
+
+
+def test_the_curve_is_shown_on_request(cli: Cli) -> None:
+    """`--curve` prints recall and lift by threshold for each class; JSON has the same points."""
+    words = ("evaluate", "--model", "m", "--table", "fresh")
+    assert "lift" not in cli(*words).out
+    assert all(f"{name} from" in cli(*words, "--curve").out for name in ("no", "yes", "maybe"))
+    points = cli(*words, "--json").json["curve"]
+    assert {"class", "threshold", "named", "recall", "precision", "lift"} <= set(points[0])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--cost", "yes"], "CLASS=COST"),
+        (["--cost", "yes=5"], "for two classes"),
+    ],
+)
+def test_a_cost_that_makes_no_sense_is_refused(cli: Cli, words: list[str], said: str) -> None:
+    """A cost has a class and a number, and a threshold is for two classes."""
+    ran = cli("evaluate", "--model", "m", "--table", "fresh", *words)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+
+
+def test_a_cost_is_refused_before_a_charge(cli: Cli, path: Path) -> None:
+    """A charged evaluation whose cost could not be worked out is not made."""
+    before = kept(path)
+    assert cli(*PRIVATE, "--cost", "yes=5").code == 2
+    assert cli(*PRIVATE, "--plot-curves", "a.png").code == 2
+    assert kept(path) == before
 
 
 def test_private_figures_have_intervals_and_a_budget(cli: Cli, path: Path) -> None:
