@@ -26,11 +26,13 @@ from dpsql.engines.duckdb.use_statement import remember_use
 from dpsql.errors import DpsqlError, ParameterError, QueryFailed, SchemaError, UnknownName, UsageError
 from dpsql.ledger import Ledger
 from dpsql.models import store
+from dpsql.models.evaluate import number_or_none
 from dpsql.models.release_store import MODELS
 from dpsql.models.score import public_table, scoring_query
 from dpsql.models.usable_model import Model
 from dpsql.runs import train as training
 from dpsql.runs.arguments import arguments, with_options
+from dpsql.runs.compare import interval
 from dpsql.runs.private_evaluation import evaluation_of_training
 from dpsql.runs.train import TrainRequest
 from dpsql.schema import Dated, Feature, Numeric
@@ -66,6 +68,7 @@ _ROW = "MAP(VARCHAR, VARCHAR)"
 _VALUES = "MAP(VARCHAR, VARCHAR)"
 _SHARES = "MAP(VARCHAR, DOUBLE)"
 _FIGURES = "STRUCT(figure VARCHAR, value DOUBLE, low DOUBLE, high DOUBLE)[]"
+_COMPARED = "STRUCT(model VARCHAR, figure VARCHAR, value DOUBLE, low DOUBLE, high DOUBLE)[]"
 _CALLS = (
     "dpsql_train_call",
     "dpsql_plan_call",
@@ -73,6 +76,7 @@ _CALLS = (
     "dpsql_proba_call",
     "dpsql_score_call",
     "dpsql_evaluate_call",
+    "dpsql_compare_call",
     "dpsql_explain_call",
     "dpsql_advise_call",
 )
@@ -92,13 +96,15 @@ def attach(connection: Connection, *, who: str | None = None) -> Database:
     MODELS.install(database.engine)
     _make_room(connection, database)
     calls = _Calls(connection, database.who)
-    train, plan, predict, proba, score, evaluate, explain, advise = _CALLS
+    train, plan, predict, proba, score, evaluate, compare, explain, advise = _CALLS
     define(connection, train, _hide_error_text(calls.train), [_VALUES, _VALUES], _TRAINED, changes=True)
     define(connection, plan, _hide_error_text(calls.plan), [_VALUES, _VALUES], _STEPS)
     define(connection, predict, _hide_error_text(calls.predict), [_TEXT, _ROW], _TEXT)
     define(connection, proba, _hide_error_text(calls.predict_proba), [_TEXT, _ROW], _SHARES)
     define(connection, score, _hide_error_text(calls.score), [_TEXT, _TEXT, _TEXT], _TEXT)
     define(connection, evaluate, _hide_error_text(calls.evaluate), [_TEXT] * 4, _FIGURES, changes=True)
+    names_and_texts = [f"{_TEXT}[]", _TEXT, _TEXT, _TEXT]
+    define(connection, compare, _hide_error_text(calls.compare), names_and_texts, _COMPARED, changes=True)
     define(connection, explain, _hide_error_text(calls.explain), [_TEXT], _IMPORTANCE)
     define(connection, advise, _hide_error_text(calls.advise), [_TEXT] * 6, _ADVICE, changes=True)
     owner = OwnerCalls(calls.database)
@@ -238,6 +244,20 @@ class _Calls:
             for figure, value in figures.items()
             if isinstance(value, int | float | None) and figure != "ledger_entry"
             for low, high in [bounds.get(figure, (None, None))]
+        ]
+
+    def compare(
+        self, names: list[str] | None, table: str | None, epsilon: str | None, request_id: str | None
+    ) -> list[dict[str, Any]]:
+        """Measure several models on the same rows and give one row for each model and figure."""
+        table = _check_name(table, "table")
+        comparison = self.database().compare(names or [], table, epsilon=epsilon, request_id=request_id)
+        return [
+            {"model": one.model, "figure": figure, "value": number_or_none(value), "low": low, "high": high}
+            for one in comparison.evaluations
+            for figure in comparison.figures
+            for value, (low, high) in [(getattr(one, figure), interval(one, figure))]
+            if value is not None
         ]
 
     def explain(self, name: str | None) -> list[dict[str, Any]]:

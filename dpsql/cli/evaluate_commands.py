@@ -99,24 +99,24 @@ def evaluate_command(
             "a model that predicts a number has no probabilities.",
             hint="leave out --plot, --plot-curves, --curve and --cost",
         )
-    for draw, path in ((reliability_plot, plot), (curve_plot, plot_curves)):
-        if path is not None:
-            draw(evaluation, path)
-            note(f"Wrote {path}.")
-    found = None if costs is None else evaluation.cheapest(costs)
+    for draw, picture in ((reliability_plot, plot), (curve_plot, plot_curves)):
+        if picture is not None:
+            draw(evaluation, picture)
+            note(f"Wrote {picture}.")
+    best = None if costs is None else evaluation.cheapest(costs)
     if as_json:
         own = {} if left is None else {"budget": budget_values(left)}
-        print_json(evaluation.to_dict() | ({} if found is None else {"cheapest": found.to_dict()}) | own)
+        print_json(evaluation.to_dict() | ({} if best is None else {"cheapest": best.to_dict()}) | own)
         return
     say(str(evaluation))
     if isinstance(evaluation, Evaluation):
         _print_figures(evaluation)
         if curve:
             print_curve(evaluation)
-    if found is not None:
-        say(f"\n{cheapest_text(found)}")
-        if 0 < found.threshold <= 1:
-            words = f"{found.label}={found.threshold:.4g}"
+    if best is not None:
+        say(f"\n{cheapest_text(best)}")
+        if 0 < best.threshold <= 1:
+            words = f"{best.label}={best.threshold:.4g}"
             note(f"Next:  dpsql predict {target.words} {_words(model, 'NEW_ROWS')} --threshold {shlex.quote(words)}")
     if left is not None:
         budget = f'Budget of "{left.table}": {left.left_text} of {left.cap_text} left.'

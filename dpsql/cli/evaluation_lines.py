@@ -33,23 +33,23 @@ def _interval(bounds: Mapping[str, Any], name: str, form: str) -> str:
     return f" ({bounds[name][0]:{form}} to {bounds[name][1]:{form}})" if name in bounds else ""
 
 
-def cheapest_text(found: CheapestThreshold) -> str:
+def cheapest_text(best: CheapestThreshold) -> str:
     """Return the cheapest threshold and what it costs beside the usual labels, in one sentence.
 
     >>> costs = [Estimate(value, value - 0.1, value + 0.1) for value in (0.3, 0.5, 0.6, 1.2)]
     >>> cheapest_text(CheapestThreshold("y", 0.17, *costs))
     'Cheapest: y from 0.17 on, 0.3 a row (0.2 to 0.4); labels as they are 0.5 (0.4 to 0.6), always y 0.6, never 1.2.'
     """
-    if found.threshold == 0:
-        way = f"{found.label} for every row"
-    elif found.threshold == NOBODY:
-        way = f"{found.label} for no row"
+    if best.threshold == 0:
+        way = f"{best.label} for every row"
+    elif best.threshold == NOBODY:
+        way = f"{best.label} for no row"
     else:
-        way = f"{found.label} from {found.threshold:.4g} on"
-    if found.cost.value != found.cost.value:
+        way = f"{best.label} from {best.threshold:.4g} on"
+    if best.cost.value != best.cost.value:
         return "Cheapest: too few rows to say."
-    others = f"always {found.label} {found.always.value:.4g}, never {found.never.value:.4g}"
-    return f"Cheapest: {way}, {_cost(found.cost, ' a row')}; labels as they are {_cost(found.usual)}, {others}."
+    others = f"always {best.label} {best.always.value:.4g}, never {best.never.value:.4g}"
+    return f"Cheapest: {way}, {_cost(best.cost, ' a row')}; labels as they are {_cost(best.usual)}, {others}."
 
 
 def _cost(cost: Estimate, unit: str = "") -> str:

@@ -14,6 +14,7 @@ import click
 from dpsql import __version__
 from dpsql.cli import (
     advise_commands,
+    compare_commands,
     evaluate_commands,
     explain_commands,
     export_commands,
@@ -49,6 +50,7 @@ _COMMANDS = (
     label_commands.label_request_command,
     model_commands.predict,
     evaluate_commands.evaluate_command,
+    compare_commands.compare_command,
     model_commands.sql,
     export_commands.export,
     model_commands.import_,

@@ -102,12 +102,12 @@ class Evaluation:
         false_alarm, missed = costs_of_classes([str(name) for name in self.confusion.columns], cost)
         if not self.rows_by_probability:
             raise UsageError("these figures were made without the counts that a cost needs.", hint="evaluate again")
-        found = cheapest(self.rows_by_probability[0], missed=missed, false_alarm=false_alarm)
+        best = cheapest(self.rows_by_probability[0], missed=missed, false_alarm=false_alarm)
         if self.epsilon is not None:
-            return found
+            return best
         counts = self.confusion.to_numpy()  # exact, and right where both classes are as probable
         usual = missed * counts[1, 0] + false_alarm * counts[0, 1]
-        return replace(found, usual=exact(float(usual / max(counts.sum(), 1))))
+        return replace(best, usual=exact(float(usual / max(counts.sum(), 1))))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values."""
@@ -246,8 +246,8 @@ def _labels_of_table(engine: Engine, info: TableInfo, label: str) -> list[str]:
     """Return the first labels of a public table as texts, in order, one more than are shown."""
     text = exp.cast(exp.column(exp.to_identifier(label, quoted=True)), exp.DataType.Type.TEXT).as_("label")
     query = exp.select(text).distinct().from_(table_reference(info.table, info.schema)).order_by("label")
-    found = engine.frame(query.limit(_MOST_LABELS + 2))["label"]
-    return sorted(str(value) for value in found if value is not None and value == value)
+    labels = engine.frame(query.limit(_MOST_LABELS + 2))["label"]
+    return sorted(str(value) for value in labels if value is not None and value == value)
 
 
 def _no_matching_label(model: ReleasedModel, name: str, labels: Sequence[str]) -> SchemaError:

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
+from unittest.mock import patch
 
 import click
 import numpy as np
@@ -28,7 +29,7 @@ from dpsql.bench import show
 from dpsql.bench.sample_tables import MADE_UP, load_sample
 from dpsql.errors import UsageError
 from dpsql.methods.auto import auto
-from dpsql.methods.auto.mixture_list import MixtureParts, choices, reader_forest
+from dpsql.methods.auto.mixture_list import MixtureParts, choices, mixture_forest, reader_forest
 from dpsql.methods.base import Trained
 from dpsql.models import figures
 from examples.benchmarks.folder import DATA_OPTION
@@ -178,18 +179,14 @@ def run_readers(table: Table, split: int, *, epsilon: object, objective: str) ->
 def recorded_mixtures() -> Iterator[dict[str, Any]]:
     """Record what the runs inside mix: the parts of their mixtures, their strength, and the reader that was picked."""
     seen: dict[str, Any] = {}
-    original = auto.mixture_forest
 
     def record(session: Any, parts: MixtureParts, **asked: Any) -> Trained:
-        trained = original(session, parts, **asked)
+        trained = mixture_forest(session, parts, **asked)
         seen.update(parts=parts, strength=asked["strength"], reader=trained.facts["reader"])
         return trained
 
-    auto.mixture_forest = record
-    try:
+    with patch.object(auto, "mixture_forest", record):
         yield seen
-    finally:
-        auto.mixture_forest = original
 
 
 def _halves(truth: NDArray[np.int64], split: int) -> NDArray[np.bool_]:
