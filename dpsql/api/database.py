@@ -44,6 +44,7 @@ from dpsql.owner.row_ids import add_row_ids
 from dpsql.runs import label_rows, parties
 from dpsql.runs import train as training
 from dpsql.runs.arguments import takes_request
+from dpsql.runs.compare import Comparison, compare, compare_private, compared_table, plan_comparison
 from dpsql.runs.label_rows import ALL_ROWS, LabelRequest
 from dpsql.runs.private_evaluation import charged_table, evaluate_private, plan_evaluation
 from dpsql.runs.show_sql import Explanation, show_sql
@@ -461,6 +462,35 @@ class Database:
             return evaluate_private(
                 self.engine, self.book, measured, table, epsilon=epsilon, who=self.who, request_id=request_id
             )
+
+    def compare(
+        self,
+        models: Sequence[str | Model],
+        data: str | pd.DataFrame,
+        *,
+        epsilon: object | None = None,
+        request_id: str | None = None,
+    ) -> Comparison:
+        """Measure several models on the same rows: free on public ones, on a private table for `epsilon` in all."""
+        measured = self._models(models)
+        if epsilon is None:
+            if request_id is not None:
+                raise ParameterError("request_id", allowed="given only with epsilon", given=request_id)
+            return compare(measured, data)
+        return compare_private(
+            self.engine, self.book, measured, data, epsilon=epsilon, who=self.who, request_id=request_id
+        )
+
+    def plan_comparison(self, models: Sequence[str | Model], table: str, *, epsilon: object) -> tuple[Plan, str]:
+        """Return what a comparison on a private table would ask and cost, and who pays. Charges nothing."""
+        measured = self._models(models)
+        plan = plan_comparison(self.engine, self.book, measured, table, epsilon=epsilon)
+        return plan, compared_table(self.engine, self.book, measured, table)
+
+    def _models(self, models: Sequence[str | Model]) -> list[Model]:
+        if isinstance(models, str):
+            raise ParameterError("models", allowed="a list of two or more models", given=models)
+        return [self.model(model) if isinstance(model, str) else model.within(self) for model in models]
 
     # Labels for new rows, straight from a private table.
 

@@ -42,6 +42,9 @@ SECTIONS: Sections = {
         "evaluate": ListedCommand(
             "evaluate_commands:evaluate_command", "Measure a model on a table: accuracy, AUC, calibration"
         ),
+        "compare": ListedCommand(
+            "compare_commands:compare_command", "Measure several models on the same rows, side by side"
+        ),
     },
     "Share (scores rows, hands models over)": {
         "predict": ListedCommand("model_commands:predict", "Score new rows, in the database or from a file"),

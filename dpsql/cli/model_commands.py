@@ -137,8 +137,8 @@ def predict(
     data: str | Path = table if table is not None else Path(str(file))
     with target.open(writes=into is not None or (private and not labelling["dry_run"])) as db:
         if private:
-            display = {"--key": key, "--probabilities": proba or None, "--threshold": threshold, "--top": top}
-            display |= {"--class-weight": class_weight or None}
+            display: dict[str, object] = {"--key": key, "--probabilities": proba or None, "--threshold": threshold}
+            display |= {"--class-weight": class_weight or None, "--top": top}
             shown = [option for option, value in display.items() if value is not None]
             scoring = label_new_rows(db, data, model, as_json=as_json, into=into, shown=shown, **labelling)
             if scoring is None:
