@@ -72,6 +72,8 @@ DATABASE = [
     "export_structure",
     "init",
     "ledger",
+    "method",
+    "methods",
     "model",
     "models",
     "plan",
