@@ -54,7 +54,7 @@ def describe_method(name: str) -> MethodDescription:
     """
     method = methods.get(name)
     parameters = tuple(
-        ParameterDescription(word, parameter.allowed, parameter.default, parameter.help)
+        ParameterDescription(word, parameter.range_text, parameter.default, parameter.help)
         for word, parameter in method.parameters.items()
     )
     page = f"docs/methods/{method.name}.md"

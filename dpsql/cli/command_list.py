@@ -17,6 +17,9 @@ SECTIONS: Sections = {
         "methods": ListedCommand(
             "method_commands:methods_command", "List the methods and when to use which; NAME shows one"
         ),
+        "completion": ListedCommand(
+            "completion_commands:completion_command", "Print the script that lets a shell complete words"
+        ),
         "doctor": ListedCommand("server_commands:doctor", "Look a database over: rights, tables, ledger, clock"),
     },
     "Owner (says what is private, and what it may cost)": {

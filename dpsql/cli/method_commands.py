@@ -7,13 +7,14 @@ import shlex
 import click
 
 from dpsql.api.method_descriptions import MethodDescription, ParameterDescription, describe_method
+from dpsql.cli.known_names import KnownName
 from dpsql.cli.options import as_json
 from dpsql.cli.output import note, print_json, print_table, say
 from dpsql.methods import METHODS
 
 
 @click.command("methods")
-@click.argument("name", required=False, metavar="[NAME]")
+@click.argument("name", required=False, metavar="[NAME]", type=KnownName("method"))
 @as_json
 def methods_command(name: str | None, as_json: bool) -> None:
     """List the methods and when to use which; NAME shows one.
@@ -39,7 +40,7 @@ def _print_methods(described: list[MethodDescription]) -> None:
     """Print two lines for each method: what it is, and when to use it."""
     width = max(len(method.name) for method in described)
     for method in described:
-        say(f"{method.name:{width}}  {_capitalized(method.summary)}")
+        say(f"{method.name:{width}}  {_with_capital(method.summary)}")
         say(f"{'':{width}}  When: {method.when}")
     note("\nOne method with its parameters:  dpsql methods NAME")
 
@@ -66,5 +67,5 @@ def _default_text(given: ParameterDescription) -> str:
     return "–" if given.default is None else str(given.default)
 
 
-def _capitalized(words: str) -> str:
+def _with_capital(words: str) -> str:
     return f"{words[0].upper()}{words[1:]}"

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from dpsql.api.database import Database, connect
+from dpsql.cli.known_names import complete_names
 from dpsql.cli.own_hints import complete_hint, complete_problems
 from dpsql.engines.open_engine import show_target, url_forms
 from dpsql.errors import DpsqlError, SchemaError, UsageError
@@ -106,6 +107,7 @@ def _with_target(command: _Command, *, required: bool) -> _Command:
     # Options declared on the command itself come first in its help.
     own_options = getattr(command, "__click_params__", [])
     command_with_target.__click_params__ += own_options  # type: ignore[attr-defined]
+    complete_names(own_options)
     return command_with_target  # type: ignore[return-value]
 
 

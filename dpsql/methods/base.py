@@ -29,7 +29,7 @@ class Integer:
     help: str
 
     @property
-    def allowed(self) -> str:
+    def range_text(self) -> str:
         """What the parameter may be, in words."""
         return f"a whole number from {self.lowest} to {self.highest}"
 
@@ -38,7 +38,7 @@ class Integer:
         if given is None:
             return self.default
         if isinstance(given, bool) or not isinstance(given, int) or not self.lowest <= given <= self.highest:
-            raise ParameterError(name, allowed=self.allowed, given=given)
+            raise ParameterError(name, allowed=self.range_text, given=given)
         return given
 
     def parse(self, name: str, text: str) -> int:
@@ -57,7 +57,7 @@ class Choice:
     help: str
 
     @property
-    def allowed(self) -> str:
+    def range_text(self) -> str:
         """What the parameter may be, in words."""
         return f"one of {', '.join(self.values)}"
 
@@ -71,7 +71,7 @@ class Choice:
         if given is None:
             return self.default
         if given not in self.values:
-            raise ParameterError(name, allowed=self.allowed, given=given)
+            raise ParameterError(name, allowed=self.range_text, given=given)
         return str(given)
 
     def parse(self, name: str, text: str) -> str:
@@ -85,20 +85,20 @@ class Flag:
 
     help: str
     default: ClassVar[bool] = False
-    allowed: ClassVar[str] = "true or false"
+    range_text: ClassVar[str] = "true or false"
 
     def check(self, name: str, given: Any) -> bool:
         """Return the value, or raise ParameterError when it is not a boolean."""
         if given is None:
             return self.default
         if not isinstance(given, bool):
-            raise ParameterError(name, allowed=self.allowed, given=given)
+            raise ParameterError(name, allowed=self.range_text, given=given)
         return given
 
     def parse(self, name: str, text: str) -> bool:
         """Return whether a text is "true" rather than "false", or raise ParameterError for any other text."""
         if text.lower() not in ("true", "false"):
-            raise ParameterError(name, allowed=self.allowed, given=text)
+            raise ParameterError(name, allowed=self.range_text, given=text)
         return text.lower() == "true"
 
 
@@ -108,12 +108,12 @@ class Text:
 
     help: str
     default: ClassVar[None] = None
-    allowed: ClassVar[str] = "text, not empty"
+    range_text: ClassVar[str] = "text, not empty"
 
     def check(self, name: str, given: Any) -> str | None:
         """Return the value, or raise ParameterError when it is not text."""
         if given is not None and (not isinstance(given, str) or not given.strip() or len(given) > 10_000):
-            raise ParameterError(name, allowed=self.allowed, given=given)
+            raise ParameterError(name, allowed=self.range_text, given=given)
         return None if given is None else given.strip()
 
     def parse(self, name: str, text: str) -> str:

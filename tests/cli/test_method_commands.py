@@ -36,7 +36,7 @@ def test_a_method_is_shown_with_its_own_parameters(cli: Cli, name: str) -> None:
     for given in described["parameters"]:
         assert f"--{given['name'].replace('_', '-')} " in shown
         parameter = METHODS[name].parameters[given["name"]]
-        assert (given["help"], given["allowed"]) == (parameter.help, parameter.allowed)
+        assert (given["help"], given["allowed"]) == (parameter.help, parameter.range_text)
         assert parameter.check(given["name"], None) == given["default"]
 
 

@@ -92,7 +92,7 @@ class Auto(Method):
     """Marginals, trees guided by them, and a private choice of how to mix both."""
 
     name = "auto"
-    summary = "one-feature counts, guided trees, and the best mixture of both: the default"
+    summary = "one-feature counts and guided trees, mixed as they do best: the default"
     when = "take this one: most accurate on most tables; for a number it is rdt"
     trees_are_public = False
     parameters: Mapping[str, Parameter] = {
