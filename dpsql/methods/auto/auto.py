@@ -93,7 +93,7 @@ class Auto(Method):
 
     name = "auto"
     summary = "one-feature counts and guided trees, mixed as they do best: the default"
-    when = "take this one: most accurate on most tables; for a number it is rdt"
+    when = "take this: most accurate on most tables; for numbers it is rdt"
     trees_are_public = False
     parameters: Mapping[str, Parameter] = {
         "trees": Integer(None, 1, 20, "number of trees; beside the marginals, by default from rows and epsilon"),

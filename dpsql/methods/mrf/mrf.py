@@ -58,7 +58,7 @@ class Mrf(Method):
 
     name = "mrf"
     summary = "random trees, one question for all their leaves (Tajima et al. 2025)"
-    when = "few features of few values; one batch of rows that is labelled once"
+    when = "few features of few values; a batch of rows to label once"
     parameters: Mapping[str, Parameter] = {
         "trees": Integer(128, 1, 10_000, "number of trees; of all ensembles together"),
         "depth": Integer(None, 1, 20, "depth of the trees; by default three fifths of an ensemble's features"),
