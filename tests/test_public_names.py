@@ -81,6 +81,8 @@ DATABASE = [
     "export_structure",
     "init",
     "ledger",
+    "method",
+    "methods",
     "model",
     "models",
     "plan",

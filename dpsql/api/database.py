@@ -24,6 +24,7 @@ from dpsql.api.buy_schema import (
     register_by_buying,
     rehearse_purchase,
 )
+from dpsql.api.method_descriptions import MethodDescription, describe_method, method_table
 from dpsql.api.progress_display import Listener, show_or_call
 from dpsql.engines.base import Engine, Health
 from dpsql.engines.open_engine import open_engine
@@ -410,7 +411,15 @@ class Database:
         """Return the SQL that training would run: one leaf in readable form, and the one statement for all."""
         return show_sql(self.engine, self.book, TrainRequest.of(table, arguments), leaf=leaf)
 
-    # Models.
+    # Methods and models.
+
+    def methods(self) -> pd.DataFrame:
+        """List the methods: what each is, and when to use it; the default first. Needs no database."""
+        return method_table()
+
+    def method(self, name: str) -> MethodDescription:
+        """Describe a method: what it is, when to use it, its parameters."""
+        return describe_method(name)
 
     def models(self, *, tag: str | None = None) -> pd.DataFrame:
         """Return the stored models, one row each; with `tag` ("stage=live", or a word) those that carry it."""

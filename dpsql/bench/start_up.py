@@ -40,7 +40,9 @@ def measure_starts(trees: Mapping[str, Path], *, repeat: int, names: tuple[str, 
         names: the starts to measure.
     """
     here = next(iter(trees.values()))
-    acts = {(BASE, ""): (("-c", BASE), {}, here)}
+    acts: dict[tuple[str, str], tuple[tuple[str, ...], Mapping[str, str], Path]] = {
+        (BASE, ""): (("-c", BASE), {}, here)
+    }
     acts |= {(name, label): (*STARTS[name], folder) for name in names for label, folder in trees.items()}
     rounds = [
         {key: child_cpu_seconds(words, more, folder) for key, (words, more, folder) in acts.items()}

@@ -48,7 +48,7 @@ from dpsql.runs.size_first import (
 )
 from dpsql.schema import Schema
 
-_METHOD = f"One of: {', '.join(methods.METHODS)}. For a number auto is {methods.REGRESSION}."
+_METHOD = f"One of: {', '.join(methods.METHODS)}. For a number auto is {methods.REGRESSION}. See dpsql methods."
 
 
 def _argument(
