@@ -12,6 +12,7 @@ PACKAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "mariadb": ("test", ()),
     "export": ("test-export", ("onnx", "onnxruntime")),
     "peers": ("test-peers", ("opendp", "dp_accounting", "sklearn", "ibis")),
+    "dbt": ("test-dbt", ()),  # in an environment of its own: tests/dbt_place.py
     "docs": ("docs", ("sphinx", "myst_parser", "furo")),
 }
 
@@ -20,7 +21,7 @@ def missing_packages(required: str) -> list[str]:
     """Return a sentence for each name in a list such as "postgres,spark" that is unknown or lacks a package.
 
     >>> missing_packages("postgress")
-    ['DPSQL_REQUIRE: "postgress" is unknown. Known: postgres, spark, clickhouse, mariadb, export, peers, docs.']
+    ['DPSQL_REQUIRE: "postgress" is unknown. Known: postgres, spark, clickhouse, mariadb, export, peers, dbt, docs.']
     """
     sentences = []
     for name in required.replace(",", " ").split():
