@@ -32,6 +32,7 @@ from dpsql.api.sql_hints import DUCKDB_FORM, sql_hint
 from dpsql.engines import sql_files
 from dpsql.engines.duckdb.engine import Connection, define
 from dpsql.engines.duckdb.use_statement import remember_use
+from dpsql.engines.interruption import call_inside_statement
 from dpsql.errors import DpsqlError, ParameterError, QueryFailed, SchemaError, UnknownName, UsageError
 from dpsql.ledger import Ledger
 from dpsql.models import store
@@ -351,7 +352,7 @@ def _hide_error_text(call: Callable[..., _Result]) -> Callable[..., _Result]:
     def call_hiding_errors(*values: Any) -> _Result:
         problem: DpsqlError
         try:
-            return call(*values)
+            return call_inside_statement(lambda: call(*values))
         except DpsqlError as error:
             problem = error
             problem.hint = sql_hint(error.hint, DUCKDB_FORM)

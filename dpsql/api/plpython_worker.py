@@ -65,8 +65,10 @@ def run_worker() -> None:
 def _answer_rows(request: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
     """Return rows, or an error in our own words."""
     from dpsql.api.sql_hints import POSTGRES_FORM, sql_hint
+    from dpsql.engines.interruption import never_hold_interrupts
     from dpsql.errors import DpsqlError, NoRowsWarning
 
+    never_hold_interrupts()  # `_stop` has a timer to set, whatever is under way
     act = ACTS[request["act"]]
     try:
         _check_given(request["act"], request["values"])

@@ -6,8 +6,10 @@ from collections.abc import MutableMapping
 
 import click
 
+from dpsql.cli.command import GroupOnce
 
-class _LateGroup(click.Group):
+
+class _LateGroup(GroupOnce):
     """A group whose commands are imported when somebody looks at them."""
 
     @property
@@ -24,7 +26,7 @@ class _LateGroup(click.Group):
 
 @click.group(cls=_LateGroup)
 def bench() -> None:
-    """Measure dpsql on this machine: how accurate methods are, what counting and noise cost.
+    """Measure dpsql on this machine: accuracy, speed, start-up.
 
     \b
     Example:

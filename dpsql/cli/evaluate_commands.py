@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 
+from dpsql.cli.command import command
 from dpsql.cli.options import DatabaseTarget, as_json, database
-from dpsql.cli.output import budget_values, note, print_json, print_plan, print_table, say, show_progress
+from dpsql.cli.output import budget_values, check_new, note, print_json, print_plan, print_table, say, show_progress
+from dpsql.cli.written_files import new_place, overwrites
 from dpsql.errors import UsageError
 from dpsql.kernel.datasets.hold_out import without_suffix
 from dpsql.models.evaluate import Evaluation, NumericEvaluation
@@ -23,7 +25,7 @@ _FIGURES = {
 }
 
 
-@click.command("evaluate")
+@command("evaluate")
 @database
 @click.option("--model", required=True, help="The model's name.")
 @click.option("--table", required=True, help="A table with the label column: public, or private with --epsilon.")
@@ -31,6 +33,7 @@ _FIGURES = {
 @click.option("--request-id", metavar="ID", help="Ask twice under one id: the same figures, one charge.")
 @click.option("--dry-run", is_flag=True, help="Show cost, noise and budget of a charged evaluation; touch nothing.")
 @click.option("--plot", metavar="FILE", help="Draw predicted against observed shares into a new .png, .svg or .pdf.")
+@overwrites
 @as_json
 def evaluate_command(
     target: DatabaseTarget,
@@ -42,12 +45,14 @@ def evaluate_command(
     plot: str | None,
     as_json: bool,
 ) -> None:
-    """Measure a model on a table: accuracy, F1, AUC, log loss, calibration.
+    """Measure a model on a table: accuracy, AUC, calibration.
 
     \b
     Example:
       dpsql evaluate --db data.duckdb --model adult_1 --table adult_test
       dpsql evaluate --db data.duckdb --model adult_1 --table adult --epsilon 0.5
+
+    The figures are accuracy, F1, AUC, log loss and calibration.
 
     Free of charge on a public table. On a private registered table --epsilon is charged, and all figures come from
     noisy counts, with intervals that hold them 95 times in 100. A model is measured on the hold-out of the table that
@@ -56,7 +61,9 @@ def evaluate_command(
     if epsilon is None and (dry_run or request_id is not None):
         raise UsageError("a free evaluation has no plan and no request id.", hint="--epsilon E, or leave them out")
     if plot is not None:
-        check_plot(plot)
+        check_new(plot, "plot")
+        with new_place(plot) as place:
+            check_plot(place)
     with target.open(writes=epsilon is not None and not dry_run) as db:
         if dry_run:
             plan = db.plan_evaluation(model, table, epsilon=epsilon)
@@ -72,7 +79,8 @@ def evaluate_command(
     if plot is not None:
         if isinstance(evaluation, NumericEvaluation):
             raise UsageError("a model that predicts a number has no probabilities to plot.", hint="leave out --plot")
-        reliability_plot(evaluation, plot)
+        with new_place(plot) as place:
+            reliability_plot(evaluation, place)
         note(f"Wrote {plot}.")
     if as_json:
         print_json(evaluation.to_dict() | ({} if left is None else {"budget": budget_values(left)}))

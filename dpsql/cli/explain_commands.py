@@ -7,8 +7,10 @@ from typing import Any
 import click
 
 from dpsql.cli import options
+from dpsql.cli.command import command
 from dpsql.cli.options import DatabaseTarget, as_json, database, parameters
 from dpsql.cli.output import check_new, note, print_json, say, say_exact, show_progress
+from dpsql.cli.written_files import new_place, overwrites
 from dpsql.errors import ParameterError, UsageError
 from dpsql.models.explain import PANELS, TOP
 from dpsql.models.explain.hash_words import words_with_cells
@@ -18,11 +20,12 @@ from dpsql.runs.train import ARGUMENTS
 _DEFAULTS = [name for name, argument in ARGUMENTS.items() if argument.default is not None]
 
 
-@click.command("explain")
+@command("explain")
 @database
 @click.option("--model", metavar="NAME", help="A stored model: show what it learned.")
 @click.option("--top", type=int, metavar="N", help=f"How many features to show [default: {TOP}].")
 @click.option("--plot", metavar="FILE", help="Also draw it, as a new PNG file.")
+@overwrites
 @click.option("--background", metavar="TABLE", help="A public table that says how often values occur.")
 @click.option("--word", multiple=True, metavar="FEATURE=WORD", help="Say which cell of a hashed feature a word is in.")
 @click.option("--leaf", type=int, default=0, show_default=True, help="Which leaf, numbered over all trees.")
@@ -56,8 +59,10 @@ def explain_command(
         raise UsageError("name what to explain.", hint="--model NAME or --table TABLE")
     if table is not None:
         _refuse({"--top": top, "--plot": plot, "--background": background, "--word": word or None}, "--model")
+        request = parameters(given)
+        options.refuse_foreign_parameters(request["method"], request)
         with target.open(writes=False) as db:
-            explanation = db.explain(table, leaf=leaf, **parameters(given))
+            explanation = db.explain(table, leaf=leaf, **request)
         if as_json:
             print_json(explanation.to_dict())
         else:
@@ -73,7 +78,8 @@ def explain_command(
         with show_progress(f'reading "{model}"'):
             learned = stored.explain(background)
             if plot is not None:
-                learned.plot(plot, top=min(top or PANELS, PANELS))
+                with new_place(plot) as place:
+                    learned.plot(place, top=min(top or PANELS, PANELS))
     if plot is not None:
         note(f"Wrote {plot}.")
     if as_json:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import click
 
+from dpsql.cli.command import command
 from dpsql.cli.options import DatabaseTarget, as_json, database
 from dpsql.cli.output import check_new, note, print_json, say_exact, write_new
+from dpsql.cli.written_files import new_place, overwrites
 from dpsql.errors import UsageError
 from dpsql.models.export_onnx import check_onnx
 from dpsql.models.export_sql import DIALECTS, FORMS, check_dialect
 from dpsql.models.usable_model import Model
 
 
-@click.command()
+@command()
 @database
 @click.option("--model", required=True, help="The model's name.")
 @click.option("--to", metavar="FILE", help="A new file: JSON, or with --dialect a SQL script.")
@@ -22,6 +24,7 @@ from dpsql.models.usable_model import Model
 @click.option("--name", help="What the script's tables and view are called [default: the model's name].")
 @click.option("--probabilities", is_flag=True, help="Let the script give each class's probability too.")
 @click.option("--onnx", metavar="FILE", help="Write a new ONNX file.")
+@overwrites
 @as_json
 def export(
     target: DatabaseTarget,
@@ -35,7 +38,7 @@ def export(
     onnx: str | None,
     as_json: bool,
 ) -> None:
-    """Write a model to a file: JSON for dpsql, SQL for another database, or ONNX.
+    """Write a model to a file: JSON, SQL for a database, ONNX.
 
     \b
     Example:
@@ -51,7 +54,8 @@ def export(
     with target.open(writes=False) as db:
         stored = db.model(model)
     if onnx is not None:
-        stored.export_onnx(onnx)
+        with new_place(onnx) as place:
+            stored.export_onnx(place)
         _report_file(model, onnx, as_json=as_json)
     elif dialect is not None:
         own = {"table": table or "new_rows", "form": form or "select"}

@@ -10,8 +10,10 @@ from typing import Any, TypeVar
 import click
 
 from dpsql.api.database import Database
+from dpsql.cli.command import command
 from dpsql.cli.options import DatabaseTarget, as_json, database, method_options, parameters
 from dpsql.cli.output import check_new, note, print_json, print_plan, say, show_progress, write_new
+from dpsql.cli.written_files import overwrites
 from dpsql.errors import UsageError
 from dpsql.methods.mrf.mrf import Mrf
 from dpsql.models.score import check_new_table
@@ -88,10 +90,11 @@ def label_new_rows(
     return model
 
 
-@click.command("structure")
+@command("structure")
 @database
 @click.option("--table", required=True, help="The registered private table that will be asked.")
 @click.option("--to", required=True, metavar="FILE", help="A new JSON file.")
+@overwrites
 @method_options(Mrf())
 @as_json
 def label_request_command(target: DatabaseTarget, table: str, to: str, as_json: bool, **given: Any) -> None:

@@ -7,21 +7,24 @@ from typing import Any
 import click
 
 from dpsql.cli.cap_notes import analyst_text
+from dpsql.cli.command import command_group
 from dpsql.cli.options import DatabaseTarget, as_json, database
-from dpsql.cli.output import print_csv, print_json, print_table, say
+from dpsql.cli.output import note, print_csv, print_json, print_table, readable_time, say
 from dpsql.errors import LedgerBroken, UsageError
 
 _COLUMNS = ("entry", "when", "who", "event", "table", "method", "epsilon", "cap", "state")
+#: Those that a narrow terminal leaves out, in this order.
+_LESS = ("method", "cap", "state", "event", "who", "when")
 
 
-@click.group(invoke_without_command=True)
+@command_group(invoke_without_command=True)
 @click.option("--table", help="Entries of one table.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
-@click.option("--db", metavar="FILE", envvar="DPSQL_DB", help="The DuckDB file.")
+@click.option("--db", metavar="FILE", envvar="DPSQL_DB", show_envvar=True, help="The DuckDB file.")
 @click.option("--wait", type=float, default=2.0, show_default=True, metavar="SECONDS",
               help="How long to wait for another process to let the file go.")  # fmt: skip
 @click.option("--read-only", is_flag=True, help="Open the file read-only.")
-@click.option("--ledger", "place", metavar="FILE", envvar="DPSQL_LEDGER",
+@click.option("--ledger", "place", metavar="FILE", envvar="DPSQL_LEDGER", show_envvar=True,
               help="Where the ledger is, if not in the database: a file, or postgresql://…")  # fmt: skip
 @click.option("--attach", multiple=True, metavar="[NAME=]FILE",
               help="Another DuckDB file, whose tables are NAME.TABLE (repeat).")  # fmt: skip
@@ -60,7 +63,8 @@ def ledger(
     with DatabaseTarget(db, wait, read_only, None, place, attach).open(writes=False) as opened:
         entries = opened.ledger(table)
     if as_json:
-        print_json(entries.to_dict("records"))
+        rows = entries.to_dict("records")
+        print_json([row | {"lost_runs": int(row["lost_runs"]) if row["lost_runs"] else None} for row in rows])
     elif as_csv:
         print_csv(list(entries.columns), entries.to_dict("records"))
     else:
@@ -72,7 +76,10 @@ def ledger(
                 for shown, delta in zip(entries[column], entries["delta"], strict=True)
             ]
         entries["cap"] += [f" for {analyst_text(name)}" if name else "" for name in entries["analyst"]]
-        print_table(None, _COLUMNS, entries[list(_COLUMNS)].to_numpy().tolist())
+        entries["when"] = [readable_time(when) for when in entries["when"]]
+        print_table(None, _COLUMNS, entries[list(_COLUMNS)].to_numpy().tolist(), less=_LESS)
+        if table is None and len(entries) < entries["entry"].max():
+            note("A number that is missing here is the end of a run: it is shown in the run's own line, as its state.")
 
 
 @ledger.command()

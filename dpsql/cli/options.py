@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass
 from typing import Any, TypeVar
 
 import click
 
 from dpsql.api.database import Database, connect
+from dpsql.cli.command import DATABASE, FIRST, MORE, SectionedOption
 from dpsql.cli.own_hints import complete_hint, complete_problems
+from dpsql.cli.written_files import refuse_private_files
 from dpsql.engines.open_engine import show_target, url_forms
 from dpsql.errors import DpsqlError, SchemaError, UsageError
+from dpsql.kernel.charges_made import name_charges
 from dpsql.methods import METHODS, PARAMETERS
 from dpsql.methods.base import Choice, Flag, Integer, Method, Parameter
 from dpsql.runs.arguments import arguments
 
+#: The arguments of a run that stand first in the help; the others follow under a heading of their own.
+_NEEDED_BY_ALL = ("table", "epsilon", "method", "name", "evaluate")
+#: From how many methods on a parameter stands with those that most methods have, and what that section is called.
+_MANY = 5
+_OF_MANY = "Options of most methods"
 _URLS = url_forms().replace("://", "://…")
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -36,7 +44,7 @@ class DatabaseTarget:
         """Open the database, hardened and locked; a command that `writes` nothing leaves every file as it was."""
         if self.db is None:
             raise UsageError("no database was named.", hint="--db PATH")
-        return connect(
+        db = connect(
             self.db,
             wait=self.wait,
             read_only=self.read_only or not writes,
@@ -44,6 +52,12 @@ class DatabaseTarget:
             ledger=self.ledger,
             attach=self.attach,
         )
+        try:
+            refuse_private_files(db)
+        except BaseException:
+            db.close()
+            raise
+        return db
 
     @property
     def words(self) -> str:
@@ -80,7 +94,7 @@ def _with_target(command: _Command, *, required: bool) -> _Command:
     ) -> Any:
         target = DatabaseTarget(db, wait, read_only, who, ledger, attach)
         try:
-            return command(target=target, **options)
+            return name_charges(lambda: command(target=target, **options))
         except DpsqlError as error:
             error.hint = complete_hint(error.hint, target.words, options)
             if isinstance(error, SchemaError) and len(error.problems) > 1:
@@ -90,22 +104,29 @@ def _with_target(command: _Command, *, required: bool) -> _Command:
     command_with_target.__name__ = command.__name__
     command_with_target.__doc__ = command.__doc__
     for decorate in (
-        click.option("--as", "who", metavar="NAME", envvar="DPSQL_WHO", help="Name for the ledger [default: login]."),
-        click.option("--read-only", is_flag=True, help="Open the file read-only."),
-        click.option("--wait", type=float, default=2.0, show_default=True, metavar="SECONDS",
-                     help="How long to wait for another process to let the file go."),
-        click.option("--ledger", metavar="FILE", envvar="DPSQL_LEDGER",
-                     help="Where the ledger is, if not in the database: a file, or postgresql://…"),
-        click.option("--attach", multiple=True, metavar="[NAME=]FILE",
-                     help="Another DuckDB file, whose tables are NAME.TABLE (repeat)."),
-        click.option("--db", required=required, metavar="PATH", envvar="DPSQL_DB",
+        _database_option("--as", "who", metavar="NAME", envvar="DPSQL_WHO", show_envvar=True,
+                         help="Name for the ledger [default: login]."),
+        _database_option("--read-only", is_flag=True, help="Open the file read-only."),
+        _database_option("--wait", type=float, default=2.0, show_default=True, metavar="SECONDS",
+                         help="How long to wait for another process to let the file go."),
+        _database_option("--ledger", metavar="FILE", envvar="DPSQL_LEDGER", show_envvar=True,
+                         help="Where the ledger is, if not in the database: a file, or postgresql://…"),
+        _database_option("--attach", multiple=True, metavar="[NAME=]FILE",
+                         help="Another DuckDB file, whose tables are NAME.TABLE (repeat)."),
+        click.option("--db", required=required, metavar="PATH", envvar="DPSQL_DB", show_envvar=True,
                      help=f"A DuckDB, Parquet or CSV file, a folder of those, {_URLS}"),
     ):  # fmt: skip
         command_with_target = decorate(command_with_target)
-    # Options declared on the command itself come first in its help.
+    # The database comes first in the help, then the options declared on the command itself; click has them backwards.
+    *companions, named = command_with_target.__click_params__  # type: ignore[attr-defined]
     own_options = getattr(command, "__click_params__", [])
-    command_with_target.__click_params__ += own_options  # type: ignore[attr-defined]
+    command_with_target.__click_params__ = [*companions, *own_options, named]  # type: ignore[attr-defined]
     return command_with_target  # type: ignore[return-value]
+
+
+def _database_option(*declared: str, **settings: Any) -> Callable[[_Command], _Command]:
+    """Return an option that says how a database is opened, in a section of its own."""
+    return click.option(*declared, cls=SectionedOption, section=DATABASE, **settings)
 
 
 def as_json(command: _Command) -> _Command:
@@ -120,14 +141,20 @@ def request_options(*, names_release: bool, table: str | None = None) -> Callabl
     """
 
     def decorate(command: _Command) -> _Command:
-        for name, kinds in reversed(PARAMETERS.items()):
-            command = _parameter_option(name, next(iter(kinds.values())), _parameter_help(kinds))(command)
+        for section, names in reversed(parameter_sections().items()):
+            for name in reversed(names):
+                kinds = PARAMETERS[name]
+                command = _parameter_option(name, next(iter(kinds.values())), _parameter_help(kinds, section), section)(
+                    command
+                )
         for name, argument in reversed(arguments(names_release=names_release).items()):
             sentence, metavar = argument.metadata["help"], argument.metadata["metavar"]
+            section = FIRST if name in _NEEDED_BY_ALL else MORE
             if argument.metadata["flag"]:
-                command = click.option(argument.metadata["flag"], name, is_flag=True, help=sentence)(command)
+                settings: dict[str, Any] = {"is_flag": True, "cls": SectionedOption, "section": section}
+                command = click.option(argument.metadata["flag"], name, help=sentence, **settings)(command)
                 continue
-            settings: dict[str, Any] = {"help": sentence, "metavar": metavar}
+            settings = {"help": sentence, "metavar": metavar, "cls": SectionedOption, "section": section}
             if argument.default is MISSING:
                 settings |= {"required": table is None, "help": table or sentence}
             elif argument.default is not None:
@@ -149,23 +176,56 @@ def method_options(method: Method) -> Callable[[_Command], _Command]:
     return decorate
 
 
-def _parameter_option(name: str, parameter: Parameter, sentence: str) -> Callable[[_Command], _Command]:
+def _parameter_option(
+    name: str, parameter: Parameter, sentence: str, section: str = FIRST
+) -> Callable[[_Command], _Command]:
     """Return the option of a parameter; one that is not given is None, and left to the method."""
+    place: dict[str, Any] = {"cls": SectionedOption, "section": section}
     if isinstance(parameter, Flag):
-        return click.option(_option(name), is_flag=True, default=None, help=sentence)
+        return click.option(_option(name), is_flag=True, default=None, help=sentence, **place)
     if isinstance(parameter, Choice):
-        return click.option(_option(name), metavar="|".join(parameter.values), help=sentence)
-    return click.option(_option(name), type=int if isinstance(parameter, Integer) else str, help=sentence)
+        return click.option(_option(name), metavar="|".join(parameter.values), help=sentence, **place)
+    return click.option(_option(name), type=int if isinstance(parameter, Integer) else str, help=sentence, **place)
 
 
-def _parameter_help(kinds: Mapping[str, Parameter]) -> str:
-    """Return what methods say of a parameter, and in brackets which methods have it, unless all have.
+def parameter_sections() -> dict[str, list[str]]:
+    """Return the sections of the help in which the parameters of methods stand, each with their names.
+
+    What many methods have comes first; then a section for each method, or for each few that share a parameter.
+    """
+    sections: dict[str, list[str]] = {_OF_MANY: []}
+    for name, kinds in sorted(PARAMETERS.items(), key=lambda pair: (list(pair[1]), list(PARAMETERS).index(pair[0]))):
+        section = _OF_MANY if len(kinds) >= _MANY else f"Options of {', '.join(kinds)}"
+        sections.setdefault(section, []).append(name)
+    sections[_OF_MANY].sort(key=lambda name: -len(PARAMETERS[name]))
+    return sections
+
+
+def refuse_foreign_parameters(method: str, given: Iterable[str]) -> None:
+    """Raise UsageError where a parameter is given that the method does not have, and say which ones it has."""
+    own = METHODS[method].parameters if method in METHODS else None
+    for name in given:
+        if own is not None and name in PARAMETERS and name not in own:
+            others = ", ".join(PARAMETERS[name])
+            raise UsageError(
+                f"method {method} has no {_option(name)}; it belongs to {others}. "
+                f"Options of {method}: {', '.join(map(_option, own))}.",
+                hint=f"leave out {_option(name)}, or --method {next(iter(PARAMETERS[name]))}",
+            )
+
+
+def _parameter_help(kinds: Mapping[str, Parameter], section: str) -> str:
+    """Return what methods say of a parameter, and in brackets which methods have it, unless that is said already.
 
     Where they do not say the same, only what they have in common is shown: all that stands before a semicolon.
     """
     helps = {parameter.help for parameter in kinds.values()}
     words = helps.pop() if len(helps) == 1 else next(iter(kinds.values())).help.partition(";")[0]
-    return _sentence(words if len(kinds) == len(METHODS) else f"{words} ({', '.join(kinds)})")
+    lacking = [name for name in METHODS if name not in kinds]
+    if section != _OF_MANY or not lacking:
+        return _sentence(words)
+    shown = f"not {', '.join(lacking)}" if len(lacking) < len(kinds) else ", ".join(kinds)
+    return _sentence(f"{words} ({shown})")
 
 
 def _sentence(words: str) -> str:

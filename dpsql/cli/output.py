@@ -12,22 +12,30 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import Any
 
 import click
+from rich.cells import cell_len
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from dpsql.cli.json_values import error_values, plain_numbers
+from dpsql.cli.table_width import hidden_columns
+from dpsql.cli.written_files import may_overwrite, new_place, overwrite_hint
 from dpsql.errors import BudgetExceeded, DpsqlError, ParameterError, UsageError
 from dpsql.kernel.describe import larger_noise_notes, loss_text
 from dpsql.kernel.plan import Plan
+from dpsql.kernel.progress import Progress, watch_progress
 from dpsql.ledger import Budget, charge_measure, format_epsilon
 from dpsql.ledger.budget import amount_text, left_of
 from dpsql.ledger.spend import how_to_open
-from dpsql.trees.strategies.optimize import KINDS, watch_search
 
+#: The width of a table that no terminal shows, in characters: more than any line has.
+_UNLIMITED = 100_000
 #: Kinds of characters that could steer a terminal or cannot be printed: control, format, lone surrogate.
 _UNPRINTABLE = ("Cc", "Cf", "Cs")
 
@@ -51,6 +59,15 @@ def note(text: str) -> None:
     click.echo(clean(text), err=True)
 
 
+def readable_time(stored: str) -> str:
+    """Return a stored time as people read it, to the minute; it is in UTC.
+
+    >>> readable_time("2026-11-17T23:43:53.663272+00:00")
+    '2026-11-17 23:43'
+    """
+    return stored[:16].replace("T", " ")
+
+
 def say_exact(text: str) -> None:
     """Print text that is to be run or read again, such as SQL: unchanged, except on a terminal."""
     if sys.stdout.isatty():
@@ -59,11 +76,27 @@ def say_exact(text: str) -> None:
         click.echo(text.encode("utf-8", "backslashreplace"))
 
 
-def print_json(value: Any) -> None:
-    """Print one JSON value to stdout and nothing else; characters that could steer a terminal are escaped."""
-    text = json.dumps(_plain(value), indent=2, ensure_ascii=False, default=str, allow_nan=False)
+def print_json(value: Any, *, rows_of_users: bool = False) -> None:
+    """Print one JSON value to stdout and nothing else; characters that could steer a terminal are escaped.
+
+    Amounts are numbers, with their exact texts beside them (`cli/json_values.py`); `rows_of_users` stay as they are.
+    """
+    plain = _plain(value if rows_of_users else plain_numbers(value))
+    text = json.dumps(plain, indent=2, ensure_ascii=False, default=str, allow_nan=False)
     strange = {c for c in text if c != "\n" and unicodedata.category(c) in _UNPRINTABLE}
     click.echo(text.translate({ord(c): json.dumps(c)[1:-1] for c in strange}))
+    _Stdout.has_value = True
+
+
+class _Stdout:
+    """What was printed by the command that runs: --json prints one value, and an error that follows it is no second."""
+
+    has_value = False
+
+
+def begin_output() -> None:
+    """Say that a command begins: nothing was printed yet."""
+    _Stdout.has_value = False
 
 
 def _plain(value: Any) -> Any:
@@ -85,28 +118,52 @@ def print_csv(columns: Sequence[str], rows: Sequence[Mapping[Any, Any]]) -> None
 
 
 def print_table(
-    title: str | None, columns: Sequence[str], rows: Sequence[Sequence[object]], *, width: int | None = None
+    title: str | None,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    less: Sequence[str] = (),
+    width: int | None = None,
 ) -> None:
-    """Print rows as a table to stdout, as wide as the terminal or as `width`; nothing in a cell is taken for markup."""
+    """Print rows as a table to stdout; nothing in a cell is taken for markup.
+
+    On a terminal that is too narrow columns are left out, those of `less` first, and a note says which. Where the
+    output goes elsewhere nothing is cut. With a `width` of its own the table has room for all of its columns.
+    """
+    cells = [["NULL" if cell is None else clean(cell) for cell in row] for row in rows]
+    names = [clean(name) for name in columns]
+    hidden = [] if width is not None else _hidden(names, cells, less)
     table = Table(title=Text(clean(title)) if title else None, title_justify="left", show_edge=False, pad_edge=False)
-    for name in columns:
-        table.add_column(Text(clean(name)), overflow="fold")
-    for row in rows:
-        table.add_row(*(Text("NULL" if cell is None else clean(cell)) for cell in row))
+    shown = [place for place, name in enumerate(names) if name not in hidden]
+    for place in shown:
+        table.add_column(Text(names[place]), overflow="fold")
+    for row in cells:
+        table.add_row(*(Text(row[place]) for place in shown))
     Console(file=sys.stdout, soft_wrap=False, width=width or _width()).print(table)
+    if hidden:
+        note(f"Hidden: {', '.join(hidden)} (a wider terminal or --json shows them).")
+
+
+def _hidden(names: Sequence[str], cells: Sequence[Sequence[str]], less: Sequence[str]) -> list[str]:
+    """Return the columns that have no room on this terminal."""
+    if not sys.stdout.isatty():
+        return []
+    columns = [[name, *(row[place] for row in cells)] for place, name in enumerate(names)]
+    widths = {column[0]: max(cell_len(line) for cell in column for line in cell.split("\n")) for column in columns}
+    return hidden_columns(widths, _width(), less)
 
 
 def _not_overwritten(to: str, option: str) -> UsageError:
-    return UsageError(f'"{to}" exists, and is not overwritten.', hint=f"another name behind --{option}, or remove it")
+    return UsageError(f'"{to}" exists, and is not overwritten.', hint=overwrite_hint(option))
 
 
 def check_new(to: str | None, option: str = "to") -> None:
-    """Refuse the path of a file that exists, or whose folder does not."""
+    """Refuse the path of a file that exists, unless --force may overwrite it, or whose folder does not."""
     try:
         exists = to is not None and Path(to).exists()
     except (OSError, ValueError):
         exists = False  # writing it will say why not
-    if exists:
+    if exists and not may_overwrite(Path(str(to))):
         raise _not_overwritten(str(to), option)
     if to is not None and not exists and not _is_in_folder(to):
         raise ParameterError(option, allowed="a file in a folder that exists", given=to)
@@ -121,36 +178,37 @@ def _is_in_folder(to: str) -> bool:
 
 
 def write_new(to: str, text: str) -> None:
-    """Write text to a new file, all of it or nothing."""
-    created = False
+    """Write text to a new file, or with --force in place of another, all of it or nothing."""
+    place, created = Path(to), False
     try:
-        with Path(to).open("x", encoding="utf-8", newline="") as file:
+        with new_place(to) as place, place.open("x", encoding="utf-8", newline="") as file:
             created = True
             file.write(text)
     except FileExistsError:
         raise _not_overwritten(to, "to") from None
     except OSError as error:
         if created:
-            Path(to).unlink(missing_ok=True)
+            place.unlink(missing_ok=True)
         raise ParameterError("to", allowed=f"a file that can be written ({error.strerror})", given=to) from None
 
 
 @contextmanager
 def show_progress(doing: str) -> Iterator[None]:
-    """Show that something long is going on, on stderr and only on a terminal."""
+    """Show how far something long is, on stderr and only on a terminal: the step of the plan, the share, the time."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(clean(doing), total=None)
+    said = TextColumn("{task.description}", markup=False)
+    columns = (SpinnerColumn(), said, BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with ProgressBar(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(clean(doing), total=None)
 
-        def draw_progress(kind: str) -> None:
-            said = f"{clean(doing)}: looking for a strategy ({kind})"
-            progress.update(task, description=said, total=len(KINDS), completed=KINDS.index(kind))
+        def draw_progress(progress: Progress) -> None:
+            total = None if progress.steps == 1 else 1  # the bar of a single step says only that it goes on
+            bar.update(task, description=clean(f"{doing}: {progress}"), total=total, completed=progress.share)
 
-        with watch_search(draw_progress):
+        with watch_progress(draw_progress):
             yield
 
 
@@ -199,7 +257,7 @@ def _print_steps(described: dict[str, Any], plan: Plan) -> None:
         )
         for shown, step in zip(described["steps"], plan.steps, strict=True)
     ]
-    print_table(None, columns, rows)
+    print_table(None, columns, rows, less=("scans", "values", "asks for", "expected error"))
     for shown in described["steps"]:
         say(f"{shown['name']}: {shown['note']}.")
     given = [f"{name} {value}" for name, value in plan.parameters.items() if value is not None]
@@ -214,12 +272,28 @@ def budget_values(budget: Budget) -> dict[str, Any]:
     return {"table": budget.table, "kind": budget.kind, **texts}
 
 
-def report(error: DpsqlError) -> None:
-    """Print an error and its next step to stderr."""
+def report(error: DpsqlError, *, as_json: bool = False) -> None:
+    """Print an error and its next step to stderr; with `as_json` to stdout, unless there is a value already."""
+    if as_json and not _Stdout.has_value:
+        print_json(error_values(error), rows_of_users=True)
+        return
     click.echo(f"Error: {clean(error.message)}", err=True)
     if error.hint:
         click.echo(f"Try:   {clean(error.hint)}", err=True)
 
 
-def _width() -> int | None:
-    return None if sys.stdout.isatty() else 120
+def report_usage(error: click.ClickException) -> None:
+    """Print what click says of a command line that it cannot read as JSON, unless there is a value already."""
+    if _Stdout.has_value:
+        error.show()
+        return
+    context = getattr(error, "ctx", None)
+    hint = None if context is None else f"{context.command_path} --help"
+    refused = UsageError(clean(error.format_message()), hint=hint)
+    refused.exit_code = error.exit_code
+    report(refused, as_json=True)
+
+
+def _width() -> int:
+    """Return the width of the terminal; what goes elsewhere is as wide as it is."""
+    return get_terminal_size().columns if sys.stdout.isatty() else _UNLIMITED

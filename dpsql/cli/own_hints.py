@@ -15,8 +15,10 @@ from typing import Any
 
 #: Commands whose second word is a subcommand.
 _GROUPS = "schema|ledger|party|bench"
+#: Subcommands of a group that is a command by itself: no other word behind it is one.
+_OF_MODELS = "drop|rename|tag"
 #: A command inside a hint, with the subcommand where it has one.
-_COMMAND = re.compile(rf"\bdpsql ((?:{_GROUPS}) (?=[a-z])[a-z-]+|[a-z][a-z-]*)(?![\w-]|[.(])")
+_COMMAND = re.compile(rf"\bdpsql ((?:{_GROUPS}) (?=[a-z])[a-z-]+|models (?:{_OF_MODELS})|[a-z][a-z-]*)(?![\w-]|[.(])")
 #: What stands for a name that the caller gave as an option of that name.
 _PLACEHOLDERS = {"TABLE": "table", "FILE": "schema_file", "NAME": "model"}
 #: Commands that open no database, or name one in another way.

@@ -9,15 +9,17 @@ import click
 
 from dpsql.api.database import Database
 from dpsql.cli.cap_notes import OTHERS, analyst_text, note_claimed_names, note_exhausted, note_warnings
+from dpsql.cli.command import command, command_group
 from dpsql.cli.options import DatabaseTarget, as_json, database
 from dpsql.cli.output import check_new, note, print_json, print_table, say, say_exact, write_new
+from dpsql.cli.written_files import overwrites
 from dpsql.errors import UsageError
 from dpsql.kernel.datasets.hold_out import hold_out_name
 from dpsql.ledger import KINDS, Budget, format_delta, limit_details
 from dpsql.ledger.budget import ANY_ANALYST, Share, amount_text
 
 
-@click.group("schema")
+@command_group("schema")
 def schema_group() -> None:
     """Propose schema files.
 
@@ -41,6 +43,7 @@ def schema_group() -> None:
 @click.option("--delta", metavar="D", help="With --buy: lists of texts are bought too, at this delta.")
 @click.option("--cap", metavar="E", help="With --buy: the epsilon that all runs together may cost.")
 @click.option("--to", metavar="FILE", help="Write to a new file instead of stdout.")
+@overwrites
 @as_json
 def draft_command(target: DatabaseTarget, table: str, to: str | None, as_json: bool, **given: Any) -> None:
     """Propose a schema file, one line for each column, each with the origin of its domain.
@@ -77,13 +80,13 @@ def draft_command(target: DatabaseTarget, table: str, to: str | None, as_json: b
         note(f"Next:  dpsql register {target.words} {named} --cap {cap}")
 
 
-@click.command("add-ids")
+@command("add-ids")
 @database
 @click.option("--table", required=True, help="The table.")
 @click.option("--column", default="dpsql_id", show_default=True, help="Name of the new column.")
 @as_json
 def add_ids(target: DatabaseTarget, table: str, column: str, as_json: bool) -> None:
-    """Give every row a random id of its own, for tables without a key.
+    """Give every row a random id, for tables without a key.
 
     \b
     Example:
@@ -99,7 +102,7 @@ def add_ids(target: DatabaseTarget, table: str, column: str, as_json: bool) -> N
     say(f'Added column "{column}" to "{table}". In the schema file: partition: {column}')
 
 
-@click.command("budget")
+@command("budget")
 @database
 @click.option("--table", help="One table [default: all registered ones].")
 @click.option("--set-cap", metavar="E", help="Owner: set the cap.")
@@ -126,7 +129,7 @@ def budget_command(
     allow_large: bool,
     as_json: bool,
 ) -> None:
-    """Show what each table's cap is, what is spent and what is left; as owner, set a cap or limits.
+    """Show what is spent and what is left; as owner, set a cap.
 
     \b
     Example:
@@ -137,6 +140,8 @@ def budget_command(
       dpsql budget --db data.duckdb --table trials --set-cap 1 --kind label
       dpsql budget --db data.duckdb --table adult --set-cap 3 --kind approximate --delta 1e-6
       dpsql budget --db data.duckdb --table adult --lost-runs 10 --least-epsilon 0.01
+
+    An owner sets limits on lost runs and on the least charge here too.
 
     Each kind has a budget of its own. Pure epsilon alone is open until you open another.
     """
@@ -184,7 +189,7 @@ def budget_command(
             ]
             for share in budget.analysts
         ]
-    print_table(None, ("table", "kind", "analyst", "cap", "spent", "left"), rows)
+    print_table(None, ("table", "kind", "analyst", "cap", "spent", "left"), rows, less=("kind", "spent"))
     for budget in {budget.dataset: budget for budget in budgets if budget.cap is not None}.values():
         least = budget.standing.limits.least_text
         note(f"{budget.table}: {budget.standing.text}; a run costs at least epsilon {least}.")

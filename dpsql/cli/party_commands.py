@@ -8,15 +8,18 @@ from typing import Any
 
 import click
 
+from dpsql.cli.command import command, command_group
+from dpsql.cli.json_values import short_certificate
 from dpsql.cli.options import DatabaseTarget, as_json, database, method_options, parameters
 from dpsql.cli.output import check_new, note, print_json, say, show_progress, write_new
+from dpsql.cli.written_files import overwrites
 from dpsql.methods.rdt import Rdt
 from dpsql.models.usable_model import Model
 from dpsql.runs.parties import merge as merge_models
 from dpsql.runs.parties import unite as unite_models
 
 
-@click.command("update")
+@command("update")
 @database
 @click.option("--model", required=True, help="A model of counts that was trained on a batch.")
 @click.option("--batch", required=True, metavar="VALUE", help="The new batch, by the batch column's value.")
@@ -46,9 +49,9 @@ def update_command(
     _print_model(updated, as_json=as_json)
 
 
-@click.group()
+@command_group()
 def party() -> None:
-    """Train one model with several parties, without passing rows or exact counts.
+    """Train one model with several parties, passing on no rows.
 
     \b
     Example:
@@ -62,6 +65,7 @@ def party() -> None:
 @database
 @click.option("--table", required=True, help="A registered table with the schema that all parties share.")
 @click.option("--to", required=True, metavar="FILE", help="A new JSON file.")
+@overwrites
 @method_options(Rdt())
 @as_json
 def export_trees_command(target: DatabaseTarget, table: str, to: str, as_json: bool, **given: Any) -> None:
@@ -89,6 +93,7 @@ def export_trees_command(target: DatabaseTarget, table: str, to: str, as_json: b
 @click.option("--name", help="Name of the model in this database.")
 @click.option("--request-id", metavar="ID", help="Ask twice under one id: the same counts, one charge.")
 @click.option("--to", required=True, metavar="FILE", help="A new JSON file with the noisy counts.")
+@overwrites
 @as_json
 def contribute_command(
     target: DatabaseTarget,
@@ -118,6 +123,7 @@ def contribute_command(
 @click.option("--from", "sources", multiple=True, required=True, metavar="FILE", help="A contribution (repeat).")
 @click.option("--name", default="merged", show_default=True, help="Name of the model.")
 @click.option("--to", required=True, metavar="FILE", help="A new JSON file.")
+@overwrites
 @as_json
 def merge_command(sources: tuple[str, ...], name: str, to: str, as_json: bool) -> None:
     """Add up the noisy counts of parties that hold different people.
@@ -135,6 +141,7 @@ def merge_command(sources: tuple[str, ...], name: str, to: str, as_json: bool) -
 @click.option("--from", "sources", multiple=True, required=True, metavar="FILE", help="A party's model (repeat).")
 @click.option("--name", default="united", show_default=True, help="Name of the model.")
 @click.option("--to", required=True, metavar="FILE", help="A new JSON file.")
+@overwrites
 @as_json
 def unite_command(sources: tuple[str, ...], name: str, to: str, as_json: bool) -> None:
     """Unite the models of parties that hold different columns of the same people.
@@ -158,7 +165,7 @@ def _join(join: Callable[..., Model], sources: tuple[str, ...], name: str, to: s
 
 def _print_model(model: Model, *, as_json: bool) -> None:
     if as_json:
-        print_json({"model": model.name, "certificate": dict(model.certificate)})
+        print_json({"model": model.name, "certificate": short_certificate(model.certificate)})
         return
     forest = model.released.forest
     say(f'Model "{model.name}": {model.method}, {forest.trees} trees, depth {forest.depth}, {forest.leaves} leaves.')

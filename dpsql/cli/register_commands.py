@@ -9,11 +9,13 @@ from typing import Any
 import click
 
 from dpsql.cli.cap_notes import note_exhausted, note_warnings, say_hold_out
+from dpsql.cli.command import command
 from dpsql.cli.options import DatabaseTarget, as_json, maybe_database
 from dpsql.cli.output import note, print_json, say, say_exact
 from dpsql.cli.register_form import fill_in_form, is_form_wanted
 from dpsql.cli.register_purchase import purchase_options, register_purchase, take_purchase
 from dpsql.cli.schema_flags import declared_parts, schema_of
+from dpsql.cli.written_files import overwrites
 from dpsql.errors import UsageError
 from dpsql.kernel.datasets.hold_out import hold_out_name, parse_share
 from dpsql.ledger import limit_details, parse_epsilon
@@ -22,7 +24,7 @@ from dpsql.owner.resolve_table import read_query, resolve_table, with_unit
 from dpsql.schema import schema_file as schemafile
 
 
-@click.command("register")
+@command("register")
 @maybe_database
 @click.option("--table", help="The private table, or a view; with --view the query's name [default: the file's].")
 @click.option("--view", metavar="FILE", help="A file with a query over several private tables, in place of a table.")
@@ -54,6 +56,7 @@ from dpsql.schema import schema_file as schemafile
 @click.option("--public-features", is_flag=True, help="Without --schema: labels alone are private.")
 @click.option("--disjoint-from", multiple=True, metavar="TABLE", help="Without --schema: no unit is in that table.")
 @purchase_options
+@overwrites
 @click.option("--lost-runs", type=int, metavar="N", help="Unfinished runs before others wait for you [default: 5].")
 @click.option("--least-epsilon", metavar="E", help="What a run costs at least [default: 0.001].")
 @click.option("--holdout", metavar="SHARE", help="A share of the units that no model is trained on, such as 10%.")

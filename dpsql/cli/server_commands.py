@@ -6,12 +6,13 @@ from dataclasses import asdict
 
 import click
 
+from dpsql.cli.command import command
 from dpsql.cli.options import DatabaseTarget, as_json, database
 from dpsql.cli.output import print_json, say
 from dpsql.errors import DatabaseError
 
 
-@click.command("init")
+@command("init")
 @database
 @click.option("--owner", default="dpsql_owner", show_default=True, help="The role that owns dpsql's tables.")
 @click.option("--analyst", default="dpsql_analyst", show_default=True, help="The role that analysts are members of.")
@@ -32,12 +33,14 @@ def init_command(
     keep_statistics: bool,
     as_json: bool,
 ) -> None:
-    """Prepare a PostgreSQL database: schema, owner's and analysts' role, and who may do what.
+    """Prepare a PostgreSQL database: schema, roles, rights.
 
     \b
     Example:
       dpsql init --db postgresql://postgres@localhost/data --analyst analysts --table private.adult
       dpsql init --db postgresql://postgres@localhost/data --plpython
+
+    Makes the owner's and the analysts' role, and says who may do what.
     """
     with target.open() as db:
         done = db.init(
@@ -63,16 +66,18 @@ def init_command(
     say(f'Next: make people members of "{done.analyst}"; dpsql init --table NAME lets "{done.owner}" read that table.')
 
 
-@click.command()
+@command()
 @database
 @as_json
 def doctor(target: DatabaseTarget, as_json: bool) -> None:
-    """Look a database over: driver, version, rights, registered tables, ledger, clock.
+    """Look a database over: rights, tables, ledger, clock.
 
     \b
     Example:
       dpsql doctor --db data.duckdb
       dpsql doctor --db postgresql://owner@localhost/data
+
+    One line each for the driver, its version, rights, registered tables, the ledger and the clock.
     """
     with target.open(writes=False) as db:
         checks = db.doctor()

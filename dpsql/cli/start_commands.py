@@ -10,6 +10,7 @@ import click
 from dpsql.api import census
 from dpsql.api.demo import Demonstration, demonstrate
 from dpsql.api.shell import Answer, Shell
+from dpsql.cli.command import command
 from dpsql.cli.evaluation_lines import evaluation_line
 from dpsql.cli.options import DatabaseTarget, as_json, database
 from dpsql.cli.output import note, print_json, print_table, say, show_progress
@@ -18,18 +19,20 @@ from dpsql.errors import DpsqlError, ParameterError
 from dpsql.runs.private_evaluation import evaluation_of_training
 
 
-@click.command()
+@command()
 @click.option("--db", default="demo.duckdb", show_default=True, metavar="FILE", help="A new DuckDB file.")
 @click.option(
     "--rows", type=click.IntRange(1000, 10_000_000), default=census.ROWS, show_default=True, help="Private rows."
 )
 @as_json
 def demo(db: str, rows: int, as_json: bool) -> None:
-    """Make a database with a synthetic census, train on it, predict, and show the ledger.
+    """Make a database of made-up people, train on it and predict.
 
     \b
     Example:
       dpsql demo
+
+    The people are a synthetic census: it needs no data and no network. The ledger is shown at the end.
     """
     if _exists(db):
         raise ParameterError("db", allowed="a new file; this one exists", given=db, hint="dpsql demo --db other.duckdb")
@@ -74,7 +77,7 @@ def _print_demonstration(shown: Demonstration, db: str) -> None:
     say("")
 
 
-@click.command()
+@command()
 @database
 @click.option("-c", "--command", "commands", multiple=True, metavar="SQL", help="Run this and stop (repeat).")
 @as_json
@@ -103,7 +106,7 @@ def shell(target: DatabaseTarget, commands: tuple[str, ...], as_json: bool) -> N
                 elif answer.columns:
                     answers.append({"columns": answer.columns, "rows": answer.rows})
     if as_json:
-        print_json(answers)
+        print_json(answers, rows_of_users=True)
 
 
 def _failure(answer: Answer) -> DpsqlError:

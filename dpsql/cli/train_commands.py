@@ -9,13 +9,16 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import click
 
 from dpsql.cli import options
 from dpsql.cli.cap_notes import note_warnings
+from dpsql.cli.command import MORE, SectionedOption, command
 from dpsql.cli.evaluation_lines import evaluation_line
+from dpsql.cli.json_values import short_certificate
 from dpsql.cli.options import DatabaseTarget, as_json, database, parameters
 from dpsql.cli.output import budget_values, note, print_json, print_plan, say, say_exact, show_progress
 from dpsql.compile.count.literal import LOGGER
@@ -28,13 +31,16 @@ from dpsql.runs.private_evaluation import evaluation_of_training
 from dpsql.runs.size_first import FOR_THIS_RUN
 from dpsql.runs.train import TrainRequest
 
+#: A flag that stands further down in the help.
+_more = partial(click.option, is_flag=True, cls=SectionedOption, section=MORE)
 
-@click.command("train")
+
+@command("train")
 @database
 @options.request_options(names_release=True)
 @click.option("--dry-run", is_flag=True, help="Show steps, cost, noise and budget; touch nothing.")
-@click.option("-v", "--verbose", is_flag=True, help="With --literal: show each statement before it runs.")
-@click.option("--sql", is_flag=True, help="Print the statement that would run; touch nothing.")
+@_more("-v", "--verbose", help="With --literal: show each statement before it runs.")
+@_more("--sql", help="Print the statement that would run; touch nothing.")
 @as_json
 def train_command(target: DatabaseTarget, dry_run: bool, verbose: bool, sql: bool, as_json: bool, **given: Any) -> None:
     """Train a private forest on a registered table.
@@ -52,6 +58,7 @@ def train_command(target: DatabaseTarget, dry_run: bool, verbose: bool, sql: boo
     if sql and dry_run:
         raise UsageError("one thing at a time: the SQL or the plan.", hint="leave out --sql or --dry-run")
     request = parameters(given)
+    options.refuse_foreign_parameters(request["method"], request)
     table, batch = request.pop("table"), request.get("batch")
     with target.open(writes=not sql and not dry_run) as db:
         if sql:
@@ -81,8 +88,11 @@ def train_command(target: DatabaseTarget, dry_run: bool, verbose: bool, sql: boo
     if as_json:
         described: dict[str, Any] = {
             "model": model.name,
+            "trees": model.released.forest.trees,
+            "depth": model.released.forest.depth,
+            "leaves": model.released.forest.leaves,
             "budget": budget_values(left),
-            "certificate": dict(model.certificate),
+            "certificate": short_certificate(model.certificate),
         }
         if beside is not None:
             described |= {"evaluation": measured, "holdout_budget": budget_values(beside)}

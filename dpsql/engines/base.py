@@ -236,6 +236,10 @@ class Engine(Protocol):
         """Return the names of functions and macros that users defined in this database."""
         ...
 
+    def macros(self) -> dict[str, str]:
+        """Return the SQL of each macro and SQL function of users' making by its name; {} where there are none."""
+        ...
+
     def redefined_functions(self) -> list[str]:
         """Return the built-in functions that a user's macro stands in for: SQL no longer means what it says."""
         ...

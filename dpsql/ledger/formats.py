@@ -15,7 +15,16 @@ from dpsql.engines.base import Transaction
 from dpsql.errors import LedgerBroken, NewerFormat
 
 #: The newest format of each part of the database that this code reads and writes.
-PARTS = {"ledger": 3, "model": 1, "size": 1, "evaluation": 1, "domains": 1, "part": 1}
+PARTS = {
+    "ledger": 3,
+    "model": 1,
+    "size": 1,
+    "evaluation": 1,
+    "domains": 1,
+    "part": 1,
+    "dropped_model": 1,
+    "model_tag": 1,
+}
 #: The table by which a part is known to be there; a part that is not named here has a table of its own name.
 _TABLES = {"ledger": "chain"}
 #: The newest format of each kind of document.

@@ -28,20 +28,11 @@ class ReleaseTable:
 
     def is_installed(self, engine: Engine) -> bool:
         """Return whether the table exists."""
-        with engine.snapshot() as transaction:
-            return has_part(transaction, self.name)
+        return is_part_there(engine, self.name)
 
     def install(self, engine: Engine) -> None:
         """Create the table, unless it exists."""
-
-        def attempt() -> None:
-            if self.is_installed(engine):
-                return
-            with engine.transaction() as transaction:
-                for statement in sql_files.statements(f"{self.name}.sql", engine.own_dialect):
-                    transaction.run(statement)
-
-        wait_in_turn(attempt)  # another process may be creating it
+        create_part(engine, self.name)
 
     def row_of(self, engine: Engine, entry: Entry) -> dict[str, Any]:
         """Return the row that a ledger entry released; raise DpsqlError where it was charged and released nothing."""
@@ -50,13 +41,49 @@ class ReleaseTable:
             with engine.snapshot() as transaction:
                 rows = transaction.rows(self.by_entry, (entry.entry_id,))
         if not rows:
+            self._refuse_dropped(engine, entry)
             raise DpsqlError(
                 f"request {entry.request_id} was charged but released no {self.name} (its entry is {entry.state}).",
                 hint="ask again under another request id; the charge stays",
             )
         return rows[0]
 
+    def _refuse_dropped(self, engine: Engine, entry: Entry) -> None:
+        """Raise DpsqlError where an entry paid for a model that somebody dropped since."""
+        if self.name != "model" or not is_part_there(engine, DROPPED):
+            return
+        with engine.snapshot() as transaction:
+            rows = transaction.rows(_DROPPED_BY_ENTRY, (entry.entry_id,))
+        for row in rows:
+            raise DpsqlError(
+                f'request {entry.request_id} released the model "{row["name"]}", which {row["dropped_by"]} dropped at '
+                f"{row['dropped_at']}. What it cost stays charged (entry {entry.entry_id}).",
+                hint="ask under another request id, or without one: that trains anew, and charges anew",
+            )
 
+
+def is_part_there(engine: Engine, part: str) -> bool:
+    """Return whether a part of dpsql's own tables exists."""
+    with engine.snapshot() as transaction:
+        return has_part(transaction, part)
+
+
+def create_part(engine: Engine, part: str) -> None:
+    """Create a part of dpsql's own tables from its file in `sql/`, unless it exists."""
+
+    def attempt() -> None:
+        if is_part_there(engine, part):
+            return
+        with engine.transaction() as transaction:
+            for statement in sql_files.statements(f"{part}.sql", engine.own_dialect):
+                transaction.run(statement)
+
+    wait_in_turn(attempt)  # another process may be creating it
+
+
+#: The table of models that were dropped, and what it says of an entry's model.
+DROPPED = "dropped_model"
+_DROPPED_BY_ENTRY = "SELECT name, dropped_at, dropped_by FROM dpsql.dropped_model WHERE entry_id = ?"
 #: The models, by the entry of the run that trained them.
 MODELS = ReleaseTable("model", "SELECT name FROM dpsql.model WHERE entry_id = ?")
 #: The noisy numbers of rows.

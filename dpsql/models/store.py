@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from dpsql.engines.base import Engine, Transaction
 from dpsql.errors import ParameterError, SchemaError, UnknownName
 from dpsql.ledger import json_text
+from dpsql.ledger.formats import has_part
 from dpsql.ledger.waiting import wait_in_turn
 from dpsql.models.model import check_certificate
-from dpsql.models.release_store import MODELS
+from dpsql.models.release_store import DROPPED, MODELS
 from dpsql.models.usable_model import Model
 from dpsql.schema import Schema
 from dpsql.trees.serialize import from_columns, leaf_columns, node_columns
@@ -23,8 +23,7 @@ from dpsql.trees.serialize import from_columns, leaf_columns, node_columns
 
 def save(transaction: Transaction, model: Model, *, entry_id: int | None) -> Model:
     """Store a released model in an open transaction and return it with its number."""
-    rows = transaction.rows("SELECT coalesce(max(model_id), 0) + 1 AS next FROM dpsql.model")
-    stored = _with_nat(model.with_number(int(rows[0]["next"])))
+    stored = _with_nat(model.with_number(_next_number(transaction)))
     forest = stored.released.forest
     transaction.run(
         _INSERT,
@@ -49,6 +48,12 @@ def save(transaction: Transaction, model: Model, *, entry_id: int | None) -> Mod
             length = len(next(iter(columns.values())))
             transaction.insert(name, {"model_id": np.full(length, stored.model_id, np.int32), **columns})
     return stored
+
+
+def _next_number(transaction: Transaction) -> int:
+    """Return a number that no model has or ever had: a view made from a dropped one must not show another."""
+    queries = [_NEWEST, *([_NEWEST_DROPPED] if has_part(transaction, DROPPED) else [])]
+    return max(int(transaction.rows(query)[0]["newest"] or 0) for query in queries) + 1
 
 
 def add(engine: Engine, model: Model) -> Model:
@@ -112,13 +117,6 @@ def list_models(engine: Engine) -> list[dict[str, Any]]:
         return transaction.rows(_LIST)
 
 
-def model_table(engine: Engine) -> pd.DataFrame:
-    """Return the models as a table for people to read."""
-    columns = ["name", "method", "table_name", "trees", "depth", "leaves", "epsilon", "created_at", "digest"]
-    rows = [{name: row[name] for name in columns} for row in list_models(engine)]
-    return pd.DataFrame(rows, columns=columns).rename(columns={"table_name": "table"})
-
-
 def load_model(engine: Engine, name: str) -> Model:
     """Return the model of that name, or raise UnknownName with the nearest ones."""
     names = {row["name"]: row for row in list_models(engine)}
@@ -160,10 +158,12 @@ def _is_storable(name: str) -> bool:
     return not any(character == "\x00" or "\ud800" <= character <= "\udfff" for character in name)
 
 
+_NEWEST = "SELECT max(model_id) AS newest FROM dpsql.model"
+_NEWEST_DROPPED = "SELECT max(model_id) AS newest FROM dpsql.dropped_model"
 _INSERT = "INSERT INTO dpsql.model VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _RECERTIFY = "UPDATE dpsql.model SET certificate = ? WHERE name = ? AND digest = ?"
 _LIST = """
-SELECT name, method, table_name, trees, depth, leaves, epsilon, created_at, digest, entry_id
+SELECT model_id, name, method, table_name, trees, depth, leaves, epsilon, created_at, digest, entry_id
 FROM dpsql.model ORDER BY model_id
 """
 _NODES = (

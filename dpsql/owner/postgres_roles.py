@@ -237,7 +237,7 @@ def _install(engine: Engine) -> None:
     Ledger(engine).install()
     MODELS.install(engine)
     with engine.transaction() as transaction:
-        for name in ("size.sql", "evaluation.sql", "domains.sql"):
+        for name in ("size.sql", "evaluation.sql", "domains.sql", "dropped_model.sql", "model_tag.sql"):
             for statement in sql_files.statements(name, engine.dialect):
                 transaction.run(statement)
 

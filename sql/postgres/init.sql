@@ -19,6 +19,7 @@ REVOKE ALL ON ALL FUNCTIONS IN SCHEMA dpsql FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA dpsql FROM :analyst;
 GRANT USAGE ON SCHEMA dpsql TO :analyst;
 GRANT SELECT ON dpsql.model, dpsql.model_node, dpsql.model_leaf, dpsql.size, dpsql.evaluation, dpsql.domains TO :analyst;
+GRANT SELECT ON dpsql.dropped_model, dpsql.model_tag TO :analyst;
 GRANT SELECT ON dpsql.ledger, dpsql.budgets TO :analyst;
 -- The books themselves are public too, so that everybody can check the chain; nobody but the owner writes them.
 GRANT SELECT ON dpsql.format, dpsql.chain, dpsql.entry, dpsql.budget, dpsql.scope_budget, dpsql.analyst_budget TO :analyst;

@@ -55,13 +55,13 @@ def test_json_has_the_same_figures(cli: Cli) -> None:
     """Plan, budget and certificate give epsilon, delta and rho as decimal text."""
     cli(*OPEN)
     planned = cli("train", *SMALL, "--delta", "1e-6", "--dry-run", "--json").json
-    assert (planned["epsilon"], planned["delta"], planned["rho"]) == ("1", "1e-6", "0.02435597")
+    assert (planned["epsilon"], planned["delta"], planned["rho"]) == (1, 1e-6, 0.02435597)
     assert planned["plan"]["steps"][0]["deviation"] == pytest.approx(7.85, abs=0.01)
     trained = cli("train", *SMALL, "--delta", "1e-6", "--json").json
-    assert trained["certificate"]["rho"] == trained["budget"]["spent"] == "0.02435597"
+    assert trained["certificate"]["rho"] == trained["budget"]["spent"] == 0.02435597
     [found] = cli("budget", "--table", "people", "--kind", "approximate", "--json").json
-    assert (found["cap"], found["delta"]) == ("0.18506984", "1e-6")
-    assert found["epsilon"] == {"cap": "3", "spent": "1", "left": "2.776"}
+    assert (found["cap"], found["delta"]) == (0.18506984, 1e-6)
+    assert [found["epsilon"][name] for name in ("cap", "spent", "left")] == [3, 1, 2.776]
 
 
 @pytest.mark.parametrize("delta", ["0", "1", "0.01", "nan", "x", "-1e-6", ""])

@@ -46,7 +46,7 @@ def test_a_dry_run_touches_nothing(cli: Cli, path: Path) -> None:
     assert "score_counts" in ran.out
     assert "After this run: 3 spent." in ran.out
     found = cli(*PRIVATE, "--dry-run", "--json").json
-    assert (found["epsilon"], found["fits"]) == ("2", True)
+    assert (found["epsilon"], found["fits"]) == (2, True)
     assert kept(path) == before
 
 

@@ -54,7 +54,7 @@ def test_the_whole_path_on_a_folder(cli: Cli, files: Path) -> None:
         ran = cli(*command, db=files)
         assert ran.code == 0, (command, ran.err)
         assert not any(marker in ran.out + ran.err for marker in MARKERS), command
-    assert cli("budget", "--json", db=files).json[0]["spent"] == "3"
+    assert cli("budget", "--json", db=files).json[0]["spent"] == 3
 
 
 def test_the_ledger_lies_where_it_is_said(cli: Cli, files: Path) -> None:

@@ -139,7 +139,7 @@ def test_a_dry_run_touches_nothing(cli: Cli, path: Path, rows: str, way: str) ->
     assert "linear" in ran.out
     assert "After this run: 3 spent." in ran.out
     found = cli(*BATCH, "--epsilon", "2", "--trees-see", rows, "--dry-run", "--json").json
-    assert (found["epsilon"], found["fits"], found["budget"]["spent"]) == ("2", True, "1")
+    assert (found["epsilon"], found["fits"], found["budget"]["spent"]) == (2, True, 1)
     assert found["plan"]["parameters"]["way"] == way
     assert kept(path) == before
 

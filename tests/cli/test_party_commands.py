@@ -65,7 +65,7 @@ def test_update_as_json_tells_model_and_certificate(batches: Cli) -> None:
     assert set(found) == {"model", "certificate"}
     assert found["model"] == "feb"
     assert found["certificate"]["batches"] == ["2026-01", "2026-02"]
-    assert [one["epsilon"] for one in found["certificate"]["updates"]] == ["0.5", "0.25"]
+    assert [one["epsilon"] for one in found["certificate"]["updates"]] == [0.5, 0.25]
 
 
 def test_update_charges_the_new_batch_alone(batches: Cli, path: Path) -> None:
@@ -141,7 +141,7 @@ def test_parties_make_one_model(cli: Cli, path: Path, structure: str) -> None:
     assert cli("import", "--from", "all.json").code == 0
     assert cli("predict", "--model", "merged", "--table", "fresh", "--key", "person").code == 0
     assert "Composition: parallel" in cli("show", "--model", "merged").out
-    assert [row["epsilon"] for row in cli("ledger", "--json", db=files[1]).json if row["event"] == "reserve"] == ["0.5"]
+    assert [row["epsilon"] for row in cli("ledger", "--json", db=files[1]).json if row["event"] == "reserve"] == [0.5]
 
 
 def party_in_memory(structure: str) -> Model:
@@ -171,7 +171,7 @@ def test_parties_with_other_columns_are_united(cli: Cli, path: Path) -> None:
         assert cli("export", "--model", table, "--to", f"{table}.json").code == 0
     words = ("--from", "people.json", "--from", "more.json", "--to", "united.json", "--json")
     found = cli("party", "unite", *words, db=None).json
-    assert (found["model"], found["certificate"]["epsilon"]) == ("united", "1")
+    assert (found["model"], found["certificate"]["epsilon"]) == ("united", 1)
     united = Model.from_json(Path("united.json"))
     assert [feature.name for feature in united.schema.features] == ["c", "x", "z"]
 

@@ -57,7 +57,7 @@ from dpsql.engines.duckdb.opening import (
 from dpsql.engines.duckdb.table_identity import remove_identity, write_identity
 from dpsql.engines.duckdb.typed_statements import Answer, run_typed
 from dpsql.engines.duckdb.use_statement import NO_USE, Use
-from dpsql.engines.duckdb.user_functions import is_internal, replaced_functions, users_functions
+from dpsql.engines.duckdb.user_functions import is_internal, read_macros, replaced_functions, users_functions
 from dpsql.engines.duckdb.vocabulary import DIALECT, DuckDBVocabulary
 from dpsql.engines.error_replacement import COUNTING
 from dpsql.engines.files import file_parts, spill_folder
@@ -282,6 +282,11 @@ class DuckDBEngine:
         with self._cursor("read its catalog") as cursor:
             return sorted(users_functions(cursor))
 
+    def macros(self) -> dict[str, str]:
+        """Return the text of each macro by its name."""
+        with self._cursor("read its catalog") as cursor:
+            return read_macros(cursor)
+
     def redefined_functions(self) -> list[str]:
         """Return the built-in functions that a user's macro or Python function stands in for."""
         with self._cursor("read its catalog") as cursor:
@@ -329,7 +334,7 @@ class DuckDBEngine:
             for name, columns in (tables or {}).items():
                 load_into_duckdb(cursor, name, columns)
             text = render_for_this_database(cursor, query, self._stand_in(cursor))
-            return replace_errors("read the table", lambda: cursor.execute(text).fetchdf())
+            return replace_errors("read the table", lambda: cursor.execute(text).fetchdf(), cursor.interrupt)
 
     def create(self, name: str, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> None:
         """Create a table from a query over public or released tables; nothing is left when it fails."""
@@ -339,7 +344,7 @@ class DuckDBEngine:
             for table, columns in (tables or {}).items():
                 load_into_duckdb(cursor, table, columns)
             text = render_for_this_database(cursor, statement, self._stand_in(cursor))
-            replace_errors("create the table", lambda: cursor.execute(text))
+            replace_errors("create the table", lambda: cursor.execute(text), cursor.interrupt)
 
     def add_column(self, info: TableInfo, column: str, make: Callable[[int], np.ndarray[Any, Any]]) -> None:
         """Add a BIGINT column to a base table and fill it, row address by row address, in one transaction."""

@@ -22,6 +22,10 @@ _INTERNAL = """
 SELECT 1 FROM system.main.duckdb_functions()
 WHERE internal AND system.main.lower(function_name) = system.main.lower(?)
 """
+_MACROS = """
+SELECT function_name, macro_definition FROM system.main.duckdb_functions()
+WHERE NOT internal AND macro_definition IS NOT NULL
+"""
 _Signature = tuple[object, ...]
 
 
@@ -33,6 +37,11 @@ def users_functions(cursor: duckdb.DuckDBPyConnection) -> set[str]:
         for name, *types, internal, of_extension in fetch_from_duckdb(cursor, _FUNCTIONS)
         if not internal or (not of_extension and (name, *types) not in own)
     }
+
+
+def read_macros(cursor: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    """Return the text of each macro by its name."""
+    return {str(name): str(text) for name, text in fetch_from_duckdb(cursor, _MACROS)}
 
 
 def replaced_functions(cursor: duckdb.DuckDBPyConnection) -> set[str]:

@@ -20,6 +20,7 @@ from sqlglot import exp
 
 from dpsql.engines.base import ColumnNote, Health, TableInfo, Transaction, check_same
 from dpsql.engines.error_replacement import COUNTING
+from dpsql.engines.interruption import hold_interrupts
 from dpsql.engines.postgres.catalog import HOME, KEYS, TABLES, describe, read_notes
 from dpsql.engines.postgres.cursor import (
     Connection,
@@ -31,6 +32,7 @@ from dpsql.engines.postgres.cursor import (
     lock,
     postgres_arrays,
     replace_errors,
+    stop_of,
 )
 from dpsql.engines.postgres.health import (
     COUNTERS_OPEN,
@@ -253,6 +255,11 @@ class PostgresEngine:
         """Return nothing: the search path has no place for functions of users, and a view names them with a schema."""
         return []
 
+    def macros(self) -> dict[str, str]:
+        """Return the body of each function in SQL by its name, those of the server and of dpsql left out."""
+        with self._connection("read its catalog") as connection:
+            return {str(row[0]): str(row[1]) for row in fetch_from_postgres(connection, _SQL_FUNCTIONS)}
+
     def redefined_functions(self) -> list[str]:
         """Return nothing: the built-in functions are what the search path finds."""
         return []
@@ -284,7 +291,10 @@ class PostgresEngine:
         ):
             for name, columns in (tables or {}).items():
                 load_into_postgres(connection, name, columns)
-            return pd.DataFrame(replace_errors("read the table", lambda: postgres_arrays(execute(connection, query))))
+            stop = stop_of(connection)
+            return pd.DataFrame(
+                replace_errors("read the table", lambda: postgres_arrays(execute(connection, query)), stop)
+            )
 
     def create(self, name: str, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> None:
         """Create a table in schema public from a query over public or released tables, or leave nothing."""
@@ -292,7 +302,7 @@ class PostgresEngine:
         with self._connection("create the table") as connection, self._in_transaction(connection, "READ COMMITTED"):
             for table, columns in (tables or {}).items():
                 load_into_postgres(connection, table, columns)
-            replace_errors("create the table", lambda: execute(connection, statement))
+            replace_errors("create the table", lambda: execute(connection, statement), stop_of(connection))
             for table in tables or {}:
                 execute(connection, exp.Drop(tables=[exp.table_(table, db="pg_temp", quoted=True)], kind="TABLE"))
 
@@ -309,7 +319,7 @@ class PostgresEngine:
                 execute(connection, _fill_ids(table, column))
                 execute(connection, exp.Drop(tables=[exp.table_(_IDS, db="pg_temp")], kind="TABLE"))
 
-            replace_errors("add a column", add)
+            replace_errors("add a column", add, stop_of(connection))
 
     def close(self) -> None:
         """Close every connection."""
@@ -346,7 +356,7 @@ class PostgresEngine:
             done = True
         finally:
             if not done:
-                with suppress(psycopg.Error):  # a lost connection undid it already
+                with hold_interrupts(), suppress(psycopg.Error):  # a lost connection undid it already
                     connection.execute("ROLLBACK")
 
 
@@ -357,6 +367,12 @@ _UNCOUNTED = """
 SELECT pg_catalog.set_config('track_counts', 'off', false),
        pg_catalog.set_config('pg_stat_statements.track', 'none', false)
 FROM pg_catalog.pg_roles WHERE rolname = current_user AND rolsuper
+"""
+_SQL_FUNCTIONS = """
+SELECT proname, coalesce(prosrc, '') FROM pg_catalog.pg_proc
+JOIN pg_catalog.pg_namespace AS home ON home.oid = pronamespace
+JOIN pg_catalog.pg_language AS language ON language.oid = prolang
+WHERE lanname = 'sql' AND nspname NOT IN ('pg_catalog', 'information_schema', 'dpsql')
 """
 #: How many processes read a table follows from its size, and every role sees them (pg_locks, pg_stat_activity). So
 #: there is one, wherever anybody but its owner was let into schema dpsql.

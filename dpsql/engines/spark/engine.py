@@ -154,6 +154,10 @@ class SparkEngine(LedgerElsewhere):
         shown = replace_errors("read its catalog", lambda: self.session.sql("SHOW USER FUNCTIONS").collect())
         return sorted({row[0].split(".")[-1].lower() for row in shown} | set(self.redefined_functions()))
 
+    def macros(self) -> dict[str, str]:
+        """Return nothing: models lie elsewhere, where no SQL of this database can read them."""
+        return {}
+
     def redefined_functions(self) -> list[str]:
         """Return the built-in functions that a user's temporary function stands in for."""
         get = self.session.catalog.getFunction
