@@ -39,6 +39,12 @@ FROM query(dpsql_score_call(
     CAST(model AS VARCHAR), CAST(table_name AS VARCHAR), CAST(CAST(probabilities AS BOOLEAN) AS VARCHAR)
 ));
 
+-- SELECT dpsql_score_sql('adult_1', 'new_rows'): that query itself, as text. It needs the model's tables and no dpsql.
+CREATE OR REPLACE TEMP MACRO dpsql_score_sql(model, table_name, probabilities := false) AS
+    dpsql_score_call(
+        CAST(model AS VARCHAR), CAST(table_name AS VARCHAR), CAST(CAST(probabilities AS BOOLEAN) AS VARCHAR)
+    );
+
 -- FROM dpsql_evaluate('adult_1', 'adult_test'): one row per figure. On a private registered table epsilon is charged, and
 -- low and high hold the figure 95 times in 100.
 CREATE OR REPLACE TEMP MACRO dpsql_evaluate(
