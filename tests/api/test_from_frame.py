@@ -1,4 +1,4 @@
-"""A DataFrame as a private table in memory: registered under a schema or with bought domains, in columns of plain types."""
+"""A DataFrame as a private table in memory: registered under a schema or with bought domains, in plain columns."""
 
 from __future__ import annotations
 
