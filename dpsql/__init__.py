@@ -4,41 +4,96 @@ db = dpsql.connect("data.duckdb")
 db.register("adult", schema="adult.yml", cap=3)
 model = db.train("adult", epsilon=1.0, name="adult_v1")
 model.predict("new_rows")
+
+A public name is loaded when it is first used, so that `import dpsql` costs next to nothing.
 """
 
-from dpsql.api.database import Database, connect
-from dpsql.api.duckdb_sql import attach
-from dpsql.api.estimators import DPForestClassifier, DPForestRegressor
-from dpsql.errors import (
-    BudgetError,
-    BudgetExceeded,
-    ChargeTooSmall,
-    DatabaseError,
-    DatabaseLocked,
-    DatabaseReadOnly,
-    DiskFull,
-    DpsqlError,
-    LedgerBroken,
-    NewerFormat,
-    NoRowsCounted,
-    NoRowsWarning,
-    NotPrivate,
-    NotRegistered,
-    ParameterError,
-    QueryFailed,
-    RunFailed,
-    RunsUnfinished,
-    SchemaError,
-    TableChanged,
-    UnknownName,
-    UsageError,
-)
-from dpsql.models.evaluate import Evaluation, NumericEvaluation
-from dpsql.models.usable_model import Model
-from dpsql.runs.parties import merge, unite
-from dpsql.schema import Boolean, Categorical, Dated, Hashed, Numeric, Schema, Target, Unit, hashed_cell
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dpsql.api.database import Database, connect
+    from dpsql.api.duckdb_sql import attach
+    from dpsql.api.estimators import DPForestClassifier, DPForestRegressor
+    from dpsql.api.from_frame import from_frame
+    from dpsql.api.search_cost import SearchCost, search_cost
+    from dpsql.errors import (
+        BudgetError,
+        BudgetExceeded,
+        ChargedBefore,
+        ChargeTooSmall,
+        DatabaseError,
+        DatabaseLocked,
+        DatabaseReadOnly,
+        DataError,
+        DiskFull,
+        DpsqlError,
+        Interrupted,
+        LedgerBroken,
+        NewerFormat,
+        NoRowsCounted,
+        NoRowsWarning,
+        NotPrivate,
+        NotRegistered,
+        ParameterError,
+        QueryFailed,
+        RunFailed,
+        RunsUnfinished,
+        SchemaError,
+        TableChanged,
+        UnknownName,
+        UsageError,
+    )
+    from dpsql.kernel.progress import Progress
+    from dpsql.models.evaluate import Evaluation, NumericEvaluation
+    from dpsql.models.usable_model import Model
+    from dpsql.runs.parties import merge, unite
+    from dpsql.schema import Boolean, Categorical, Dated, Hashed, Numeric, Schema, Target, Unit, hashed_cell
 
 __version__ = "0.1.0"
+
+#: Each module with the public names that it defines. A type checker reads the same above; a test compares the two.
+_NAMES_OF = {
+    "api.database": ("Database", "connect"),
+    "api.duckdb_sql": ("attach",),
+    "api.estimators": ("DPForestClassifier", "DPForestRegressor"),
+    "api.from_frame": ("from_frame",),
+    "api.search_cost": ("SearchCost", "search_cost"),
+    "errors": (
+        "BudgetError",
+        "BudgetExceeded",
+        "ChargedBefore",
+        "ChargeTooSmall",
+        "DatabaseError",
+        "DatabaseLocked",
+        "DatabaseReadOnly",
+        "DataError",
+        "DiskFull",
+        "DpsqlError",
+        "Interrupted",
+        "LedgerBroken",
+        "NewerFormat",
+        "NoRowsCounted",
+        "NoRowsWarning",
+        "NotPrivate",
+        "NotRegistered",
+        "ParameterError",
+        "QueryFailed",
+        "RunFailed",
+        "RunsUnfinished",
+        "SchemaError",
+        "TableChanged",
+        "UnknownName",
+        "UsageError",
+    ),
+    "kernel.progress": ("Progress",),
+    "models.evaluate": ("Evaluation", "NumericEvaluation"),
+    "models.usable_model": ("Model",),
+    "runs.parties": ("merge", "unite"),
+    "schema": ("Boolean", "Categorical", "Dated", "Hashed", "Numeric", "Schema", "Target", "Unit", "hashed_cell"),
+}
+_HOME_OF = {name: home for home, names in _NAMES_OF.items() for name in names}
 
 __all__ = [
     "Boolean",
@@ -46,8 +101,10 @@ __all__ = [
     "BudgetExceeded",
     "Categorical",
     "ChargeTooSmall",
+    "ChargedBefore",
     "DPForestClassifier",
     "DPForestRegressor",
+    "DataError",
     "Database",
     "DatabaseError",
     "DatabaseLocked",
@@ -57,6 +114,7 @@ __all__ = [
     "DpsqlError",
     "Evaluation",
     "Hashed",
+    "Interrupted",
     "LedgerBroken",
     "Model",
     "NewerFormat",
@@ -67,11 +125,13 @@ __all__ = [
     "Numeric",
     "NumericEvaluation",
     "ParameterError",
+    "Progress",
     "QueryFailed",
     "RunFailed",
     "RunsUnfinished",
     "Schema",
     "SchemaError",
+    "SearchCost",
     "TableChanged",
     "Target",
     "Unit",
@@ -80,10 +140,25 @@ __all__ = [
     "__version__",
     "attach",
     "connect",
+    "from_frame",
     "hashed_cell",
     "merge",
+    "search_cost",
     "unite",
 ]
+
+
+if not TYPE_CHECKING:  # a type checker that saw this function would believe that every name exists
+
+    def __getattr__(name):
+        """Load a public name, or a package of dpsql such as `dpsql.schema`, when it is first used."""
+        if name in _HOME_OF:
+            value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+            globals()[name] = value
+            return value
+        if not name.startswith("_") and find_spec(f"{__name__}.{name}") is not None:
+            return import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -4,12 +4,14 @@
     ├── UsageError                  2  the request itself is wrong
     │   ├── SchemaError             2  a declared schema does not hold together
     │   ├── ParameterError          2  a value outside what is allowed (epsilon, trees, …)
+    │   ├── DataError               2  rows in memory that cannot be read as a table (a ValueError too)
     │   └── UnknownName             2  no such table, column, method, model; offers near names
     ├── NoRowsCounted               1  about no row has a declared class: the run stopped at its size
     ├── BudgetError                 3  the ledger says no
     │   ├── BudgetExceeded          3  the cap would be passed
     │   ├── ChargeTooSmall          3  a run costs less than the least that its owner allows
     │   ├── RunsUnfinished          3  too many runs were lost or did not end: the owner must look
+    │   ├── ChargedBefore           3  the same call in SQL was charged, and has nothing to return
     │   ├── NotRegistered           3  only registered tables have a budget
     │   ├── NotPrivate              3  an unproven variant on a dataset with a cap
     │   └── LedgerBroken            3  the chain, the sums or the receipt do not agree
@@ -22,6 +24,9 @@
     └── QueryFailed                 1  the engine failed on a query; its own words are withheld
         └── RunFailed               1  a charged run failed; one sentence, whatever the cause
 
+Ctrl-C is no error of this tree. `Interrupted` is Python's own KeyboardInterrupt, with what stays charged; the command
+line ends with 130 for both, as a shell does for a program that this signal ended.
+
 A message names the thing, what is allowed, what was given instead, and the next step. It never holds a
 private value: an engine's own text is replaced, because it can quote a cell.
 """
@@ -31,6 +36,7 @@ from __future__ import annotations
 import difflib
 import shlex
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -85,6 +91,13 @@ class ParameterError(UsageError):
         self.name = name
         self.allowed = allowed
         self.given = given
+
+
+class DataError(UsageError, ValueError):
+    """Rows in memory cannot be read as a table: what came is named by its kind and shape, never by its cells.
+
+    It is a ValueError too, which is what scikit-learn expects of an estimator that is given unusable rows.
+    """
 
 
 class UnknownName(UsageError):
@@ -199,6 +212,18 @@ class RunsUnfinished(BudgetError):
         self.limit = limit
 
 
+class ChargedBefore(BudgetError):
+    """The same call in SQL was charged before and has nothing to return; it is not charged again by itself.
+
+    Attributes:
+        entry: the ledger entry of the charge.
+    """
+
+    def __init__(self, entry: int, *, why: str, hint: str) -> None:
+        super().__init__(f"the same call was charged before (entry {entry}), and {why}: the charge stays.", hint=hint)
+        self.entry = entry
+
+
 class NotRegistered(BudgetError):
     """The table has no budget: its owner has not registered it."""
 
@@ -294,6 +319,45 @@ class RunFailed(QueryFailed):
             hint="ask again; if it stays so, the owner finds the cause in the database's own log",
         )
         self.kind = "withheld"
+
+
+@dataclass(frozen=True)
+class ChargeLeft:
+    """What an entry of the ledger charged before Ctrl-C came: it stays charged.
+
+    Attributes:
+        entry: its number; state: "lost", "released" (that run had ended), or "reserved" where it could not be closed;
+        amount: decimal text, exact to a billionth; measure: what it measures, epsilon or rho.
+    """
+
+    entry: int
+    state: str
+    amount: str
+    measure: str = "epsilon"
+
+    def __str__(self) -> str:
+        return f"{self.measure} {self.amount} stays charged (entry {self.entry}, {self.state})"
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C ended a call, after the statement that ran was stopped: this says what stays charged.
+
+    Like every KeyboardInterrupt it passes by `except Exception`.
+
+    Attributes:
+        charges: each entry of the ledger that the call had charged, with its state; none where nothing was charged.
+
+    >>> print(Interrupted([ChargeLeft(10, "lost", "0.1")]))
+    Epsilon 0.1 stays charged (entry 10, lost).
+    """
+
+    exit_code = 130
+
+    def __init__(self, charges: Iterable[ChargeLeft]) -> None:
+        self.charges = tuple(charges)
+        words = "; ".join(map(str, self.charges))
+        self.message = f"{words[:1].upper()}{words[1:]}." if words else "Nothing was charged."
+        super().__init__(self.message)
 
 
 def _either(names: list[str]) -> str:

@@ -17,6 +17,7 @@ _HARMLESS = {"absent", "free_port", "as_server_user"}
 #: Folders, files and single tests (`file::test`) that take long as a whole, as measured in seconds of CPU time. What
 #: they hold matters no less: everything runs before a change is finished.
 SLOW = (
+    "tests/api/test_estimator_checks.py",
     "tests/attacks",
     "tests/audit",
     "tests/bench",
@@ -38,10 +39,12 @@ SLOW = (
     "tests/methods/test_spe.py::test_geometric_shares_find_better_medians_than_equal_ones",
     "tests/models/explain",
     "tests/models/test_export_sql.py",
+    "tests/models/test_older_duckdb.py",
     "tests/papers",
     "tests/runs/test_label_rows.py",
     "tests/runs/test_private_evaluation.py",
     "tests/test_batch.py",
+    "tests/test_first_notebook.py",
     "tests/test_exportsql_texts.py",
     "tests/test_files.py",
     "tests/test_hostile.py",

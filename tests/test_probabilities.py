@@ -152,6 +152,48 @@ def test_a_threshold_decides(model: Model, name: str, least: float) -> None:
     assert model.predict("fresh", threshold={name: least})["prediction"].tolist() == expected
 
 
+@pytest.mark.parametrize("weights", [{"yes": 3}, {"no": 0.2, "yes": 2.5}, dict.fromkeys(CLASSES, 4)])
+def test_class_weights_decide(model: Model, weights: dict[str, float]) -> None:
+    """The class whose weight times probability is the largest is named, in SQL too; equal weights change nothing."""
+    shares = model.predict_proba(frame_of(NEW))
+    weighed = shares * [weights.get(name, 1) for name in CLASSES]
+    expected = weighed.idxmax(axis=1).tolist() if len(set(weights.values())) > 1 or len(weights) < 3 else None
+    expected = model.predict(frame_of(NEW)).tolist() if expected is None else expected
+    assert model.predict(frame_of(NEW), class_weight=weights).tolist() == expected
+    assert model.predict("fresh", class_weight=weights)["prediction"].tolist() == expected
+
+
+def test_a_heavy_class_is_named_everywhere_and_a_light_one_nowhere(model: Model) -> None:
+    """A weight of a million names the class wherever it has a share, a millionth only where no other class has."""
+    shares = model.predict_proba("fresh")
+    named = model.predict("fresh", class_weight={"yes": 1e6})["prediction"] == "yes"
+    assert named.tolist() == (shares["p_yes"] > 1e-4).tolist()
+    light = model.predict("fresh", class_weight={"yes": 1e-6})["prediction"] == "yes"
+    assert light.tolist() == (shares["p_yes"] > 0.9999).tolist()
+
+
+def test_class_weights_go_into_a_new_table(model: Model, database: Database) -> None:
+    """`into` keeps the labels that weights give."""
+    run(database.engine, "DROP TABLE IF EXISTS weighed_labels")
+    model.predict("fresh", into="weighed_labels", class_weight={"yes": 4})
+    found = [row["prediction"] for row in rows_of(database.engine, "FROM weighed_labels ORDER BY rowid")]
+    assert sorted(found) == sorted(model.predict(frame_of(NEW), class_weight={"yes": 4}))
+
+
+@pytest.mark.parametrize("given", [{}, {"yes": 0}, {"yes": -1}, {"yes": float("inf")}, {"yes": "5"}, {"yes": True}, 5])
+def test_broken_class_weights_are_refused(model: Model, given: Any) -> None:
+    """A weight is a number from a millionth to a million."""
+    for data in (frame_of(NEW), "fresh"):
+        with pytest.raises(ParameterError):
+            model.predict(data, class_weight=given)
+
+
+def test_a_threshold_and_weights_do_not_go_together(model: Model) -> None:
+    """Two ways to decide are one too many."""
+    with pytest.raises(UsageError, match="two ways"):
+        model.predict("fresh", threshold={"yes": 0.3}, class_weight={"yes": 2})
+
+
 def test_a_threshold_goes_into_a_new_table(model: Model, database: Database) -> None:
     """`into` keeps the labels that the threshold gives."""
     run(database.engine, "DROP TABLE IF EXISTS decided")

@@ -264,7 +264,8 @@ def test_a_regressor_works_like_scikit_learn() -> None:
     """Settings, fit, predict and R² of the front for numbers."""
     with memory(RULE, schema=TARGET) as database:
         regressor = dpsql.DPForestRegressor(2, depth=4)
-        assert regressor.get_params() == {"epsilon": 2, "method": "rdt", "depth": 4}
+        given = {name: value for name, value in regressor.get_params().items() if value is not None}
+        assert given == {"epsilon": 2, "method": "rdt", "depth": 4}
         with pytest.raises(DpsqlError, match="not fitted"):
             regressor.predict(frame_of(RULE[:3]))
         frame = frame_of(RULE[:64])

@@ -23,6 +23,7 @@ from dpsql.kernel.plan import Plan
 from dpsql.ledger import Budget, Ledger, format_epsilon, parse_epsilon
 from dpsql.ledger.budget import amount_text
 from dpsql.models.explain.crowded import CrowdedRange
+from dpsql.notebook_html import Readable, html_heading, html_text
 from dpsql.runs.buy_size import BoughtSize, best_size, buy_size, plan_size
 from dpsql.schema import Schema
 
@@ -41,8 +42,8 @@ _MOST_ROWS = 2**53 - 1
 _LEAST_HALVED = 10**5
 
 
-@dataclass(frozen=True)
-class Recommendation:
+@dataclass(frozen=True, repr=False)
+class Recommendation(Readable):
     """What to do with one epsilon, and whether it is worth it.
 
     `now` is the outlook at the known size; where no size is known it is None, and `by_size` has an outlook for each of
@@ -102,6 +103,10 @@ class Recommendation:
 
     def __str__(self) -> str:
         return advice_as_text(self)
+
+    def _repr_html_(self) -> str:
+        title, *lines = str(self).splitlines()
+        return html_heading(title) + "".join(html_text(line) for line in lines)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the advice as plain values: what `--json` prints."""

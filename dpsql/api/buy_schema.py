@@ -23,6 +23,7 @@ from dpsql.kernel.datasets.untyped_columns import UNTYPED
 from dpsql.kernel.plan import Plan
 from dpsql.ledger.amount import format_delta, parse_delta
 from dpsql.ledger.odds import note_large
+from dpsql.notebook_html import Readable
 from dpsql.owner.draft_schema import Draft, DraftRequest
 from dpsql.owner.drafts.proposal import BOUGHT, FEATURE, GAP, LABEL, LEFT_OUT, UNIT, Proposal
 from dpsql.owner.rehearse_registration import check_purchase_fits, rehearse_registration
@@ -73,8 +74,8 @@ class PurchaseRequest:
         return {} if unit.column is None else {"privacy_unit": {"column": unit.column, "max_rows": unit.max_rows}}
 
 
-@dataclass(frozen=True)
-class BoughtSchema:
+@dataclass(frozen=True, repr=False)
+class BoughtSchema(Readable):
     """A table that was registered without a schema file: the dataset, the completed draft, and what was bought.
 
     `domains` is None where nothing had to be bought.
@@ -88,8 +89,8 @@ class BoughtSchema:
         return self.draft.text
 
 
-@dataclass(frozen=True)
-class PlannedPurchase:
+@dataclass(frozen=True, repr=False)
+class PlannedPurchase(Readable):
     """What registering a table without a schema file would ask and cost; `plan` is None where nothing is bought.
 
     `schema` is the one under which the table waits for the purchase, and `likely` that under which it is registered in

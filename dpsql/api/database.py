@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pandas as pd
 
@@ -24,9 +24,10 @@ from dpsql.api.buy_schema import (
     register_by_buying,
     rehearse_purchase,
 )
+from dpsql.api.progress_display import Listener, show_or_call
 from dpsql.engines.base import Engine, Health
 from dpsql.engines.open_engine import open_engine
-from dpsql.errors import ParameterError
+from dpsql.errors import ParameterError, UsageError
 from dpsql.kernel.datasets.dataset import Dataset, look_at_dataset
 from dpsql.kernel.plan import Plan
 from dpsql.ledger import Budget, Ledger
@@ -92,6 +93,9 @@ class Database:
 
     def __repr__(self) -> str:
         return f"<dpsql.Database {self.engine!r}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise UsageError("a Database is a connection: it cannot be pickled or copied.", hint="connect(…) again there")
 
     def __enter__(self) -> Database:
         return self
@@ -345,14 +349,16 @@ class Database:
         """Return what training would ask and cost. Reads no row, charges nothing."""
         return training.plan(self.engine, self.book, TrainRequest.of(table, arguments))
 
-    @takes_request(names_release=True)
-    def train(self, table: str, **arguments: Any) -> Model:
+    @takes_request(names_release=True, progress=None)
+    def train(self, table: str, *, progress: Listener = None, **arguments: Any) -> Model:
         """Train a forest under a charged budget, on the whole table or one batch of it, store it, and return it.
 
-        With `delta` the run is (epsilon, delta)-private and pays from a budget of kind "approximate".
+        With `delta` the run is (epsilon, delta)-private and pays from a budget of kind "approximate". `progress` is a
+        function that is called with a `dpsql.Progress` at each step; True shows them, in a notebook too.
         """
         request = TrainRequest.of(table, arguments)
-        return training.train(self.engine, self.book, request, who=self.who).within(self)
+        with show_or_call(progress):
+            return training.train(self.engine, self.book, request, who=self.who).within(self)
 
     def update(
         self,
@@ -362,12 +368,14 @@ class Database:
         epsilon: object | None = None,
         name: str | None = None,
         request_id: str | None = None,
+        progress: Listener = None,
     ) -> Model:
         """Add a new batch's noisy counts to a model of counts, charged on that batch alone; return a new model."""
         earlier = self.model(model) if isinstance(model, str) else model
-        return update(
-            self.engine, self.book, earlier, batch, epsilon=epsilon, name=name, who=self.who, request_id=request_id
-        ).within(self)
+        with show_or_call(progress):
+            return update(
+                self.engine, self.book, earlier, batch, epsilon=epsilon, name=name, who=self.who, request_id=request_id
+            ).within(self)
 
     def export_structure(self, table: str, **parameters: Any) -> str:
         """Return the public trees that several parties count in, as JSON text. Reads no row."""
@@ -381,11 +389,20 @@ class Database:
         epsilon: object = 1,
         name: str | None = None,
         request_id: str | None = None,
+        progress: Listener = None,
     ) -> Model:
         """Count this party's rows in a shared structure, under this database's ledger; return the noisy counts."""
-        return parties.contribute(
-            self.engine, self.book, table, structure, epsilon=epsilon, name=name, who=self.who, request_id=request_id
-        ).within(self)
+        with show_or_call(progress):
+            return parties.contribute(
+                self.engine,
+                self.book,
+                table,
+                structure,
+                epsilon=epsilon,
+                name=name,
+                who=self.who,
+                request_id=request_id,
+            ).within(self)
 
     @takes_request(names_release=False, leaf=0)
     def explain(self, table: str, *, leaf: int = 0, **arguments: Any) -> Explanation:
@@ -427,6 +444,7 @@ class Database:
         *,
         epsilon: object | None = None,
         request_id: str | None = None,
+        progress: Listener = None,
     ) -> Any:
         """Measure a model on a public table or a DataFrame, for free; on a private registered table for `epsilon`.
 
@@ -439,9 +457,10 @@ class Database:
                 raise ParameterError("request_id", allowed="given only with epsilon", given=request_id)
             return evaluate(measured, data)
         table = charged_table(self.engine, self.book, data)
-        return evaluate_private(
-            self.engine, self.book, measured, table, epsilon=epsilon, who=self.who, request_id=request_id
-        )
+        with show_or_call(progress):
+            return evaluate_private(
+                self.engine, self.book, measured, table, epsilon=epsilon, who=self.who, request_id=request_id
+            )
 
     # Labels for new rows, straight from a private table.
 
@@ -464,21 +483,23 @@ class Database:
         trees_see: str = ALL_ROWS,
         name: str | None = None,
         request_id: str | None = None,
+        progress: Listener = None,
     ) -> Model:
         """Label a batch of new rows under a charged budget; `predict` of the returned model reads them, for free.
 
         Trees see "all" rows of the private table, or disjoint "parts" of them.
         """
-        return label_rows.predict_private(
-            self,
-            structure,
-            data,
-            epsilon=epsilon,
-            who=self.who,
-            trees_see=trees_see,
-            name=name,
-            request_id=request_id,
-        ).within(self)
+        with show_or_call(progress):
+            return label_rows.predict_private(
+                self,
+                structure,
+                data,
+                epsilon=epsilon,
+                who=self.who,
+                trees_see=trees_see,
+                name=name,
+                request_id=request_id,
+            ).within(self)
 
     def plan_evaluation(self, model: str | Model, table: str, *, epsilon: object) -> Plan:
         """Return what an evaluation on a private registered table would ask and cost. Reads no row, charges nothing."""

@@ -10,19 +10,29 @@ import functools
 import re
 import weakref
 from collections.abc import Callable
-from dataclasses import MISSING
+from dataclasses import MISSING, replace
 from typing import Any, TypeVar
 
 import numpy as np
 from sqlglot import exp
 
 from dpsql import methods
+from dpsql.advice.advise import Recommendation
+from dpsql.api.charged_call import (
+    ChargedCall,
+    ChargedCalls,
+    asked_of_evaluation,
+    asked_of_purchase,
+    asked_of_training,
+)
 from dpsql.api.database import Database, connect
 from dpsql.api.owner_sql import ACTS, OwnerCalls
+from dpsql.api.rows_asked import RowsAsked
 from dpsql.api.sql_hints import DUCKDB_FORM, sql_hint
 from dpsql.engines import sql_files
 from dpsql.engines.duckdb.engine import Connection, define
 from dpsql.engines.duckdb.use_statement import remember_use
+from dpsql.engines.interruption import call_inside_statement
 from dpsql.errors import DpsqlError, ParameterError, QueryFailed, SchemaError, UnknownName, UsageError
 from dpsql.ledger import Ledger
 from dpsql.models import store
@@ -32,7 +42,7 @@ from dpsql.models.usable_model import Model
 from dpsql.runs import train as training
 from dpsql.runs.arguments import arguments, with_options
 from dpsql.runs.private_evaluation import evaluation_of_training
-from dpsql.runs.train import TrainRequest
+from dpsql.runs.train import TrainRequest, parse_flag
 from dpsql.schema import Dated, Feature, Numeric
 
 _Result = TypeVar("_Result")
@@ -42,7 +52,7 @@ _DUCKDB = "duckdb"
 _TRAINED = (
     "STRUCT(model VARCHAR, method VARCHAR, trees BIGINT, depth BIGINT, leaves BIGINT, epsilon VARCHAR, "
     'neighbours VARCHAR, spent VARCHAR, "left" VARCHAR, delta VARCHAR, rho VARCHAR, '
-    "accuracy DOUBLE, accuracy_low DOUBLE, accuracy_high DOUBLE, majority DOUBLE, auc DOUBLE)[]"
+    "accuracy DOUBLE, accuracy_low DOUBLE, accuracy_high DOUBLE, majority DOUBLE, auc DOUBLE, note VARCHAR)[]"
 )
 _STEPS = (
     'STRUCT(step VARCHAR, operation VARCHAR, epsilon VARCHAR, noise_scale DOUBLE, scans BIGINT, "values" BIGINT, '
@@ -79,6 +89,10 @@ _CALLS = (
 _ALL_CALLS = (*_CALLS, *(act.call for act in ACTS))
 #: The connections that carry the functions; DuckDB shares functions between the connections to one database.
 _ATTACHED: weakref.WeakSet[Connection] = weakref.WeakSet()
+#: The charged calls of each of them: attaching again does not forget what was paid for.
+_SESSIONS: weakref.WeakKeyDictionary[Connection, ChargedCalls] = weakref.WeakKeyDictionary()
+#: What the row of a training says where nothing was trained.
+_REPEATED = "the model that the same call trained before; nothing was charged (again := true trains another)"
 
 
 def attach(connection: Connection, *, who: str | None = None) -> Database:
@@ -91,17 +105,18 @@ def attach(connection: Connection, *, who: str | None = None) -> Database:
     Ledger(database.engine).install()
     MODELS.install(database.engine)
     _make_room(connection, database)
-    calls = _Calls(connection, database.who)
+    session = _SESSIONS.setdefault(connection, ChargedCalls())
+    calls = _Calls(connection, database.who, session)
     train, plan, predict, proba, score, evaluate, explain, advise = _CALLS
     define(connection, train, _hide_error_text(calls.train), [_VALUES, _VALUES], _TRAINED, changes=True)
     define(connection, plan, _hide_error_text(calls.plan), [_VALUES, _VALUES], _STEPS)
-    define(connection, predict, _hide_error_text(calls.predict), [_TEXT, _ROW], _TEXT)
-    define(connection, proba, _hide_error_text(calls.predict_proba), [_TEXT, _ROW], _SHARES)
+    define(connection, predict, _hide_error_text(calls.predict), [_TEXT, _ROW, _TEXT], _TEXT)
+    define(connection, proba, _hide_error_text(calls.predict_proba), [_TEXT, _ROW, _TEXT], _SHARES)
     define(connection, score, _hide_error_text(calls.score), [_TEXT, _TEXT, _TEXT], _TEXT)
-    define(connection, evaluate, _hide_error_text(calls.evaluate), [_TEXT] * 4, _FIGURES, changes=True)
+    define(connection, evaluate, _hide_error_text(calls.evaluate), [_TEXT] * 5, _FIGURES, changes=True)
     define(connection, explain, _hide_error_text(calls.explain), [_TEXT], _IMPORTANCE)
-    define(connection, advise, _hide_error_text(calls.advise), [_TEXT] * 6, _ADVICE, changes=True)
-    owner = OwnerCalls(calls.database)
+    define(connection, advise, _hide_error_text(calls.advise), [_TEXT] * 7, _ADVICE, changes=True)
+    owner = OwnerCalls(calls.database, session)
     for act in ACTS:
         call = _hide_error_text(getattr(owner, act.name))
         define(connection, act.call, call, [_VALUES], act.gives, changes=True)
@@ -130,6 +145,8 @@ def _parameter_list(*, names_release: bool) -> str:
     """Return the parameters of a macro with their defaults: the arguments of a run, then the methods' parameters."""
     defaults = {name: argument.default for name, argument in arguments(names_release=names_release).items()}
     defaults |= dict.fromkeys(methods.PARAMETERS)
+    if names_release:
+        defaults["again"] = False
     return ", ".join(
         _macro_name(name).sql(_DUCKDB)
         if default is MISSING
@@ -140,7 +157,7 @@ def _parameter_list(*, names_release: bool) -> str:
 
 def _value_map(*, names_release: bool) -> str:
     """Return a MAP from the name of each argument and parameter to its value as text."""
-    names = [*arguments(names_release=names_release), *methods.PARAMETERS]
+    names = [*arguments(names_release=names_release), *methods.PARAMETERS, *(["again"] if names_release else [])]
     keys = exp.array(*(exp.Literal.string(name) for name in names))
     texts = exp.array(*(exp.cast(exp.column(_macro_name(name)), exp.DataType.Type.TEXT) for name in names))
     return exp.Map(keys=keys, values=texts).sql(_DUCKDB)
@@ -166,15 +183,28 @@ def _make_room(connection: Connection, database: Database) -> None:
 class _Calls:
     """The Python side of the calls. It holds the connection weakly: the connection holds these functions."""
 
-    def __init__(self, connection: Connection, who: str) -> None:
+    def __init__(self, connection: Connection, who: str, session: ChargedCalls) -> None:
         self._connection = weakref.ref(connection)
         self._who = who
+        self._session = session
         self._models: dict[str, Model] = {}
+        self._rows_asked = RowsAsked()
 
     def train(self, values: _Texts, options: _Texts | None) -> list[dict[str, Any]]:
-        """Train and describe the new model in one row."""
-        db, request = self.database(), TrainRequest.from_text(with_options(values, options or {}))
-        model = training.train(db.engine, db.book, request, who=db.who)
+        """Train and describe the new model in one row; the same call again describes the model that it has paid for."""
+        given = with_options(values, options or {})
+        again = parse_flag("again", given.pop("again"))
+        db, request = self.database(), TrainRequest.from_text(given)
+        call = ChargedCall("train", asked_of_training(db, request), request.request_id, again)
+
+        def train(request_id: str) -> Model:
+            return training.train(db.engine, db.book, replace(request, request_id=request_id), who=db.who)
+
+        def is_complete(model: Model) -> bool:
+            return request.evaluate is None or evaluation_of_training(model) is not None
+
+        answer = self._session.make_model(db, call, train, is_complete=is_complete)
+        model = answer.value
         budget = db.budget(request.table, model.certificate.get("kind", "pure"))
         forest = model.released.forest
         return [
@@ -191,6 +221,7 @@ class _Calls:
                 "delta": model.certificate.get("delta"),
                 "rho": model.certificate.get("rho"),
                 **_measured_figures(model),
+                "note": _REPEATED if answer.repeated else None,
             }
         ]
 
@@ -201,15 +232,24 @@ class _Calls:
         names = ("operation", "epsilon", "noise_scale", "scans", "values", "expected_error")
         return [{"step": step["name"], **{name: step[name] for name in names}} for step in steps]
 
-    def predict(self, name: str | None, row: dict[str, str | None] | None) -> str | None:
+    def predict(self, name: str | None, row: dict[str, str | None] | None, statement: str | None) -> str | None:
         """Return the label of one row, given as texts by column name; NULL where there is no row."""
         model = self._model(_check_name(name, "model"))
+        self._check_rows(statement)
         return None if row is None else model.label(_columns(model, row))
 
-    def predict_proba(self, name: str | None, row: dict[str, str | None] | None) -> dict[str, float] | None:
+    def predict_proba(
+        self, name: str | None, row: dict[str, str | None] | None, statement: str | None
+    ) -> dict[str, float] | None:
         """Return the probability of each class for one row, given as texts by column name; NULL where there is none."""
         model = self._model(_check_name(name, "model"))
+        self._check_rows(statement)
         return None if row is None else model.probabilities(_columns(model, row))
+
+    def _check_rows(self, statement: str | None) -> None:
+        """Refuse to label rows of a private table, as far as the statement shows where they come from."""
+        if not self._rows_asked.is_known(statement):
+            self._rows_asked.check(self.database(), statement)
 
     def score(self, name: str | None, table: str | None, probabilities: str | None) -> str:
         """Return the SQL that scores a whole table."""
@@ -222,11 +262,20 @@ class _Calls:
         return scoring_query(model, info, key=None, into="", probabilities=shown).sql(model.database.engine.dialect)
 
     def evaluate(
-        self, name: str | None, table: str | None, epsilon: str | None, request_id: str | None
+        self, name: str | None, table: str | None, epsilon: str | None, request_id: str | None, again: str | None
     ) -> list[dict[str, Any]]:
         """Measure a model and give one row for each figure, with its interval where the rows are private."""
-        name, table = _check_name(name, "model"), _check_name(table, "table")
-        evaluation = self.database().evaluate(name, table, epsilon=epsilon, request_id=request_id).to_dict()
+        db, name, table = self.database(), _check_name(name, "model"), _check_name(table, "table")
+        anew = parse_flag("again", again)
+        if epsilon is None:
+            if anew:
+                raise ParameterError("again", allowed="given only with epsilon", given="true")
+            evaluation = db.evaluate(name, table, request_id=request_id).to_dict()
+        else:
+            call = ChargedCall("evaluate", asked_of_evaluation(db, name, table, epsilon), request_id, anew)
+            evaluation = self._session.make(
+                db, call, lambda own_id: db.evaluate(name, table, epsilon=epsilon, request_id=own_id).to_dict()
+            ).value
         figures = evaluation | {f"f1 of {label}": value for label, value in evaluation.get("class_f1", {}).items()}
         bounds = evaluation.get("intervals", {})
         return [
@@ -249,15 +298,23 @@ class _Calls:
         buy: str | None,
         majority: str | None,
         request_id: str | None,
+        again: str | None,
     ) -> list[dict[str, Any]]:
         """Advise on a table: one row for the case as it is and for each other case, or for each of several sizes."""
         size = None if rows is None else _parse_integer("rows", rows)
         share = None if majority is None else _parse_number(majority)
-        named = _check_name(table, "table")
-        recommendation = self.database().advise(
-            named, epsilon=epsilon, rows=size, buy=buy, majority=share, request_id=request_id
-        )
-        advice = recommendation.to_dict()
+        db, named, anew = self.database(), _check_name(table, "table"), parse_flag("again", again)
+
+        def advise(own_id: str | None) -> Recommendation:
+            return db.advise(named, epsilon=epsilon, rows=size, buy=buy, majority=share, request_id=own_id)
+
+        if buy is None:
+            if anew:
+                raise ParameterError("again", allowed="given only with buy", given="true")
+            advice = advise(request_id).to_dict()
+        else:
+            call = ChargedCall("advise", asked_of_purchase(db, named, buy), request_id, anew)
+            advice = self._session.make(db, call, advise).value.to_dict()
         cases = [(name.replace("_", " "), advice[name]) for name in _CASES if advice[name] is not None]
         cases += [("if so many rows", outlook) for outlook in advice["by_size"]]
         return [
@@ -295,7 +352,7 @@ def _hide_error_text(call: Callable[..., _Result]) -> Callable[..., _Result]:
     def call_hiding_errors(*values: Any) -> _Result:
         problem: DpsqlError
         try:
-            return call(*values)
+            return call_inside_statement(lambda: call(*values))
         except DpsqlError as error:
             problem = error
             problem.hint = sql_hint(error.hint, DUCKDB_FORM)

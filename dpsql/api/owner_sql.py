@@ -5,7 +5,7 @@ what a schema file says in YAML. An argument that was left out arrives as `LEFT_
 was given. It is refused: an expression that turned out NULL must not stand for a choice that nobody made.
 
 DuckDB runs a relation again each time it is looked at. So an act whose effect still stands, asked again on the same
-connection in the same words, returns its row and writes nothing.
+connection in the same words, returns its row and writes nothing. What is charged is charged once (`charged_call.py`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,13 @@ from typing import Any
 
 from sqlglot import exp
 
+from dpsql.api.charged_call import (
+    ChargedCall,
+    ChargedCalls,
+    asked_of_contribution,
+    asked_of_labels,
+    asked_of_update,
+)
 from dpsql.api.database import Database
 from dpsql.api.sql_arguments import (
     _DECLARED,
@@ -35,7 +42,7 @@ from dpsql.api.sql_arguments import (
     macro_name,
     method_parameters,
     read_arguments,
-    read_words,
+    read_charged,
     registration_arguments,
 )
 from dpsql.kernel.datasets.dataset import Dataset, find_dataset
@@ -47,7 +54,7 @@ from dpsql.methods.mrf.mrf import Mrf
 from dpsql.methods.rdt import Rdt
 from dpsql.models.usable_model import Model
 from dpsql.owner.drafts.proposal import LEFT_OUT as LEFT_OUT_ROLE
-from dpsql.runs.label_rows import LabelRequest
+from dpsql.runs.label_rows import LabelRequest, find_label_request
 from dpsql.runs.parties import merge, unite
 from dpsql.schema import Schema
 
@@ -123,16 +130,16 @@ ACTS = (
         _BUDGET,
     ),
     Act("verify", (), (), _SOUND),
-    Act("update", ("model", "batch"), ("epsilon", "name", "request_id"), _MODEL),
+    Act("update", ("model", "batch"), ("epsilon", "name", "request_id", "again"), _MODEL),
     Act("export_structure", ("table",), tuple(Rdt.parameters), _TEXT),
-    Act("contribute", ("table", "structure"), ("epsilon", "name", "request_id"), _MODEL),
+    Act("contribute", ("table", "structure"), ("epsilon", "name", "request_id", "again"), _MODEL),
     Act("merge", ("models",), ("name",), _MODEL),
     Act("unite", ("models",), ("name",), _MODEL),
     Act("structure", ("table",), tuple(Mrf.parameters), _TEXT),
     Act(
         "predict_private",
         ("structure", "new_rows"),
-        ("epsilon", "trees_see", "name", "request_id"),
+        ("epsilon", "trees_see", "name", "request_id", "again"),
         _MODEL,
     ),
     Act("drop_model", ("model",), ("force",), _KEPT),
@@ -144,8 +151,9 @@ ACTS = (
 class OwnerCalls:
     """The Python side of the acts on one connection, and what was asked there before."""
 
-    def __init__(self, database: Callable[[], Database]) -> None:
+    def __init__(self, database: Callable[[], Database], session: ChargedCalls | None = None) -> None:
         self._database = database
+        self._session = ChargedCalls() if session is None else session
         #: What a registration said -> its ledger entry, and what was bought.
         self._registrations: dict[str, tuple[int, dict[str, Any]]] = {}
         #: What was said of a cap -> the caps that held afterwards.
@@ -220,8 +228,12 @@ class OwnerCalls:
 
     def update(self, texts: Texts) -> Rows:
         """Add a batch to a model of counts and describe the new model in one row."""
-        given = read_words(texts)
-        return [_model_row(self._database().update(given.pop("model"), given.pop("batch"), **given))]
+        db, (given, request_id, again) = self._database(), read_charged(texts)
+        model = db.model(given.pop("model"))
+        call = ChargedCall("update", asked_of_update(db, model, given), request_id, again)
+        batch = given.pop("batch")
+        answer = self._session.make_model(db, call, lambda own_id: db.update(model, batch, **given, request_id=own_id))
+        return [_model_row(answer.value)]
 
     def export_structure(self, texts: Texts) -> Rows:
         """Return the public trees that several parties count in."""
@@ -230,9 +242,13 @@ class OwnerCalls:
 
     def contribute(self, texts: Texts) -> Rows:
         """Count a party's rows in shared trees; the text of the row is what the others are sent."""
-        given = read_words(texts)
-        model = self._database().contribute(given.pop("table"), given.pop("structure"), **given)
-        return [_model_row(model, text=model.to_json())]
+        db, (given, request_id, again) = self._database(), read_charged(texts)
+        table, shared_trees = given.pop("table"), given.pop("structure")
+        call = ChargedCall("contribute", asked_of_contribution(db, table, shared_trees, given), request_id, again)
+        answer = self._session.make_model(
+            db, call, lambda own_id: db.contribute(table, shared_trees, **given, request_id=own_id)
+        )
+        return [_model_row(answer.value, text=answer.value.to_json())]
 
     def merge(self, texts: Texts) -> Rows:
         """Add up and store the counts of parties that hold different people."""
@@ -250,10 +266,14 @@ class OwnerCalls:
 
     def predict_private(self, texts: Texts) -> Rows:
         """Label new rows under a charged budget and describe the model that labels them in one row."""
-        given = read_words(texts)
-        structure, new_rows = given.pop("structure"), given.pop("new_rows")
-        request = LabelRequest.from_json(structure) if structure.lstrip().startswith("{") else structure
-        return [_model_row(self._database().predict_private(request, new_rows, **given))]
+        db, (given, request_id, again) = self._database(), read_charged(texts)
+        source, new_rows = given.pop("structure"), given.pop("new_rows")
+        request = LabelRequest.from_json(source) if source.lstrip().startswith("{") else find_label_request(db, source)
+        call = ChargedCall("predict_private", asked_of_labels(db, request, new_rows, given), request_id, again)
+        answer = self._session.make_model(
+            db, call, lambda own_id: db.predict_private(request, new_rows, **given, request_id=own_id)
+        )
+        return [_model_row(answer.value)]
 
     def drop_model(self, texts: Texts) -> Rows:
         """Drop a stored model; one that this connection dropped in the same words stays dropped."""

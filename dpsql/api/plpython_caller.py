@@ -38,7 +38,9 @@ _ACCEPT = "a superuser runs dpsql init --plpython on it; its ledger is as old as
 _WHO = """
 SELECT session_user AS who, pg_catalog.current_database() AS name, pg_catalog.pg_backend_pid() AS pid,
        (SELECT system_identifier FROM pg_catalog.pg_control_system()) AS system,
-       (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()) AS number
+       (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()) AS number,
+       (SELECT CAST(1000000 * pg_catalog.date_part('epoch', backend_start) AS pg_catalog.int8)
+        FROM pg_catalog.pg_stat_activity WHERE pid = pg_catalog.pg_backend_pid()) AS since
 """
 
 
@@ -62,6 +64,8 @@ def call(plpy: Any, place: Mapping[str, Any], act: str, values: Mapping[str, Any
         "server": _server(),
         "database": caller["name"],
         "pid": caller["pid"],
+        # After SET ROLE the server may not say since when the session is there: then each call is one of its own.
+        "session": f"{caller['system']} {caller['pid']} {caller['since'] or secrets.token_hex(16)}",
         "lock": key,
     }
     _lock(plpy, "SELECT pg_catalog.pg_advisory_lock($1::pg_catalog.int8)", key)

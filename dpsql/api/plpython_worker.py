@@ -38,6 +38,9 @@ _LAST = 10
 _CASES = ("now", "twice_rows", "twice_epsilon", "fewer_rows", "smaller_epsilon")
 #: PR_SET_PDEATHSIG of Linux.
 _DEATH_SIGNAL = 1
+#: How a call that was charged before is charged once more.
+_TRAIN_AGAIN = """options => '{"again": true}' runs it anew, for another charge"""
+_OTHER_REQUEST = "request_id => 'ANOTHER' runs it anew, for another charge"
 Rows = list[dict[str, Any]]
 
 
@@ -62,15 +65,17 @@ def run_worker() -> None:
 def _answer_rows(request: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
     """Return rows, or an error in our own words."""
     from dpsql.api.sql_hints import POSTGRES_FORM, sql_hint
+    from dpsql.engines.interruption import never_hold_interrupts
     from dpsql.errors import DpsqlError, NoRowsWarning
 
+    never_hold_interrupts()  # `_stop` has a timer to set, whatever is under way
     act = ACTS[request["act"]]
     try:
         _check_given(request["act"], request["values"])
         with _open_as_caller(answers) if request["act"] in FREE else _open_as_owner(request) as db:
             with warnings.catch_warnings(record=True) as issued:
                 warnings.simplefilter("always", NoRowsWarning)
-                rows = act(db, **request["values"])
+                rows = act(db, **request["values"], **_session_of(request))
             return {"rows": rows, "notes": [str(note.message) for note in issued if note.category is NoRowsWarning]}
     except DpsqlError as error:
         return {"error": error.message, "hint": sql_hint(error.hint, POSTGRES_FORM) or ""}
@@ -81,16 +86,29 @@ def _answer_rows(request: dict[str, Any], answers: IO[str]) -> dict[str, Any]:
 # What is done.
 
 
-def answer_train(db: Any, named: dict[str, Any], options: str | None) -> Rows:
-    """Train under a charged budget and describe the new model in one row."""
+def answer_train(db: Any, named: dict[str, Any], options: str | None, session: str) -> Rows:
+    """Train under a charged budget and describe the new model in one row; the same call again charges nothing."""
+    from dpsql.api.charged_call import ChargedCall, ChargedCalls, asked_of_training
     from dpsql.runs import train as training
     from dpsql.runs.arguments import with_options
-    from dpsql.runs.train import TrainRequest
+    from dpsql.runs.private_evaluation import evaluation_of_training
+    from dpsql.runs.train import TrainRequest, parse_flag
 
     values = with_options(named, _parse_options(options))
+    again = parse_flag("again", values.pop("again", False))
     request = TrainRequest.of(values.pop("table"), values)
     request = replace(request, parameters=_limit_search(request.method, dict(request.parameters)))
-    model = training.train(db.engine, db.book, request, who=db.who, planning=_limit_planning())
+    call = ChargedCall("train", asked_of_training(db, request), request.request_id, again)
+
+    def train(request_id: str) -> Any:
+        own = replace(request, request_id=request_id)
+        return training.train(db.engine, db.book, own, who=db.who, planning=_limit_planning())
+
+    def is_complete(model: Any) -> bool:
+        return request.evaluate is None or evaluation_of_training(model) is not None
+
+    calls = ChargedCalls(session, way_on=_TRAIN_AGAIN)
+    model = calls.make_model(db, call, train, is_complete=is_complete).value
     budget, forest = db.budget(request.table, model.certificate.get("kind", "pure")), model.released.forest
     return [
         {
@@ -107,13 +125,19 @@ def answer_train(db: Any, named: dict[str, Any], options: str | None) -> Rows:
     ]
 
 
-def answer_evaluate(db: Any, model: str, table: str, epsilon: str | None, request_id: str | None) -> Rows:
-    """Measure a model on a registered private table, for epsilon."""
+def answer_evaluate(db: Any, model: str, table: str, epsilon: str | None, request_id: str | None, session: str) -> Rows:
+    """Measure a model on a registered private table, for epsilon; the same call again charges nothing."""
+    from dpsql.api.charged_call import ChargedCall, ChargedCalls, asked_of_evaluation
     from dpsql.errors import ParameterError
 
     if epsilon is None:
         raise ParameterError("epsilon", allowed="given; dpsql.evaluate(model, table) reads for free", given=None)
-    return _figure_rows(db.evaluate(model, table, epsilon=epsilon, request_id=request_id).to_dict())
+    call = ChargedCall("evaluate", asked_of_evaluation(db, model, table, epsilon), request_id)
+
+    def measure(own_id: str) -> Any:
+        return db.evaluate(model, table, epsilon=epsilon, request_id=own_id)
+
+    return _figure_rows(ChargedCalls(session, way_on=_OTHER_REQUEST).make(db, call, measure).value.to_dict())
 
 
 def answer_evaluate_free(db: Any, model: str, table: str) -> Rows:
@@ -121,10 +145,22 @@ def answer_evaluate_free(db: Any, model: str, table: str) -> Rows:
     return _figure_rows(db.evaluate(model, table).to_dict())
 
 
-def answer_advise(db: Any, table: str, epsilon: str, rows: int | None, buy: str | None, request_id: str | None) -> Rows:
+def answer_advise(
+    db: Any, table: str, epsilon: str, rows: int | None, buy: str | None, request_id: str | None, session: str
+) -> Rows:
     """Advise on a registered table: one row for the case as it is and for each other case."""
-    with _limit_planning() if buy is None else contextlib.nullcontext():
-        advice = db.advise(table, epsilon=epsilon, rows=rows, buy=buy, request_id=request_id).to_dict()
+    from dpsql.api.charged_call import ChargedCall, ChargedCalls, asked_of_purchase
+
+    def advise(own_id: str | None) -> dict[str, Any]:
+        advice: dict[str, Any] = db.advise(table, epsilon=epsilon, rows=rows, buy=buy, request_id=own_id).to_dict()
+        return advice
+
+    if buy is None:
+        with _limit_planning():
+            advice = advise(request_id)
+    else:
+        call = ChargedCall("advise", asked_of_purchase(db, table, buy), request_id)
+        advice = ChargedCalls(session, way_on=_OTHER_REQUEST).make(db, call, advise).value
     cases = [(name.replace("_", " "), advice[name]) for name in _CASES if advice[name] is not None]
     cases += [("if so many rows", outlook) for outlook in advice["by_size"]]
     names = ("rows", "epsilon", "trees", "depth", "expected_gain", "method", "verdict")
@@ -200,10 +236,17 @@ ACTS: dict[str, Callable[..., Rows]] = {
     "verify": answer_verify,
     "check": answer_check,
 }
+#: What may be charged: the same call in one session is charged once.
+CHARGED = frozenset({"train", "evaluate", "advise"})
 #: What the owner alone may have done. The functions are the owner's to call, and the worker looks once more.
 OWNERS = frozenset({"register", "set_cap", "verify"})
 #: What reads with the caller's rights and nothing else.
 FREE = frozenset({"evaluate_free"})
+
+
+def _session_of(request: dict[str, Any]) -> dict[str, str]:
+    """Return what an act that may be charged is told of the caller's session."""
+    return {"session": request["session"]} if request["act"] in CHARGED else {}
 
 
 #: The arguments that no call goes without, and what SQL calls them.

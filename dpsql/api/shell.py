@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from dpsql import errors
 from dpsql.api.database import Database
-from dpsql.api.duckdb_sql import attach
+from dpsql.api.duckdb_sql import attach, macro_statements
 from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.kernel.datasets.dataset import why_not_free
+
+#: Where the name of a macro stands in the statement that makes it.
+_MACRO = re.compile(r"MACRO (dpsql_\w+)")
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,7 @@ class Shell:
     def __init__(self, database: Database) -> None:
         if not isinstance(database.engine, DuckDBEngine):
             raise errors.UsageError("the shell works on DuckDB files alone.")
-        self._engine = database.engine
+        self._engine, self._book = database.engine, database.book
         self._engine.prepare_for_statements()  # its users may write, in the connection that is prepared here
         attach(self._engine.connection, who=database.who)
 
@@ -59,3 +64,20 @@ class Shell:
             yield Answer(columns, rows, error)
             if error is not None:
                 return
+
+    def tables(self) -> list[tuple[str, str]]:
+        """Return the tables and views, each with "private" where rows of a registered table are in it."""
+        infos = {name: self._engine.table(name) for name in self._engine.tables()}
+        return [
+            (name, "private" if info is not None and why_not_free(self._engine, self._book, info) else "")
+            for name, info in infos.items()
+        ]
+
+    def names(self) -> list[str]:
+        """Return the names of tables, views and models."""
+        models = [row for answer in self.run("SELECT name FROM dpsql.model") for row in answer.rows]
+        return [*self._engine.tables(), *(str(name) for (name,) in models)]
+
+    def functions(self) -> list[str]:
+        """Return the functions of dpsql that can be called."""
+        return [name for statement in macro_statements() for name in _MACRO.findall(statement)]

@@ -46,6 +46,14 @@ def read_words(texts: Texts) -> dict[str, Any]:
     return {name: as_text(name, value) for name, value in read_arguments(texts).items()}
 
 
+def read_charged(texts: Texts) -> tuple[dict[str, str], str | None, bool]:
+    """Return the arguments of an act that is charged, its request id if it has one, and whether it is to run anew."""
+    given = read_arguments(texts)
+    again = as_flag("again", given.pop("again", False))
+    words = {name: as_text(name, value) for name, value in given.items()}
+    return words, words.pop("request_id", None), again
+
+
 def as_text(name: str, value: object) -> str:
     """Return a text, or refuse anything else."""
     if not isinstance(value, str):

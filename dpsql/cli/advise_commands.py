@@ -43,7 +43,7 @@ def advise_command(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Advise before anything is spent: method, noise, and whether epsilon is worth it.
+    """Say before anything is spent whether epsilon is worth it.
 
     \b
     Example:
@@ -51,6 +51,8 @@ def advise_command(
       dpsql advise --db data.duckdb --table adult --buy 0.01
       dpsql advise --schema adult.yml --rows 30000
       dpsql advise --db data.duckdb --table cars --rows 1700 --tune mrf
+
+    Says which method, what noise and what to expect.
 
     Free: it reads the schema and no row. Only --buy is charged. The size is the declared one, the least noisy one
     that was bought, or your own guess; without any you get advice for several sizes. With --tune you get the expected

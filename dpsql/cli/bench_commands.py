@@ -26,7 +26,7 @@ class _LateGroup(GroupOnce):
 
 @click.group(cls=_LateGroup)
 def bench() -> None:
-    """Measure dpsql on this machine: how accurate methods are, what counting and noise cost.
+    """Measure dpsql on this machine: accuracy, speed, start-up.
 
     \b
     Example:

@@ -45,12 +45,14 @@ def evaluate_command(
     plot: str | None,
     as_json: bool,
 ) -> None:
-    """Measure a model on a table: accuracy, F1, AUC, log loss, calibration.
+    """Measure a model on a table: accuracy, AUC, calibration.
 
     \b
     Example:
       dpsql evaluate --db data.duckdb --model adult_1 --table adult_test
       dpsql evaluate --db data.duckdb --model adult_1 --table adult --epsilon 0.5
+
+    The figures are accuracy, F1, AUC, log loss and calibration.
 
     Free of charge on a public table. On a private registered table --epsilon is charged, and all figures come from
     noisy counts, with intervals that hold them 95 times in 100. A model is measured on the hold-out of the table that

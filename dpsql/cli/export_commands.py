@@ -38,7 +38,7 @@ def export(
     onnx: str | None,
     as_json: bool,
 ) -> None:
-    """Write a model to a file: JSON for dpsql, SQL for another database, or ONNX.
+    """Write a model to a file: JSON, SQL for a database, ONNX.
 
     \b
     Example:

@@ -20,11 +20,11 @@ _LESS = ("method", "cap", "state", "event", "who", "when")
 @command_group(invoke_without_command=True)
 @click.option("--table", help="Entries of one table.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
-@click.option("--db", metavar="FILE", envvar="DPSQL_DB", help="The DuckDB file.")
+@click.option("--db", metavar="FILE", envvar="DPSQL_DB", show_envvar=True, help="The DuckDB file.")
 @click.option("--wait", type=float, default=2.0, show_default=True, metavar="SECONDS",
               help="How long to wait for another process to let the file go.")  # fmt: skip
 @click.option("--read-only", is_flag=True, help="Open the file read-only.")
-@click.option("--ledger", "place", metavar="FILE", envvar="DPSQL_LEDGER",
+@click.option("--ledger", "place", metavar="FILE", envvar="DPSQL_LEDGER", show_envvar=True,
               help="Where the ledger is, if not in the database: a file, or postgresql://…")  # fmt: skip
 @click.option("--attach", multiple=True, metavar="[NAME=]FILE",
               help="Another DuckDB file, whose tables are NAME.TABLE (repeat).")  # fmt: skip

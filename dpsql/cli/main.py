@@ -1,6 +1,6 @@
 """The `dpsql` command: finds the subcommand, turns errors into messages and exit codes.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 budget refused, 4 database out of reach.
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 budget refused, 4 database out of reach, 130 stopped by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -12,54 +12,17 @@ from types import TracebackType
 import click
 
 from dpsql import __version__
-from dpsql.cli import (
-    advise_commands,
-    evaluate_commands,
-    explain_commands,
-    export_commands,
-    housekeeping_commands,
-    label_commands,
-    ledger_commands,
-    model_commands,
-    owner_commands,
-    party_commands,
-    register_commands,
-    server_commands,
-    start_commands,
-    train_commands,
+from dpsql.cli.command_list import SECTIONS, VARIABLES
+from dpsql.cli.late_group import LateGroup
+from dpsql.errors import DpsqlError, Interrupted
+
+
+@click.group(
+    cls=LateGroup,
+    sections=SECTIONS,
+    variables=VARIABLES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-from dpsql.cli.bench_commands import bench
-from dpsql.cli.output import begin_output, note, report, report_usage
-from dpsql.errors import DpsqlError
-
-_COMMANDS = (
-    start_commands.demo,
-    server_commands.init_command,
-    server_commands.doctor,
-    register_commands.register_command,
-    owner_commands.schema_group,
-    owner_commands.budget_command,
-    owner_commands.add_ids,
-    advise_commands.advise_command,
-    train_commands.train_command,
-    explain_commands.explain_command,
-    party_commands.update_command,
-    party_commands.party,
-    housekeeping_commands.models,
-    model_commands.show,
-    label_commands.label_request_command,
-    model_commands.predict,
-    evaluate_commands.evaluate_command,
-    model_commands.sql,
-    export_commands.export,
-    model_commands.import_,
-    ledger_commands.ledger,
-    start_commands.shell,
-    bench,
-)
-
-
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="dpsql")
 @click.option("--debug", is_flag=True, help="Show a traceback when something unexpected fails.")
 def app(debug: bool) -> None:
@@ -75,10 +38,6 @@ def app(debug: bool) -> None:
         sys.excepthook = _report_bug
 
 
-for _command in _COMMANDS:
-    app.add_command(_command)
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     sys.exit(run_command_line(arguments))
@@ -87,30 +46,62 @@ def main(arguments: list[str] | None = None) -> None:
 def run_command_line(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     as_json = "--json" in (sys.argv[1:] if arguments is None else arguments)
-    begin_output()
+    _begin_output()
     try:
         app.main(args=arguments, prog_name="dpsql", standalone_mode=False)
         sys.stdout.flush()
     except DpsqlError as error:
-        report(error, as_json=as_json)
+        _report(error, as_json=as_json)
         return error.exit_code
     except click.ClickException as error:
-        report_usage(error, as_json=as_json)
+        _report_usage(error, as_json=as_json)
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        note("Stopped.")
-        return 1
+    except (click.Abort, KeyboardInterrupt) as stop:
+        interrupt = stop if isinstance(stop, KeyboardInterrupt) else stop.__cause__ or stop.__context__
+        _note(f"Stopped. {interrupt}" if isinstance(interrupt, Interrupted) else "Stopped.")
+        return Interrupted.exit_code if isinstance(interrupt, KeyboardInterrupt) else 1
     except BrokenPipeError:  # who read the output has gone, as in `dpsql ledger | head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return 0
 
 
+def _begin_output() -> None:
+    """Forget what an earlier command of this process printed, if what prints is loaded at all."""
+    output = sys.modules.get("dpsql.cli.output")
+    if output is not None:
+        output.begin_output()
+
+
+def _report(error: DpsqlError, *, as_json: bool) -> None:
+    """Print an error and its next step; what prints is loaded when there is something to say."""
+    from dpsql.cli.output import report
+
+    report(error, as_json=as_json)
+
+
+def _report_usage(error: click.ClickException, *, as_json: bool) -> None:
+    """Print what click says of a command line that it cannot read."""
+    if not as_json:
+        error.show()
+        return
+    from dpsql.cli.output import report_usage
+
+    report_usage(error)
+
+
+def _note(text: str) -> None:
+    """Print a remark to stderr."""
+    from dpsql.cli.output import note
+
+    note(text)
+
+
 def _report_bug(_kind: type[BaseException], _error: BaseException, _trace: TracebackType | None) -> None:
     """Say that something unexpected happened, without its class, its text or a traceback: they could tell of rows."""
     if "--json" in sys.argv:
         bug = DpsqlError("something unexpected failed. This is a bug in dpsql.", hint="dpsql --debug …, and report it")
-        report(bug, as_json=True)
+        _report(bug, as_json=True)
         return
-    note("Error: something unexpected failed. This is a bug in dpsql.")
-    note("Try:   run it again as dpsql --debug …, and report what it prints")
+    _note("Error: something unexpected failed. This is a bug in dpsql.")
+    _note("Try:   run it again as dpsql --debug …, and report what it prints")

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 import pandas as pd
 
+from dpsql.cli.class_numbers import numbers_of_classes
 from dpsql.cli.command import command
 from dpsql.cli.evaluation_lines import evaluation_line
 from dpsql.cli.label_commands import label_new_rows, label_options, refuse_label_options
 from dpsql.cli.options import DatabaseTarget, as_json, database
 from dpsql.cli.output import check_new, note, print_json, print_table, say, say_exact, show_progress, write_new
 from dpsql.cli.written_files import overwrites
-from dpsql.errors import ParameterError, UsageError
+from dpsql.errors import UsageError
 from dpsql.models.model import lookup_note, purchase_note
 from dpsql.models.scoring_sql import FORMS
 from dpsql.models.usable_model import Model
@@ -83,6 +85,7 @@ def show(target: DatabaseTarget, model: str, tree: int, depth: int, as_json: boo
 @click.option("--key", metavar="COLUMN", help="Which column names a row [default: all that are not features].")
 @click.option("--probabilities", "--proba", "proba", is_flag=True, help="Add each class's probability.")
 @click.option("--threshold", metavar="CLASS=P", help="Name this class where its probability is at least P.")
+@click.option("--class-weight", metavar="CLASS=W", multiple=True, help="Weigh a class's probability; for one or more.")
 @click.option("--top", type=int, metavar="K", help="The K most probable classes of each row, in place of the label.")
 @click.option("--to", metavar="PATH", help="Write all predictions to a new CSV file.")
 @overwrites
@@ -97,6 +100,7 @@ def predict(
     key: str | None,
     proba: bool,
     threshold: str | None,
+    class_weight: tuple[str, ...],
     top: int | None,
     to: str | None,
     as_json: bool,
@@ -113,7 +117,8 @@ def predict(
       dpsql predict --db data.duckdb --private --structure cars.json --table new_cars --epsilon 1
 
     Free of charge, for ever. A registered private table is refused. With --threshold a class that is not probable
-    enough gives way to the most probable of the others.
+    enough gives way to the most probable of the others. With --class-weight the class is named whose weight, 1 unless
+    given, times probability is the largest: what does it cost to miss a row of the class?
 
     With --private there is no model yet: the rows are labelled straight from the private table that the structure
     names, and epsilon is CHARGED for this batch. What is released is stored as a model, so that the same labels can
@@ -124,13 +129,16 @@ def predict(
     for name, value in (("--to", to), ("--probabilities", proba), ("--top", top is not None), ("--key", key)):
         if into is not None and value:
             raise UsageError(f"{name} does not go with --into, which keeps every column.", hint=f"leave out {name}")
-    if sum((proba, top is not None, threshold is not None)) > 1:
-        raise UsageError("one thing at a time: --probabilities, --threshold or --top.", hint="leave out the others")
+    if sum((proba, top is not None, threshold is not None, bool(class_weight))) > 1:
+        ways = "--probabilities, --threshold, --class-weight or --top"
+        raise UsageError(f"one thing at a time: {ways}.", hint="leave out the others")
+    decision = _decision(threshold, class_weight)
     check_new(to)
     data: str | Path = table if table is not None else Path(str(file))
     with target.open(writes=into is not None or (private and not labelling["dry_run"])) as db:
         if private:
             display = {"--key": key, "--probabilities": proba or None, "--threshold": threshold, "--top": top}
+            display |= {"--class-weight": class_weight or None}
             shown = [option for option, value in display.items() if value is not None]
             scoring = label_new_rows(db, data, model, as_json=as_json, into=into, shown=shown, **labelling)
             if scoring is None:
@@ -141,7 +149,7 @@ def predict(
                 raise UsageError("name the model to score with.", hint="--model NAME, or dpsql models to see them")
             scoring = db.model(model)
         with show_progress(f"scoring {data}"):
-            scored = _score(scoring, data, into=into, key=key, proba=proba, threshold=threshold, top=top)
+            scored = _score(scoring, data, into=into, key=key, proba=proba, decision=decision, top=top)
     model = scoring.name
     if not isinstance(scored, pd.DataFrame):
         if as_json:
@@ -177,7 +185,7 @@ def sql(
     create: bool,
     as_json: bool,
 ) -> None:
-    """Print SQL that predicts: a SELECT, a view, a table macro or a scalar macro.
+    """Print SQL that predicts: a SELECT, a view or a macro.
 
     \b
     Example:
@@ -227,23 +235,23 @@ def _score(
     into: str | None,
     key: str | None,
     proba: bool,
-    threshold: str | None,
+    decision: Mapping[str, Mapping[str, float]],
     top: int | None,
 ) -> pd.DataFrame | pd.Series | None:
     if proba:
         return model.predict_proba(data, key=key)
     if top is not None:
         return model.predict_top(data, top, key=key)
-    return model.predict(data, into=into, key=key, threshold=None if threshold is None else _threshold(threshold))
+    return model.predict(data, into=into, key=key, **decision)
 
 
-def _threshold(text: str) -> dict[str, float]:
-    """Return CLASS=P as a class and a number; the last equals sign divides them."""
-    name, _, least = text.rpartition("=")
-    try:
-        return {name: float(least)}
-    except ValueError:
-        raise ParameterError("threshold", allowed="CLASS=P with a probability P, as in yes=0.3", given=text) from None
+def _decision(threshold: str | None, class_weight: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Return the arguments of `predict` that say how labels follow from probabilities."""
+    if threshold is not None:
+        allowed = "CLASS=P with a probability P, as in yes=0.3"
+        return {"threshold": numbers_of_classes("threshold", [threshold], allowed=allowed)}
+    allowed = "CLASS=W with a weight W, as in yes=5"
+    return {"class_weight": numbers_of_classes("class_weight", class_weight, allowed=allowed)} if class_weight else {}
 
 
 def _print_predictions(scored: pd.DataFrame, *, as_json: bool) -> None:

@@ -15,6 +15,7 @@ from dpsql.cli.own_hints import complete_hint, complete_problems
 from dpsql.cli.written_files import refuse_private_files
 from dpsql.engines.open_engine import show_target, url_forms
 from dpsql.errors import DpsqlError, SchemaError, UsageError
+from dpsql.kernel.charges_made import name_charges
 from dpsql.methods import METHODS, PARAMETERS
 from dpsql.methods.base import Choice, Flag, Integer, Method, Parameter
 from dpsql.runs.arguments import arguments
@@ -102,7 +103,7 @@ def _with_target(command: _Command, *, required: bool) -> _Command:
         target = DatabaseTarget(db, wait, read_only, who, ledger, attach)
         click.get_current_context().meta[_WORDS] = target.words
         try:
-            return command(target=target, **options)
+            return name_charges(lambda: command(target=target, **options))
         except DpsqlError as error:
             error.hint = complete_hint(error.hint, target.words, options)
             if isinstance(error, SchemaError) and len(error.problems) > 1:
@@ -112,16 +113,16 @@ def _with_target(command: _Command, *, required: bool) -> _Command:
     command_with_target.__name__ = command.__name__
     command_with_target.__doc__ = command.__doc__
     for decorate in (
-        _database_option("--as", "who", metavar="NAME", envvar="DPSQL_WHO",
+        _database_option("--as", "who", metavar="NAME", envvar="DPSQL_WHO", show_envvar=True,
                          help="Name for the ledger [default: login]."),
         _database_option("--read-only", is_flag=True, help="Open the file read-only."),
         _database_option("--wait", type=float, default=2.0, show_default=True, metavar="SECONDS",
                          help="How long to wait for another process to let the file go."),
-        _database_option("--ledger", metavar="FILE", envvar="DPSQL_LEDGER",
+        _database_option("--ledger", metavar="FILE", envvar="DPSQL_LEDGER", show_envvar=True,
                          help="Where the ledger is, if not in the database: a file, or postgresql://…"),
         _database_option("--attach", multiple=True, metavar="[NAME=]FILE",
                          help="Another DuckDB file, whose tables are NAME.TABLE (repeat)."),
-        click.option("--db", required=required, metavar="PATH", envvar="DPSQL_DB",
+        click.option("--db", required=required, metavar="PATH", envvar="DPSQL_DB", show_envvar=True,
                      help=f"A DuckDB, Parquet or CSV file, a folder of those, {_URLS}"),
     ):  # fmt: skip
         command_with_target = decorate(command_with_target)

@@ -18,7 +18,8 @@ from typing import Any
 import click
 from rich.cells import cell_len
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as ProgressBar
 from rich.table import Table
 from rich.text import Text
 
@@ -28,10 +29,10 @@ from dpsql.cli.written_files import may_overwrite, new_place, overwrite_hint
 from dpsql.errors import BudgetExceeded, DpsqlError, ParameterError, UsageError
 from dpsql.kernel.describe import larger_noise_notes, loss_text
 from dpsql.kernel.plan import Plan
+from dpsql.kernel.progress import Progress, watch_progress
 from dpsql.ledger import Budget, charge_measure, format_epsilon
 from dpsql.ledger.budget import amount_text, left_of
 from dpsql.ledger.spend import how_to_open
-from dpsql.trees.strategies.optimize import KINDS, watch_search
 
 #: The width of a table that no terminal shows, in characters: more than any line has.
 _UNLIMITED = 100_000
@@ -119,23 +120,28 @@ def print_csv(columns: Sequence[str], rows: Sequence[Mapping[Any, Any]]) -> None
 
 
 def print_table(
-    title: str | None, columns: Sequence[str], rows: Sequence[Sequence[object]], *, less: Sequence[str] = ()
+    title: str | None,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    less: Sequence[str] = (),
+    width: int | None = None,
 ) -> None:
     """Print rows as a table to stdout; nothing in a cell is taken for markup.
 
     On a terminal that is too narrow columns are left out, those of `less` first, and a note says which. Where the
-    output goes elsewhere nothing is cut.
+    output goes elsewhere nothing is cut. With a `width` of its own the table has room for all of its columns.
     """
     cells = [["NULL" if cell is None else clean(cell) for cell in row] for row in rows]
     names = [clean(name) for name in columns]
-    hidden = _hidden(names, cells, less)
+    hidden = [] if width is not None else _hidden(names, cells, less)
     table = Table(title=Text(clean(title)) if title else None, title_justify="left", show_edge=False, pad_edge=False)
     shown = [place for place, name in enumerate(names) if name not in hidden]
     for place in shown:
         table.add_column(Text(names[place]), overflow="fold")
     for row in cells:
         table.add_row(*(Text(row[place]) for place in shown))
-    Console(file=sys.stdout, soft_wrap=False, width=_width(), height=_HEIGHT).print(table)
+    Console(file=sys.stdout, soft_wrap=False, width=width or _width(), height=_HEIGHT).print(table)
     if hidden:
         note(f"Hidden: {', '.join(hidden)} (a wider terminal or --json shows them).")
 
@@ -190,20 +196,21 @@ def write_new(to: str, text: str) -> None:
 
 @contextmanager
 def show_progress(doing: str) -> Iterator[None]:
-    """Show that something long is going on, on stderr and only on a terminal."""
+    """Show how far something long is, on stderr and only on a terminal: the step of the plan, the share, the time."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(clean(doing), total=None)
+    said = TextColumn("{task.description}", markup=False)
+    columns = (SpinnerColumn(), said, BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with ProgressBar(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(clean(doing), total=None)
 
-        def draw_progress(kind: str) -> None:
-            said = f"{clean(doing)}: looking for a strategy ({kind})"
-            progress.update(task, description=said, total=len(KINDS), completed=KINDS.index(kind))
+        def draw_progress(progress: Progress) -> None:
+            total = None if progress.steps == 1 else 1  # the bar of a single step says only that it goes on
+            bar.update(task, description=clean(f"{doing}: {progress}"), total=total, completed=progress.share)
 
-        with watch_search(draw_progress):
+        with watch_progress(draw_progress):
             yield
 
 
@@ -277,9 +284,9 @@ def report(error: DpsqlError, *, as_json: bool = False) -> None:
         click.echo(f"Try:   {clean(error.hint)}", err=True)
 
 
-def report_usage(error: click.ClickException, *, as_json: bool) -> None:
-    """Print what click says of a command line that it cannot read, as any other error."""
-    if not as_json or _Stdout.has_value:
+def report_usage(error: click.ClickException) -> None:
+    """Print what click says of a command line that it cannot read as JSON, unless there is a value already."""
+    if _Stdout.has_value:
         error.show()
         return
     context = getattr(error, "ctx", None)

@@ -86,7 +86,7 @@ def draft_command(target: DatabaseTarget, table: str, to: str | None, as_json: b
 @click.option("--column", default="dpsql_id", show_default=True, help="Name of the new column.")
 @as_json
 def add_ids(target: DatabaseTarget, table: str, column: str, as_json: bool) -> None:
-    """Give every row a random id of its own, for tables without a key.
+    """Give every row a random id, for tables without a key.
 
     \b
     Example:
@@ -129,7 +129,7 @@ def budget_command(
     allow_large: bool,
     as_json: bool,
 ) -> None:
-    """Show what each table's cap is, what is spent and what is left; as owner, set a cap or limits.
+    """Show what is spent and what is left; as owner, set a cap.
 
     \b
     Example:
@@ -140,6 +140,8 @@ def budget_command(
       dpsql budget --db data.duckdb --table trials --set-cap 1 --kind label
       dpsql budget --db data.duckdb --table adult --set-cap 3 --kind approximate --delta 1e-6
       dpsql budget --db data.duckdb --table adult --lost-runs 10 --least-epsilon 0.01
+
+    An owner sets limits on lost runs and on the least charge here too.
 
     Each kind has a budget of its own. Pure epsilon alone is open until you open another.
     """

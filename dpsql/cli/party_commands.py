@@ -51,7 +51,7 @@ def update_command(
 
 @command_group()
 def party() -> None:
-    """Train one model with several parties, without passing rows or exact counts.
+    """Train one model with several parties, passing on no rows.
 
     \b
     Example:

@@ -33,12 +33,14 @@ def init_command(
     keep_statistics: bool,
     as_json: bool,
 ) -> None:
-    """Prepare a PostgreSQL database: schema, owner's and analysts' role, and who may do what.
+    """Prepare a PostgreSQL database: schema, roles, rights.
 
     \b
     Example:
       dpsql init --db postgresql://postgres@localhost/data --analyst analysts --table private.adult
       dpsql init --db postgresql://postgres@localhost/data --plpython
+
+    Makes the owner's and the analysts' role, and says who may do what.
     """
     with target.open() as db:
         done = db.init(
@@ -69,12 +71,14 @@ def init_command(
 @database
 @as_json
 def doctor(target: DatabaseTarget, as_json: bool) -> None:
-    """Look a database over: driver, version, rights, registered tables, ledger, clock.
+    """Look a database over: rights, tables, ledger, clock.
 
     \b
     Example:
       dpsql doctor --db data.duckdb
       dpsql doctor --db postgresql://owner@localhost/data
+
+    One line each for the driver, its version, rights, registered tables, the ledger and the clock.
     """
     with target.open(writes=False) as db:
         checks = db.doctor()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -16,6 +15,7 @@ from dpsql.cli.command import command
 from dpsql.cli.evaluation_lines import evaluation_line
 from dpsql.cli.options import DatabaseTarget, as_json, database
 from dpsql.cli.output import note, print_json, print_table, say, show_progress
+from dpsql.cli.shell_session import print_answer, talk
 from dpsql.errors import DpsqlError, ParameterError
 from dpsql.runs.private_evaluation import evaluation_of_training
 
@@ -27,11 +27,13 @@ from dpsql.runs.private_evaluation import evaluation_of_training
 )
 @as_json
 def demo(db: str, rows: int, as_json: bool) -> None:
-    """Make a database with a synthetic census, train on it, predict, and show the ledger.
+    """Make a database of made-up people, train on it and predict.
 
     \b
     Example:
       dpsql demo
+
+    The people are a synthetic census: it needs no data and no network. The ledger is shown at the end.
     """
     if _exists(db):
         raise ParameterError("db", allowed="a new file; this one exists", given=db, hint="dpsql demo --db OTHER.duckdb")
@@ -89,38 +91,24 @@ def shell(target: DatabaseTarget, commands: tuple[str, ...], as_json: bool) -> N
       dpsql shell --db data.duckdb -c "FROM dpsql_train('adult', epsilon := 0.5)"
       dpsql shell --db data.duckdb < script.sql
 
+    On a terminal it has history, editing and completion; `.help` lists its own commands.
     The connection is hardened: no files, no other databases, no extensions. Who holds the file reads its rows.
     """
-    talking = not commands and sys.stdin.isatty()
     answers: list[dict[str, object]] = []
     with Shell(target.open()) as opened:
-        source: Iterable[str] = _read_statements() if talking else commands or [sys.stdin.read()]
-        for text in source:
+        if not commands and not as_json and sys.stdin.isatty():
+            talk(opened)
+            return
+        for text in commands or [sys.stdin.read()]:
             for answer in opened.run(text):
-                if answer.error is not None and not talking:
+                if answer.error is not None:
                     raise _failure(answer)
-                if not as_json or answer.error is not None:
-                    _print_answer(answer)
+                if not as_json:
+                    print_answer(answer)
                 elif answer.columns:
                     answers.append({"columns": answer.columns, "rows": answer.rows})
     if as_json:
         print_json(answers, rows_of_users=True)
-
-
-def _read_statements() -> Iterator[str]:
-    """Yield statements typed on a terminal, each up to a semicolon at the end of a line."""
-    lines: list[str] = []
-    note("SQL, ended by a semicolon. Ctrl-D leaves.")
-    while True:
-        click.echo("...> " if lines else "dpsql> ", err=True, nl=False)
-        line = sys.stdin.readline()
-        if line:
-            lines.append(line)
-        if lines and (not line or line.rstrip().endswith(";")):
-            yield "".join(lines)
-            lines = []
-        if not line:
-            return
 
 
 def _failure(answer: Answer) -> DpsqlError:
@@ -128,10 +116,3 @@ def _failure(answer: Answer) -> DpsqlError:
     failed = DpsqlError(answer.message)
     failed.exit_code = answer.exit_code
     return failed
-
-
-def _print_answer(answer: Answer) -> None:
-    if answer.error is not None:
-        note(f"Error: {answer.message}")
-    elif answer.columns:
-        print_table(None, answer.columns, answer.rows)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from dpsql.engines.interruption import run_stoppable
 from dpsql.errors import QueryFailed
 
 _Result = TypeVar("_Result")
@@ -30,11 +31,14 @@ class ErrorReplacement:
     reword: Callable[[str, Exception], Exception]
     hint: str | None = None
 
-    def __call__(self, doing: str, act: Callable[[], _Result]) -> _Result:
-        """Return what `act` returns, or raise our own error; `doing` follows "could not" in its message."""
+    def __call__(self, doing: str, act: Callable[[], _Result], stop: Callable[[], object] | None = None) -> _Result:
+        """Return what `act` returns, or raise our own error; `doing` follows "could not" in its message.
+
+        `stop` asks the database to stop what may take long: so Ctrl-C does (`engines/interruption.py`).
+        """
         problem: Exception
         try:
-            return act()
+            return run_stoppable(act, stop)
         except self.errors as error:
             problem = self.failed_count() if doing == COUNTING else self.reword(doing, error)
         raise problem

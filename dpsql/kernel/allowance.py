@@ -23,6 +23,7 @@ from dpsql.errors import DpsqlError, RunFailed, TableChanged
 from dpsql.kernel.border import AllowanceExceeded, check_whole_number, rebuild_composition
 from dpsql.kernel.operations import Later, Operation
 from dpsql.kernel.plan import LARGEST_SCALE, Plan, Step, has_sides, steps_with_parts
+from dpsql.kernel.progress import RunProgress
 from dpsql.schema import Schema
 from dpsql.trees.forest import Forest
 
@@ -34,7 +35,8 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 class Allowance:
     """The steps of one plan that can still be asked."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, progress: RunProgress | None = None) -> None:
+        self._progress = progress or RunProgress(plan)
         self._promise = plan.promise
         self._open = {step.name: step for step in plan.steps}
         self._declared = dict(self._open)
@@ -98,6 +100,8 @@ class Allowance:
                 declared = step.operation.name
                 raise AllowanceExceeded(f'step "{step.name}" was declared as {declared}, not {operation.name}.')
             del self._open[step.name]
+            if operation is not Later:
+                self._progress.begin(step)
             try:
                 yield step
             except AllowanceExceeded:
@@ -165,6 +169,7 @@ class Allowance:
                 raise AllowanceExceeded(f'the later steps of "{name}" must each have a cost and a proof.')
             if any(step.scale(self._promise) > LARGEST_SCALE for step in steps):
                 raise AllowanceExceeded(f'the later steps of "{name}" need more epsilon: noise must fit into 64 bits.')
+            self._progress.replace(name, steps)
             self._open.update((step.name, step) for step in steps)
             self._declared.update((step.name, step) for step in steps)
 

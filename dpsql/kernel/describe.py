@@ -14,9 +14,13 @@ from dpsql.kernel import noise
 from dpsql.kernel.operations import NO_NOISE, OPERATIONS
 from dpsql.kernel.promise import Promise
 from dpsql.ledger.amount import format_epsilon
+from dpsql.notebook_html import html_heading, html_table, html_text
 
 if TYPE_CHECKING:
     from dpsql.kernel.plan import Step
+
+#: What stands in a plan whose steps have no proof.
+NOT_PRIVATE = "NOT differentially private: the published variant has no proof."
 
 
 def describe_step(step: Step, promise: Promise) -> dict[str, Any]:
@@ -80,7 +84,7 @@ def describe_plan(described: Mapping[str, Any], nano_epsilon: int) -> str:
     """Return a plan, given as plain values, as a few lines of text."""
     lines = [f"Plan of {described['method']}: {loss_text(described, nano_epsilon)} in all, {described['neighbours']}."]
     if not described["private"]:
-        lines.append("NOT differentially private: the published variant has no proof.")
+        lines.append(NOT_PRIVATE)
     for step in described["steps"]:
         scans = "1 scan" if step["scans"] == 1 else f"{step['scans']} scans"
         lines.append(
@@ -88,6 +92,26 @@ def describe_plan(described: Mapping[str, Any], nano_epsilon: int) -> str:
             f"{step['values']} values, {scans}; {step['expected_error']}."
         )
     return "\n".join(lines)
+
+
+def plan_html(described: Mapping[str, Any], nano_epsilon: int) -> str:
+    """Return a plan, given as plain values, as a table for a notebook."""
+    title, *_ = describe_plan(described, nano_epsilon).splitlines()
+    head = ("step", "operation", "epsilon", "noise scale", "values", "scans", "expected error")
+    rows = [
+        (
+            step["name"],
+            step["operation"],
+            step["epsilon"],
+            f"{step['noise_scale']:.4g}",
+            step["values"],
+            step["scans"],
+            step["expected_error"],
+        )
+        for step in described["steps"]
+    ]
+    warning = "" if described["private"] else html_text(NOT_PRIVATE)
+    return html_heading(title) + warning + html_table(head, rows)
 
 
 def noise_table() -> str:

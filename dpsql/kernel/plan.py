@@ -15,10 +15,11 @@ from typing import Any, TypeVar
 
 from dpsql.errors import ParameterError
 from dpsql.kernel import noise
-from dpsql.kernel.describe import describe_plan, describe_step
+from dpsql.kernel.describe import describe_plan, describe_step, plan_html
 from dpsql.kernel.operations import Operation, check_known
 from dpsql.kernel.promise import Promise
 from dpsql.ledger.amount import format_delta, format_epsilon
+from dpsql.notebook_html import Readable
 
 #: How many nano-epsilon are an epsilon.
 NANO = 10**9
@@ -186,8 +187,8 @@ class Sides:
 Composition = Step | Sequential | Parallel | Sample | Sides
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, repr=False)
+class Plan(Readable):
     """A method's plan on one dataset: what it asks, and what it promises for it."""
 
     method: str
@@ -280,6 +281,9 @@ class Plan:
 
     def __str__(self) -> str:
         return describe_plan(self.to_dict(), self.nano_epsilon)
+
+    def _repr_html_(self) -> str:
+        return plan_html(self.to_dict(), self.nano_epsilon)
 
     @property
     def loss(self) -> dict[str, str]:

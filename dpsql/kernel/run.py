@@ -3,22 +3,27 @@
 reserve (durable) ──▶ session: queries and noise ──▶ one transaction: what was released + "released"
       │                        │ fails
       └ refused: no trace      └▶ "lost": the charge stays, because a failure can depend on the rows
+
+Ctrl-C is such a failure, and is raised as `Interrupted`, which says what stays charged. Pressed while the ledger is
+written (the charge, the release, "lost") it waits for the end of that, however often it is pressed.
 """
 
 from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
 from dpsql.engines.base import Engine, Transaction
+from dpsql.engines.interruption import hold_interrupts
 from dpsql.errors import DpsqlError, NotPrivate, ParameterError, QueryFailed, RunFailed, TableChanged
 from dpsql.kernel.border import AllowanceExceeded, rebuild_plan
+from dpsql.kernel.charges_made import name_charges, note_charges
 from dpsql.kernel.datasets.dataset import Dataset, scope
 from dpsql.kernel.plan import LABELLED, UNLABELLED, Plan
+from dpsql.kernel.progress import RunProgress
 from dpsql.kernel.session import Session
 from dpsql.kernel.unlabelled_rows import rows_to_read
 from dpsql.ledger import Block, Charge, Entry, Ledger
@@ -139,8 +144,13 @@ def run(engine: Engine, ledger: Ledger, job: Job, ask: Callable[[Session], Relea
     """Charge a job, let `ask` use its session, store the release that it returns, and return what was stored.
 
     If the same request was made before, nothing is asked or stored, and the caller hands out what its entry released.
-    With a second dataset both are charged in one step, or neither is.
+    With a second dataset both are charged in one step, or neither is. Ctrl-C stops the statement that runs, and is
+    raised as Interrupted.
     """
+    return name_charges(lambda: _run(engine, ledger, job, ask))
+
+
+def _run(engine: Engine, ledger: Ledger, job: Job, ask: Callable[[Session], Release[_Value]]) -> Released[_Value]:
     plan = rebuild_plan(job.plan)
     dataset, batch, other, literal = job.dataset, job.batch, job.other, job.literal is True
     if any(side is not None and side.base.named_alone for side in (dataset, other)):
@@ -155,27 +165,58 @@ def run(engine: Engine, ledger: Ledger, job: Job, ask: Callable[[Session], Relea
     rows, sides = replace(rows, literal=literal), {side: replace(own, literal=literal) for side, own in sides.items()}
     second = None if other is None else other_charge(due, plan, other)
     registrations = {side.id: side.registration for side in (dataset, other) if side is not None}
-    entries = ledger.reserve_all([due] if second is None else [due, second], registrations)
-    if not entries[0].fresh:
-        return Released(entries[0], None)
-    problem: DpsqlError | None = None
+    progress = RunProgress(plan)
+    progress.announce()
+    entries: list[Entry] = []
+    problem: Exception | None = None
+    interrupted = False
     done = False
     try:
-        with closing(Session(engine, rows, plan, sides)) as session:
-            release = _ask(session, ask)
-        released = _store(ledger, entries, release)
-        done = True
-    except Exception as error:  # noqa: BLE001  the border of the kernel: no error passes it unchanged
-        problem = _safe_error(error)
+        with hold_interrupts():
+            entries = ledger.reserve_all([due] if second is None else [due, second], registrations)
+            note_charges([entry for entry in entries if entry.fresh])
+        if not entries[0].fresh:
+            return Released(entries[0], None)
+        try:
+            with _close_at_end(Session(engine, rows, plan, sides, progress)) as session:
+                release = _ask(session, ask)
+            if progress.error is not None:
+                raise progress.error
+            with hold_interrupts():
+                released = _store(ledger, entries, release)
+                done = True
+                note_charges([replace(entry, state="released") for entry in entries])
+            progress.end()
+        except Exception as error:  # noqa: BLE001  the border of the kernel: no error passes it unchanged
+            problem = progress.error or _safe_error(error)
+    except KeyboardInterrupt:
+        interrupted = True
     finally:
         if not done:
-            # The first error is the one to raise. A charge that cannot be marked lost stays reserved, that is charged.
-            for entry in entries:
-                with contextlib.suppress(DpsqlError):
-                    ledger.mark_lost(entry, "failed")
+            _lose(ledger, [entry for entry in entries if entry.fresh], "interrupted" if interrupted else "failed")
+    if interrupted:
+        raise KeyboardInterrupt
     if problem is not None:
         raise problem  # Outside the except block, so that not even its context holds the old error.
     return released
+
+
+@contextlib.contextmanager
+def _close_at_end(session: Session) -> Iterator[Session]:
+    """Close a session at the end of a block, all of it."""
+    try:
+        yield session
+    finally:
+        with hold_interrupts():
+            session.close()
+
+
+def _lose(ledger: Ledger, entries: Sequence[Entry], reason_kind: str) -> None:
+    """Mark entries lost. A charge that cannot be marked stays reserved, that is charged and unfinished."""
+    with hold_interrupts():
+        for entry in entries:
+            with contextlib.suppress(DpsqlError):  # the first error is the one to raise
+                note_charges([ledger.mark_lost(entry, reason_kind)])
 
 
 def _ask(session: Session, ask: Callable[[Session], _Value]) -> _Value:

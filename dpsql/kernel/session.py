@@ -47,6 +47,7 @@ from dpsql.kernel.operations import (
     Size,
 )
 from dpsql.kernel.plan import FEATURES, UNLABELLED, Composition, Plan, Step
+from dpsql.kernel.progress import RunProgress
 from dpsql.mechanisms.choose import exponential
 from dpsql.schema import CELLS, WIDE_HASH_CELLS, Categorical, Feature, Hashed, Numeric, Schema
 from dpsql.trees.estimate.mixtures import Mixtures
@@ -77,14 +78,21 @@ class Session:
         "_schema_for_method",
     )
 
-    def __init__(self, engine: Engine, source: Source, plan: Plan, sides: Mapping[str, Source] | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        source: Source,
+        plan: Plan,
+        sides: Mapping[str, Source] | None = None,
+        progress: RunProgress | None = None,
+    ) -> None:
         self._plan = border.rebuild_plan(plan)
         self._schema: Schema = source.schema
         self._axes = axes_of(self._schema)
         self._classes = len(self._schema.classes)
         # Where labels alone are private, a row is counted whatever its label says: see `kernel/unlabelled_rows.py`.
         self._rows = Rows(engine, replace(source, every_label=self._plan.promise.labels_only), sides or {})
-        self._allowance = Allowance(self._plan)
+        self._allowance = Allowance(self._plan, progress)
         self._plan_for_method = border.rebuild_plan(plan)
         self._schema_for_method = copy.deepcopy(self._schema)
 

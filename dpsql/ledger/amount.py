@@ -6,8 +6,12 @@ import re
 from decimal import Context, Decimal
 from fractions import Fraction
 from numbers import Integral, Real
+from typing import TypeAlias
 
 from dpsql.errors import ParameterError
+
+#: What an amount of epsilon may be given as; floats count by their shortest decimal form.
+Amount: TypeAlias = str | int | float | Decimal | Fraction
 
 #: Nano-units in one unit of epsilon, or of rho.
 NANO = 10**9

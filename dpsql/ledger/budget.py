@@ -14,6 +14,7 @@ from dpsql.ledger.chain import parse_json_column
 from dpsql.ledger.limits import Standing
 from dpsql.ledger.selection import selection_delta_of
 from dpsql.mechanisms.concentrated import smallest_epsilon
+from dpsql.notebook_html import Readable, html_table
 
 #: The name under which the cap of all analysts without a cap of their own is kept.
 ANY_ANALYST = "*"
@@ -48,8 +49,8 @@ class Share:
         return amount_text(self.left)
 
 
-@dataclass(frozen=True)
-class Budget:
+@dataclass(frozen=True, repr=False)
+class Budget(Readable):
     """A dataset's budget of one kind, in nano-epsilon.
 
     `spent_on_table` is what charges on the whole table add up to; `spent` is that plus the largest scope's spending.
@@ -62,6 +63,8 @@ class Budget:
     >>> budget = Budget("adult", "adult", "pure", cap=2_000_000_000, spent_on_table=0, spent=500_000_000)
     >>> budget.left_text
     '1.5'
+    >>> budget
+    Budget of "adult": 0.5 of 2 spent, 1.5 left
     """
 
     dataset: str
@@ -76,6 +79,22 @@ class Budget:
     declared: int | None = None
     selection_delta: Decimal = Decimal(0)
     standing: Standing = field(default_factory=Standing)
+
+    def __str__(self) -> str:
+        kind = "" if self.kind == "pure" else f" ({self.kind_text})"
+        parts = [f'Budget of "{self.table}"{kind}: {_spent_and_left(self)}']
+        parts += [f"{share.name} {_spent_and_left(share)}" for share in self.analysts if share.cap is not None]
+        return "; ".join(parts)
+
+    def _repr_html_(self) -> str:
+        """Return a table for a notebook: the budget, and the parts of analysts and scopes."""
+        whose: list[tuple[str, Budget | Share]] = [
+            (self.table, self),
+            *((f"analyst {share.name}", share) for share in self.analysts),
+        ]
+        whose += [(f"scope {share.name}", share) for share in self.scopes]
+        rows = [(name, part.cap_text, part.spent_text, part.left_text) for name, part in whose]
+        return html_table((f"budget ({self.kind_text})", "cap", "spent", "left"), rows)
 
     @property
     def least_charge(self) -> int:
@@ -151,6 +170,13 @@ class Budget:
     def kind_text(self) -> str:
         """Return the kind, with the delta that its owner declared where there is one."""
         return self.kind if self.delta is None else f"{self.kind}, delta {format_delta(self.delta)}"
+
+
+def _spent_and_left(part: Budget | Share) -> str:
+    """Return what is spent and left of a budget or of a share of it, in words."""
+    if part.cap is None:
+        return f"{part.spent_text} spent, no cap"
+    return f"{part.spent_text} of {part.cap_text} spent, {part.left_text} left"
 
 
 #: Epsilons that are worked out from rho are shown in steps of this many nano-epsilon: to four decimals.

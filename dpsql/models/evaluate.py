@@ -9,22 +9,28 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from dpsql.compile.predict.evaluation_counts import evaluation_query
-from dpsql.errors import SchemaError, UnknownName
+from dpsql.errors import DataError, SchemaError, UnknownName
 from dpsql.kernel.datasets.dataset import LABEL_FAMILIES, TARGET_FAMILIES
 from dpsql.kernel.datasets.possible_values import unreadable_classes
 from dpsql.kernel.datasets.untyped_columns import fits_families
 from dpsql.models import figures
 from dpsql.models.model import ReleasedModel
+from dpsql.models.plot import reliability_figure
 from dpsql.models.score import PREDICTION, public_table, scoring_query
+from dpsql.notebook_html import Readable, html_heading, html_table
 from dpsql.schema import category_text
 from dpsql.schema.synonyms import positions_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 #: The next step that the error offers where the table is registered.
 _BUY = "a table of new rows, or --epsilon 0.5: figures from noisy counts of the registered table, charged"
@@ -32,8 +38,8 @@ _BUY = "a table of new rows, or --epsilon 0.5: figures from noisy counts of the 
 Interval = tuple[float, float]
 
 
-@dataclass(frozen=True, eq=False)
-class Evaluation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation(Readable):
     """How a model did on the rows with a known label.
 
     `majority` is the share of the largest class; `confusion` has a row for each true class and a column for each
@@ -88,6 +94,24 @@ class Evaluation:
         bounds = {name: list(interval) for name, interval in self.intervals.items()}
         return figures_by_name | {"intervals": bounds, "epsilon": self.epsilon, "ledger_entry": self.entry}
 
+    def _repr_html_(self) -> str:
+        """Return the figures and the confusion table for a notebook."""
+        figures_by_name = {name: value for name, value in self.to_dict().items() if isinstance(value, float)}
+        rows = []
+        for name, value in figures_by_name.items():
+            bounds = self.intervals.get(name)
+            rows.append((name, f"{value:.4g}", "" if bounds is None else f"{bounds[0]:.4g} to {bounds[1]:.4g}"))
+        confusion = [(true, *row) for true, row in zip(self.confusion.index, self.confusion.to_numpy(), strict=True)]
+        return (
+            html_heading(self)
+            + html_table(("figure", "value", "95 % interval" if self.intervals else ""), rows)
+            + html_table(("true \\ predicted", *self.confusion.columns), confusion)
+        )
+
+    def plot(self, ax: Axes | None = None) -> Figure:
+        """Return the reliability diagram: predicted probabilities against observed shares. `ax` is where to draw it."""
+        return reliability_figure(self, ax)
+
     def __str__(self) -> str:
         if np.isnan(self.accuracy):
             return f"{self.model} on {self.table}: too few rows to say anything at epsilon {self.epsilon}"
@@ -98,8 +122,8 @@ class Evaluation:
         return f"{self.model} on {self.table}: accuracy {self.accuracy:.1%}{sure} on {about}{self.rows} rows{largest}"
 
 
-@dataclass(frozen=True)
-class NumericEvaluation:
+@dataclass(frozen=True, repr=False)
+class NumericEvaluation(Readable):
     """How a model of a numeric target did on the rows with a finite target, and how always predicting their mean would.
 
     `mean_rmse` is the root mean squared error of always predicting the mean of these rows' own targets; `r2` is
@@ -136,6 +160,10 @@ class NumericEvaluation:
 def evaluate(model: ReleasedModel, data: pd.DataFrame | str) -> Evaluation | NumericEvaluation:
     """Compare a model's labels with the true ones, on a DataFrame or a public table of its database."""
     if not isinstance(data, pd.DataFrame):
+        if not isinstance(data, str):
+            raise DataError(
+                f"{type(data).__name__} is no rows with labels.", hint="a DataFrame with the label's column"
+            )
         return _evaluate_table(model, data)
     if model.schema.label not in data.columns:
         raise UnknownName("column in the data called", model.schema.label, (str(name) for name in data.columns))

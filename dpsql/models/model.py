@@ -18,12 +18,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpsql.engines.base import Engine
-from dpsql.errors import ParameterError, SchemaError, UnknownName, UsageError
+from dpsql.errors import SchemaError, UnknownName, UsageError
 from dpsql.ledger import Ledger, formats, json_text
 from dpsql.models.boolean_columns import check_booleans
+from dpsql.models.read_decision import read_decision
+from dpsql.notebook_html import html_heading, html_table
 from dpsql.schema import Categorical, Dated, Feature, Numeric, Schema
 from dpsql.trees import grid
-from dpsql.trees.estimate.decisions import most_probable, past_threshold
+from dpsql.trees.estimate.decisions import Decision, decide, most_probable
 from dpsql.trees.estimate.means import predicted_numbers
 from dpsql.trees.grid import Cells
 from dpsql.trees.moment_columns import moment_numbers
@@ -79,6 +81,27 @@ class ReleasedModel:
             f"epsilon {self.certificate['epsilon']}{delta}>"
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how a pickle or a deep copy makes the model again: of its JSON text, and in no database."""
+        return type(self).from_json, (self.to_json(),)
+
+    def _repr_html_(self) -> str:
+        """Return what the certificate promises, as a table for a notebook."""
+        return html_heading(f'Model "{self.name}"') + html_table(("", ""), self._facts())
+
+    def _facts(self) -> list[tuple[str, object]]:
+        card, forest = self.certificate, self.released.forest
+        facts: list[tuple[str, object]] = [
+            ("table", self.table),
+            ("method", f"{self.method}: {forest.trees} trees, {forest.leaves} leaves"),
+            ("label", f"{self.schema.label}: {', '.join(self.classes) or self.schema.target}"),
+            ("features", ", ".join(feature.name for feature in self.schema.features)),
+            *((name, card[name]) for name in ("epsilon", "delta", "neighbours", "unit", "created_at") if name in card),
+        ]
+        notes = [lookup_note(card), purchase_note(card), *card.get("warnings", ())]
+        private = [] if card.get("private", True) else ["NOT differentially private"]
+        return facts + [("note", note) for note in [*private, *notes] if note]
+
     @property
     def classes(self) -> tuple[str, ...]:
         """The class labels, in the schema's order; none where the model predicts a number."""
@@ -107,26 +130,22 @@ class ReleasedModel:
         if self.schema.target is not None:
             raise UsageError(f'model "{self.name}" predicts a number: it has no classes to share votes.')
 
-    def labels(self, frame: pd.DataFrame, *, threshold: Mapping[str, float] | None = None) -> NDArray[Any]:
+    def labels(self, frame: pd.DataFrame, *, decision: Decision | None = None) -> NDArray[Any]:
         """Return the predicted label of each row of a DataFrame: texts, or floats where the target is a number."""
         scores = self.scores(frame)
-        if threshold is None:
+        if decision is None:
             return self._label_names(scores)
-        number, least = self.threshold(threshold)
-        classes = past_threshold(scores, self.released.shares(scores), number, least)
+        classes = decide(decision, scores, self.released.shares(scores))
         return np.array(self.classes, dtype=object)[classes]
 
-    def threshold(self, given: Mapping[str, float]) -> tuple[int, float]:
-        """Return a threshold as the number of its class and a probability, or say what is wrong with it."""
+    def decision(
+        self, *, threshold: Mapping[str, float] | None = None, class_weight: Mapping[str, float] | None = None
+    ) -> Decision | None:
+        """Return how labels follow from probabilities, from the words of `predict`; None for the usual way."""
+        if threshold is None and class_weight is None:
+            return None
         self.check_classes()
-        if not isinstance(given, Mapping) or len(given) != 1:
-            raise ParameterError("threshold", allowed="one class and its probability, as in yes=0.3", given=str(given))
-        ((name, least),) = given.items()
-        if name not in self.classes:
-            raise UnknownName("class", str(name), self.classes)
-        if isinstance(least, bool) or not isinstance(least, int | float) or not 0 <= least <= 1:
-            raise ParameterError("threshold", allowed="a probability from 0 to 1", given=least)
-        return self.classes.index(name), float(least)
+        return read_decision(self.classes, threshold, class_weight)
 
     def label(self, columns: Mapping[str, Any]) -> str:
         """Return the label of a single row, given as columns of one value, as text."""

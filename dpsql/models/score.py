@@ -6,7 +6,6 @@ something about that row, and no budget pays for that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +26,7 @@ from dpsql.kernel.datasets.untyped_columns import typed_expressions, types_read
 from dpsql.ledger.formats import has_part
 from dpsql.models.model import Home, ReleasedModel
 from dpsql.schema import Categorical, Dated, Schema
+from dpsql.trees.estimate.decisions import Decision
 from dpsql.trees.moment_columns import moment_numbers
 
 #: The name of the column with the predicted label.
@@ -42,20 +42,20 @@ def predict_table(
     into: str | None,
     key: str | None,
     probabilities: bool = False,
-    threshold: Mapping[str, float] | None = None,
+    decision: Decision | None = None,
     top: int = 0,
 ) -> pd.DataFrame | None:
     """Score a table of the model's database, or a CSV or Parquet file; `into` stores the result in the database.
 
-    `threshold` is as in `Model.predict`; with `top` the most probable classes stand in place of the label.
+    `decision` says how labels follow from probabilities; with `top` the most probable classes stand in their place.
     """
     shown = probabilities or top > 0
     if is_file(data) and not _is_table(model, data):
-        scored_file = _score_file(model, Path(data), into=into, key=key, probabilities=shown, threshold=threshold)
+        scored_file = _score_file(model, Path(data), into=into, key=key, probabilities=shown, decision=decision)
         return scored_file if scored_file is None or not top else _top(model, scored_file, top)
     database = _database(model)
     info = public_table(database, str(data))
-    query = scoring_query(model, info, key=key, into=into, probabilities=shown, threshold=threshold)
+    query = scoring_query(model, info, key=key, into=into, probabilities=shown, decision=decision)
     if into is None:
         scored = database.engine.frame(query)
         return _top(model, scored, top) if top else scored
@@ -80,7 +80,7 @@ def scoring_query(
     key: str | None,
     into: str | None = None,
     probabilities: bool = False,
-    threshold: Mapping[str, float] | None = None,
+    decision: Decision | None = None,
     ordered: bool = True,
 ) -> exp.Select:
     """Return the query that scores a table: the key (all columns with `into`), the label, any probabilities."""
@@ -108,7 +108,7 @@ def scoring_query(
         result=PREDICTION,
         nat=model.released.nat,
         probabilities=probabilities,
-        threshold=None if threshold is None else model.threshold(threshold),
+        decision=decision,
         ordered=ordered and into is None,
     )
 
@@ -198,7 +198,7 @@ def _score_file(
     into: str | None,
     key: str | None,
     probabilities: bool,
-    threshold: Mapping[str, float] | None,
+    decision: Decision | None,
 ) -> pd.DataFrame | None:
     frame = read_rows(public_file(model.database, path), number_columns(model.schema))
     read = with_moments(frame, model.schema)
@@ -210,11 +210,11 @@ def _score_file(
     if into is not None:
         database = _database(model)
         check_new_table(database, into)
-        scored = frame.assign(**{PREDICTION: model.labels(read, threshold=threshold)})
+        scored = frame.assign(**{PREDICTION: model.labels(read, decision=decision)})
         database.engine.create(into, exp.select("*").from_("dpsql_scored"), {"dpsql_scored": scored})
         return None
     result = frame[keys].copy() if keys else pd.DataFrame({"row": range(1, len(frame) + 1)})
-    result[PREDICTION] = model.labels(read, threshold=threshold)
+    result[PREDICTION] = model.labels(read, decision=decision)
     if probabilities:
         result = result.join(model.shares(read).add_prefix("p_"))
     return result

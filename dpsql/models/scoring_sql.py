@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from dpsql.compile.predict.nesting import nest_ctes
 from dpsql.compile.predict.votes import OWN_COLUMNS, predictions, scalar_prediction, stored_parts
 from dpsql.compile.rows import Source, table_reference
 from dpsql.compile.vocabulary import Vocabulary
@@ -147,7 +148,7 @@ def statement(
     if form == "view":
         place = table_reference(name) if vocabulary.macros else _home(model, name)
         return exp.Create(this=place, kind="VIEW", replace=True, expression=query)
-    return _macro(name, [argument], query, table=True)
+    return _macro(name, [argument], nest_ctes(query), table=True)
 
 
 def _macro(name: str, parameters: list[str], body: exp.Expr, *, table: bool = False) -> exp.Expr:

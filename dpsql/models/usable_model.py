@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeAlias, overload
 
 import numpy as np
 import pandas as pd
@@ -12,55 +13,103 @@ from dpsql.errors import ParameterError
 from dpsql.models import export_onnx, export_sql, scoring_sql
 from dpsql.models.explain import Learned, explain_model
 from dpsql.models.model import ReleasedModel
+from dpsql.models.rows_in_memory import Rows, rows_frame
 from dpsql.models.score import predict_table, public_feature_rows
 from dpsql.trees.drawing import draw_tree
+
+#: A number for each class that is named: the probability from which it is predicted, or its weight.
+ClassNumbers: TypeAlias = Mapping[str, float]
 
 
 class Model(ReleasedModel):
     """A released forest. `certificate` has the plan, the neighbours, the unit, epsilon, versions and ledger hash."""
 
+    @overload
     def predict(
         self,
-        data: pd.DataFrame | str | Path,
+        data: str | Path,
+        *,
+        into: None = None,
+        key: str | None = None,
+        threshold: ClassNumbers | None = None,
+        class_weight: ClassNumbers | None = None,
+    ) -> pd.DataFrame: ...
+
+    @overload
+    def predict(
+        self,
+        data: str | Path,
+        *,
+        into: str,
+        key: str | None = None,
+        threshold: ClassNumbers | None = None,
+        class_weight: ClassNumbers | None = None,
+    ) -> None: ...
+
+    @overload
+    def predict(
+        self,
+        data: Rows,
+        *,
+        into: None = None,
+        key: None = None,
+        threshold: ClassNumbers | None = None,
+        class_weight: ClassNumbers | None = None,
+    ) -> pd.Series: ...
+
+    def predict(
+        self,
+        data: Rows | str | Path,
         *,
         into: str | None = None,
         key: str | None = None,
-        threshold: Mapping[str, float] | None = None,
+        threshold: ClassNumbers | None = None,
+        class_weight: ClassNumbers | None = None,
     ) -> pd.Series | pd.DataFrame | None:
-        """Return labels (or numbers) for a DataFrame, or for a table or file of new rows.
+        """Return labels (or numbers) for rows in memory, or for a table or file of new rows.
 
-        A DataFrame gives a Series of labels with the same index. A table's name gives a DataFrame of key and label;
+        A DataFrame gives a Series of labels with the same index; so does an array, whose columns are the features in
+        the schema's order, and a list of dicts. A table's name gives a DataFrame of key and label;
         `into` leaves the scored rows in the database as a new table and returns None. With `threshold={"yes": 0.3}`
-        that class is named where its probability is at least 0.3, else the most probable of the others.
+        that class is named where its probability is at least 0.3, else the most probable of the others. With
+        `class_weight={"yes": 5}` the class is named whose weight (1 unless given) times probability is the largest.
         """
-        if isinstance(data, pd.DataFrame):
-            if into is not None:
-                raise ParameterError("into", allowed="given only with a table or file to score", given=into)
+        decision = self.decision(threshold=threshold, class_weight=class_weight)
+        if not isinstance(data, str | Path):
+            for name, given in (("into", into), ("key", key)):
+                if given is not None:
+                    raise ParameterError(name, allowed="given only with a table or file to score", given=given)
             kind = object if self.schema.target is None else float
-            labels = self.labels(data, threshold=threshold)
-            return pd.Series(labels, index=data.index, name=self.schema.label, dtype=kind)
-        return predict_table(self, data, into=into, key=key, threshold=threshold)
+            frame = self._frame(data)
+            labels = self.labels(frame, decision=decision)
+            return pd.Series(labels, index=frame.index, name=self.schema.label, dtype=kind)
+        return predict_table(self, data, into=into, key=key, decision=decision)
 
-    def predict_proba(self, data: pd.DataFrame | str | Path, *, key: str | None = None) -> pd.DataFrame:
+    def predict_proba(self, data: Rows | str | Path, *, key: str | None = None) -> pd.DataFrame:
         """Return each class's probability: a DataFrame with one column per class (`p_<class>` for a table or file).
 
         They are shares of the votes, or the probabilities that log-scores stand for, as the method has it.
         """
         self.check_classes()
-        if not isinstance(data, pd.DataFrame):
+        if isinstance(data, str | Path):
             return _frame(predict_table(self, data, into=None, key=key, probabilities=True), data)
-        return self.shares(data)
+        return self.shares(self._frame(data))
 
-    def predict_top(self, data: pd.DataFrame | str | Path, top: int, *, key: str | None = None) -> pd.DataFrame:
+    def predict_top(self, data: Rows | str | Path, top: int, *, key: str | None = None) -> pd.DataFrame:
         """Return the `top` most probable classes of each row: `class_1`, `probability_1`, `class_2`, …"""
         self.check_classes()
         if isinstance(top, bool) or not isinstance(top, int) or not 1 <= top <= len(self.classes):
             raise ParameterError("top", allowed=f"a whole number from 1 to {len(self.classes)}, the classes", given=top)
-        if not isinstance(data, pd.DataFrame):
+        if isinstance(data, str | Path):
             return _frame(predict_table(self, data, into=None, key=key, top=top), data)
-        scores = self.scores(data)
+        frame = self._frame(data)
+        scores = self.scores(frame)
         ranked = self.rank_classes(self.released.shares(scores), np.argmax(scores, axis=1), top)
-        return pd.DataFrame(ranked, index=data.index)
+        return pd.DataFrame(ranked, index=frame.index)
+
+    def _frame(self, rows: Rows) -> pd.DataFrame:
+        """Return rows in memory as a DataFrame; an array's columns are the features in the schema's order."""
+        return rows_frame(rows, [feature.name for feature in self.schema.features])
 
     def sql(
         self, form: str = "select", *, table: str = "new_rows", name: str | None = None, probabilities: bool = False

@@ -19,6 +19,7 @@ from dpsql.engines.base import Column, ColumnNote, Engine, TableInfo
 from dpsql.engines.files.table_files import file_identities
 from dpsql.errors import ParameterError, UnknownName
 from dpsql.ledger import Ledger
+from dpsql.notebook_html import Readable
 from dpsql.owner.drafts import catalog_sources
 from dpsql.owner.drafts.code_book import CodeBook, code_book_source, names_passed_over, read_code_book
 from dpsql.owner.drafts.draft_text import draft_text
@@ -61,8 +62,8 @@ class DraftRequest:
     values_are_public: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class Draft:
+@dataclass(frozen=True, repr=False)
+class Draft(Readable):
     """A drafted schema: a proposal for each column, in the table's order, and the same as a file to complete.
 
     `looked_up` are columns whose values were looked up, by ledger entry `entry`. `unit` is the privacy unit that was

@@ -8,6 +8,7 @@ nothing.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -147,6 +148,12 @@ def predict_private(
         return Trained(prepared.ask(session))
 
     return release_model(database.engine, database.book, job, label, ask=ask)
+
+
+def digest_of_new_rows(database: Home, request: LabelRequest, data: str | Path) -> str:
+    """Return the hash of the public rows to be labelled, as the trees of a request see them."""
+    schema = _class_schema(look_at_dataset(database.engine, database.book, request.table))
+    return hashlib.sha256(_read_new_rows(database, schema, data).tobytes()).hexdigest()
 
 
 def _prepare(

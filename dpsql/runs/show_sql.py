@@ -22,12 +22,13 @@ from dpsql.errors import ParameterError
 from dpsql.kernel.datasets.dataset import source
 from dpsql.kernel.plan import Plan
 from dpsql.ledger import Ledger
+from dpsql.notebook_html import Readable
 from dpsql.runs.train import TrainRequest, plan_run
 from dpsql.trees.forest import Forest
 
 
-@dataclass(frozen=True, eq=False)
-class Explanation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation(Readable):
     """The readable query of one leaf, the statement that runs, and the node tables that it joins, with their rows."""
 
     table: str

@@ -21,6 +21,7 @@ from dpsql.compile.count.literal import MOST_LEAVES
 from dpsql.engines.base import Engine
 from dpsql.errors import BudgetExceeded, NoRowsWarning, ParameterError, UsageError
 from dpsql.kernel.border import AllowanceExceeded
+from dpsql.kernel.charges_made import name_charges
 from dpsql.kernel.datasets.dataset import Dataset, find_dataset, look_at_dataset, scope
 from dpsql.kernel.noise import approximate as approximate_promise
 from dpsql.kernel.operations import Later, LeafLabels, Linear, PseudoCounts
@@ -108,7 +109,7 @@ class TrainRequest:
                 shown = "NULL" if value is None else value
                 raise ParameterError(name, allowed=argument.metadata["must_be"], given=shown)
             if argument.metadata["flag"]:
-                object.__setattr__(self, name, _parse_flag(name, value))
+                object.__setattr__(self, name, parse_flag(name, value))
         if self.batch is not None and self.delta is not None:
             raise ParameterError(
                 "delta", allowed="left out for a batch: updates add up epsilon alone", given=self.delta
@@ -217,14 +218,21 @@ def train(
 
     Where the method starts with a bought size, that is charged first, and the rest only if rows are there
     (`runs/size_first.py`): otherwise NoRowsCounted is raised. A model whose released counts say that about no row was
-    counted is stored all the same, and NoRowsWarning is issued.
+    counted is stored all the same, and NoRowsWarning is issued. Ctrl-C is raised as Interrupted, with each charge that
+    was made.
     """
+    return name_charges(lambda: _train(engine, ledger, request, who=who, planning=planning or nullcontext()))
+
+
+def _train(
+    engine: Engine, ledger: Ledger, request: TrainRequest, *, who: str, planning: AbstractContextManager[object]
+) -> Model:
     dataset = find_dataset(engine, ledger, request.table)
     if not _is_known(ledger, request.request_id):
         check_request(ledger, dataset, request, who=who)
     if request.delta is None and "unlabelled" not in request.parameters and not _is_known(ledger, request.request_id):
         check_affordable(ledger, dataset, request.nano_epsilon, scope(dataset, request.batch))
-    with planning or nullcontext():
+    with planning:
         planned = _make_plan(engine, ledger, request, dataset)
     request_id = secrets.token_hex(16) if request.request_id is None else request.request_id
     label = ModelLabel(dataset.table, request.name)
@@ -247,7 +255,7 @@ def train(
     )
     model = release_model(engine, ledger, job, label, ask=methods.get(planned.plan.method).train)
     for sentence in model.certificate.get("warnings", ()):
-        warnings.warn(str(sentence), NoRowsWarning, stacklevel=2)
+        warnings.warn(str(sentence), NoRowsWarning, stacklevel=5)
     if request.evaluate is None:
         return model
     return evaluate_trained(engine, ledger, model, dataset, epsilon=request.evaluate, who=who)
@@ -352,7 +360,7 @@ def _is_known(ledger: Ledger, request_id: str | None) -> bool:
     return any(ledger.find_request(known_id) is not None for known_id in ids)
 
 
-def _parse_flag(name: str, given: object) -> bool:
+def parse_flag(name: str, given: object) -> bool:
     """Return an argument that is true or false, also as the text that SQL hands over."""
     values = {"true": True, "false": False}
     if isinstance(given, bool) or str(given).lower() in values:

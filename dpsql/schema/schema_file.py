@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import yaml
 
@@ -37,7 +37,11 @@ class Placeholder:
     """A part of a draft that its owner has not filled in yet."""
 
 
-def load_schema(source: Schema | Mapping[str, Any] | str | Path, *, entry: str | None = None) -> Schema:
+#: What a schema may be given as: a Schema, plain values, or the path of a file.
+SchemaSource: TypeAlias = Schema | Mapping[str, Any] | str | Path
+
+
+def load_schema(source: SchemaSource, *, entry: str | None = None) -> Schema:
     """Return the schema in a file, or in plain values; `entry` picks one of several in a file.
 
     Raises SchemaError when the file cannot be read, is not a schema, or is a draft that is not filled in.

@@ -93,26 +93,12 @@ def test_one_from_is_one_charge(con: Connection, db: Database, query: str) -> No
     assert len(db.models()) == 1
 
 
-def test_two_froms_are_two_charges(con: Connection, db: Database) -> None:
-    """Written twice, it trains two models."""
-    con.execute("FROM dpsql_train('people', trees := 2) AS a, dpsql_train('people', trees := 2) AS b").fetchall()
-    assert db.budget("people").spent_text == "2"
-
-
 @pytest.mark.parametrize("words", ["EXPLAIN", "PREPARE later AS", "DESCRIBE", "CREATE TEMP VIEW later AS"])
 def test_looking_at_the_statement_does_not_train(con: Connection, db: Database, words: str) -> None:
     """EXPLAIN, PREPARE, DESCRIBE and a view plan the call and do not run it."""
     before = tables.stored(db)
     con.execute(f"{words} FROM dpsql_train('people')").fetchall()
     assert tables.stored(db) == before
-
-
-def test_a_prepared_statement_trains_when_it_is_executed(con: Connection, db: Database) -> None:
-    """EXECUTE is the run, and each one is a charge."""
-    con.execute("PREPARE later AS FROM dpsql_train('people', trees := 2)")
-    for _ in range(2):
-        con.execute("EXECUTE later").fetchall()
-    assert db.budget("people").spent_text == "2"
 
 
 def test_a_request_id_twice_is_one_charge_and_one_model(con: Connection, db: Database) -> None:

@@ -241,14 +241,14 @@ def test_a_reader_that_leaves_is_no_bug(path: Path) -> None:
 
 
 def test_stopping_is_said_in_a_word(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C prints "Stopped." and exits with 1."""
+    """Ctrl-C prints "Stopped." and what was charged, and exits with 130, as a shell does for this signal."""
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Database, "models", stop)
     ran = cli("models")
-    assert (ran.code, ran.out, ran.err) == (1, "", "\nStopped.\n")
+    assert (ran.code, ran.out, ran.err) == (130, "", "\nStopped. Nothing was charged.\n")
 
 
 def test_the_version_is_a_result(capsys: pytest.CaptureFixture[str]) -> None:

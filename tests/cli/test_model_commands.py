@@ -248,6 +248,16 @@ def test_predict_decides_by_a_threshold(cli: Cli, path: Path, label: str) -> Non
     assert set(wanted) == {label}
 
 
+def test_predict_decides_by_class_weights(cli: Cli, path: Path) -> None:
+    """`--class-weight` gives the labels of `predict(class_weight=)`, which differ from the usual ones."""
+    words = ["--class-weight", "yes=9", "--class-weight", "no=0.5"]
+    found = [row["prediction"] for row in cli("predict", "--model", "m", "--table", "fresh", *words, "--json").json]
+    with connect(path) as opened:
+        model = opened.model("m")
+        assert found == model.predict("fresh", class_weight={"yes": 9, "no": 0.5})["prediction"].tolist()
+        assert found != model.predict("fresh")["prediction"].tolist()
+
+
 def test_predict_lists_the_top_classes(cli: Cli, path: Path) -> None:
     """`--top 2` gives the columns of `predict_top`."""
     found = cli("predict", "--model", "m", "--table", "fresh", "--top", "2", "--json").json
@@ -264,6 +274,10 @@ def test_predict_lists_the_top_classes(cli: Cli, path: Path) -> None:
         (["--threshold", "yes=much"], "CLASS=P"),
         (["--threshold", "yes=2"], "from 0 to 1"),
         (["--threshold", "yse=0.5"], 'Did you mean "yes"'),
+        (["--class-weight", "yes"], "CLASS=W"),
+        (["--class-weight", "yes=2", "--class-weight", "yes=3"], "once for each class"),
+        (["--class-weight", "yes=0"], "from 1e-06"),
+        (["--class-weight", "yes=2", "--threshold", "yes=0.2"], "one thing at a time"),
         (["--top", "9"], "from 1 to 3"),
         (["--top", "1", "--probabilities"], "one thing at a time"),
         (["--top", "1", "--into", "scored"], "does not go with --into"),

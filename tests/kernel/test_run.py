@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +15,10 @@ import pytest
 
 from dpsql.api.database import Database
 from dpsql.engines.base import Transaction
-from dpsql.errors import BudgetExceeded, DpsqlError, NotPrivate, ParameterError, QueryFailed, TableChanged
+from dpsql.errors import BudgetExceeded, DpsqlError, Interrupted, NotPrivate, ParameterError, QueryFailed, TableChanged
+from dpsql.kernel.charges_made import name_charges
 from dpsql.kernel.datasets.dataset import find_dataset
+from dpsql.kernel.exact import Rows
 from dpsql.kernel.operations import LeafLabels, Size
 from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.promise import Promise
@@ -128,15 +133,108 @@ def test_an_error_of_ours_keeps_its_words_but_not_its_frames(database: Database)
     assert state(database) == "lost"
 
 
+def kept(database: Database) -> list[Any]:
+    """Return what runs have stored."""
+    return rows_of(database.engine, "FROM kept")
+
+
+def press() -> None:
+    """Press Ctrl-C."""
+    os.kill(os.getpid(), signal.SIGINT)
+
+
 def test_an_interrupted_run_is_lost(database: Database) -> None:
-    """Ctrl-C goes through as it is, and the entry is marked lost."""
+    """Ctrl-C is a KeyboardInterrupt that says what stays charged, and the entry is marked lost."""
 
     def ask(session: Session) -> int:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as caught:
         perform(database, ask)
     assert (state(database), database.budget("people").spent) == ("lost", 10**9)
+    assert isinstance(caught.value, Interrupted)
+    (charge,) = caught.value.charges
+    assert (charge.state, charge.amount, charge.measure) == ("lost", "1", "epsilon")
+    assert str(caught.value) == f"Epsilon 1 stays charged (entry {charge.entry}, lost)."
+    assert database.book.entries()[-1].entry_id == charge.entry
+    assert database.verify() == []
+
+
+def test_an_interruption_has_no_frame_of_the_run(database: Database) -> None:
+    """Neither its traceback nor its context reaches what was stopped: exact counts can be there."""
+
+    def ask(session: Session) -> int:
+        counts = np.array([4711])
+        press()
+        return int(counts[0])
+
+    with pytest.raises(Interrupted) as caught:
+        perform(database, ask)
+    assert "ask" not in [frame.name for frame in caught.traceback]
+    assert (caught.value.__context__, caught.value.__cause__) == (None, None)
+
+
+def test_a_method_that_passes_over_ctrl_c_gets_no_further(database: Database) -> None:
+    """Where Ctrl-C came while rows were read, the session answers nothing more, and the run has no result."""
+
+    def ask(session: Session) -> int:
+        with pytest.MonkeyPatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
+            patch.setattr(Rows, "size", lambda *_: press())
+            session.size("n")
+        return 4711
+
+    with pytest.raises(DpsqlError, match="failed after it was charged"):
+        perform(database, ask)
+    assert (state(database), kept(database)) == ("lost", [])
+
+
+@pytest.mark.parametrize("act", ["reserve_all", "release", "mark_lost"])
+@pytest.mark.parametrize("times", [1, 3])
+def test_ctrl_c_never_cuts_what_the_ledger_writes(
+    database: Database, monkeypatch: pytest.MonkeyPatch, act: str, times: int
+) -> None:
+    """Pressed while it writes, even in its transaction, the entry has the end that was under way, and is named."""
+    written = getattr(Ledger, act)
+
+    def write(*given: Any) -> Any:
+        for _ in range(times):
+            press()
+        return written(*given)
+
+    def ask(session: Session) -> int:
+        if act == "mark_lost":
+            press()
+        return session.size("n")
+
+    monkeypatch.setattr(Ledger, act, write)
+    with pytest.raises(Interrupted) as caught:
+        perform(database, ask)
+    expected = "released" if act == "release" else "lost"
+    assert [charge.state for charge in caught.value.charges] == [expected]
+    assert (state(database), database.verify()) == (expected, [])
+    assert len(kept(database)) == (act == "release")
+
+
+def test_an_entry_that_cannot_be_marked_stays_reserved(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the ledger is out of reach by then, the entry is found as unfinished, and said to be."""
+
+    def fail(*_: object) -> None:
+        raise DpsqlError("no room.")
+
+    def ask(session: Session) -> int:
+        monkeypatch.setattr(Ledger, "mark_lost", fail)
+        raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted, match="Epsilon 1 stays charged .*, reserved"):
+        perform(database, ask)
+    assert (state(database), database.budget("people").standing.reserved) == ("reserved", 1)
+
+
+def test_what_a_repeated_request_charged_is_not_named(database: Database) -> None:
+    """A request that was made before charges nothing, and Ctrl-C says so."""
+    perform(database)
+    with pytest.raises(Interrupted, match="Nothing was charged"):
+        name_charges(lambda: (perform(database), press()))
 
 
 def test_a_failed_store_leaves_nothing_but_the_charge(database: Database) -> None:

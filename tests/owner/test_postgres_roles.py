@@ -230,6 +230,29 @@ def test_an_analyst_trains_inside_the_server(server: Prepared) -> None:
 
 
 @needs_plpython
+def test_the_same_call_in_a_session_is_charged_once(server: Prepared) -> None:
+    """Training, evaluation and a bought size: looked at again nothing is charged, until that is asked for."""
+    train = "SELECT model FROM dpsql.train('private.people', {}, 'rdt', '{}')"
+    same, again = '{"trees": 2, "depth": 2}', '{"trees": 2, "depth": 2, "again": true}'
+    with psycopg.connect(server.as_role("ann")) as connection:
+        before, first = spent(server), connection.execute(train.format("'0.02'", same)).fetchall()
+        connection.rollback()
+        connection.execute("SET TimeZone = 'Asia/Tokyo'; SET DateStyle = 'German'; SET extra_float_digits = 0")
+        assert connection.execute(train.format("'0.020'", same)).fetchall() == first
+        assert spent(server) == before + 20_000_000
+        assert connection.execute(train.format("'0.02'", again)).fetchall() != first
+        assert spent(server) == before + 40_000_000
+        measure = f"SELECT * FROM dpsql.evaluate('{first[0][0]}', 'private.people', '0.01')"
+        assert connection.execute(measure).fetchall() == connection.execute(measure).fetchall()
+        buy = "SELECT * FROM dpsql.advise('private.people', buy => '0.01')"
+        assert connection.execute(buy).fetchall() == connection.execute(buy).fetchall()
+        assert spent(server) == before + 60_000_000
+    with psycopg.connect(server.as_role("ann")) as another:
+        assert another.execute(train.format("'0.02'", same)).fetchall() != first
+    assert spent(server) == before + 80_000_000
+
+
+@needs_plpython
 def test_a_rollback_takes_back_no_charge(server: Prepared) -> None:
     """The charge is on disk before a row is read, whatever becomes of the caller's own transaction."""
     before = spent(server)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from dpsql.compile.vocabulary import double, int_literal, paren
+from dpsql.compile.vocabulary import case, double, int_literal, paren
 from dpsql.schema import Target
 
 #: The CTE that has the weights of a row's classes, and their total.
@@ -77,6 +77,21 @@ def best_class(names: Sequence[exp.Expr], *, without: int | None = None) -> exp.
     for number in numbers[:-1]:
         case = case.when(exp.column(_score(number), TOTALS), names[number])
     return case.else_(names[numbers[-1]]) if len(numbers) > 1 else names[numbers[0]]
+
+
+def heaviest_class(names: Sequence[exp.Expr], factors: Sequence[float]) -> exp.Expr:
+    """Return the name of the class whose factor times probability is the largest, the first among equals."""
+    products = [
+        exp.Mul(this=paren(class_share(number, len(names))), expression=double(factor))
+        for number, factor in enumerate(factors)
+    ]
+    first, *others = products
+    highest = exp.Greatest(this=first, expressions=others, ignore_nulls=True) if others else first
+    branches = [
+        (exp.EQ(this=product.copy(), expression=highest.copy()), name)
+        for product, name in zip(products, names, strict=True)
+    ]
+    return case(branches[:-1], names[-1]) if others else names[0]
 
 
 def number_of_target(target: Target, upper: exp.Expr, votes: exp.Expr) -> exp.Expr:

@@ -19,6 +19,7 @@ from dpsql.compile.predict.lookups import MODEL, WORDS, Lookups, let, list_of_wo
 from dpsql.compile.predict.probabilities import as_real, number_of_target, power
 from dpsql.compile.rows import PACKED, Source, packed_words
 from dpsql.compile.vocabulary import Lists, Vocabulary, case, column, double, int_literal, name_as, paren
+from dpsql.trees.estimate.decisions import ClassWeights, Decision
 
 #: Columns that are added to a row while it is scored.
 SCORES = "dpsql_scores"
@@ -28,11 +29,11 @@ OWN_COLUMNS = (WORDS, SCORES, WEIGHTS, TOTAL)
 #: Names inside expressions over lists.
 _SCORE = "score"
 _HIGHEST = "highest"
+_PRODUCTS = "products"
 #: CTEs, in order: with scores, then with the weight of each class, then with their total.
 _SCORED = "scored"
 _WEIGHED = "weighed"
 _SUMMED = "summed"
-Threshold = tuple[int, float]
 
 
 def row_predictions(
@@ -45,12 +46,12 @@ def row_predictions(
     result: str,
     nat: int,
     probabilities: bool,
-    threshold: Threshold | None,
+    decision: Decision | None,
     ordered: bool,
     relation: exp.Expr | None,
 ) -> exp.Select:
     """Return the query that `votes.predictions` describes; `row` names the row numbers, where they are needed."""
-    classes, shares = source.schema.classes, probabilities or threshold is not None
+    classes, shares = source.schema.classes, probabilities or decision is not None
     numbered = [name_as(vocabulary.row_number(), row)] if ordered or row in (keys or ()) else []
     own = [*numbered, name_as(list_of_words(packed_words(source, vocabulary), vocabulary), WORDS)]
     table = relation if relation is not None else source.table.copy()
@@ -62,8 +63,8 @@ def row_predictions(
     if shares:
         query, last, hidden = _with_weights(query, lookups, nat), _SUMMED, [TOTAL, WEIGHTS, *hidden]
     label = _label(source, lookups, listed=shares)
-    if threshold is not None:
-        label = _past_threshold(lookups.lists, classes, threshold)
+    if decision is not None:
+        label = _decided_label(lookups.lists, classes, decision)
     shown = _columns(keys, last, hidden)
     query = query.select(*shown, named_result(label, result), copy=False).from_(last, copy=False)
     if probabilities:
@@ -133,9 +134,25 @@ def _best(lists: Lists, scores: exp.Expr, names: Sequence[exp.Expr]) -> exp.Expr
     return lists.at(lists.of(names), lists.place(scores, lists.largest(scores.copy())))
 
 
-def _past_threshold(lists: Lists, classes: Sequence[str], threshold: Threshold) -> exp.Expr:
+def _decided_label(lists: Lists, classes: Sequence[str], decision: Decision) -> exp.Expr:
+    """Return the class that a decision names: one that is probable enough, or the one that weighs the most."""
+    if isinstance(decision, ClassWeights):
+        return _heaviest(lists, classes, decision.weights)
+    return _past_threshold(lists, classes, decision.number, decision.least)
+
+
+def _heaviest(lists: Lists, classes: Sequence[str], factors: Sequence[float]) -> exp.Expr:
+    """Return the class whose factor times probability is the largest, the first among equals."""
+    products: list[exp.Expr] = [
+        exp.Mul(this=paren(_share(lists, number, len(classes))), expression=double(factor))
+        for number, factor in enumerate(factors)
+    ]
+    best = _best(lists, exp.column(_PRODUCTS), [exp.Literal.string(name) for name in classes])
+    return let(lists, _PRODUCTS, lists.of(products), best)
+
+
+def _past_threshold(lists: Lists, classes: Sequence[str], number: int, least: float) -> exp.Expr:
     """Return one class where it is probable enough, else the best of the others."""
-    number, least = threshold
     enough = exp.GTE(this=paren(_share(lists, number, len(classes))), expression=double(least))
     others = [other for other in range(len(classes)) if other != number]
     scores = lists.of([lists.at(exp.column(SCORES), int_literal(other + 1)) for other in others])

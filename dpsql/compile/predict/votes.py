@@ -21,10 +21,18 @@ from dpsql.compile.count.leaves import ROOTS, START
 from dpsql.compile.count.levels import walk
 from dpsql.compile.predict import row_votes
 from dpsql.compile.predict.lookups import Lookups
-from dpsql.compile.predict.probabilities import TOTALS, best_class, class_share, number_of_target, with_totals
+from dpsql.compile.predict.probabilities import (
+    TOTALS,
+    best_class,
+    class_share,
+    heaviest_class,
+    number_of_target,
+    with_totals,
+)
 from dpsql.compile.rows import PACKED, Source, packed_words
 from dpsql.compile.vocabulary import Vocabulary, column, double, int_literal, paren
 from dpsql.schema import Schema
+from dpsql.trees.estimate.decisions import ClassWeights, Decision
 from dpsql.trees.forest import Forest
 from dpsql.trees.serialize import PLANES, one_vote_each
 from dpsql.trees.voting import VotingForest
@@ -87,18 +95,18 @@ def predictions(
     result: str,
     nat: int = 0,
     probabilities: bool = False,
-    threshold: tuple[int, float] | None = None,
+    decision: Decision | None = None,
     ordered: bool = False,
     relation: exp.Expr | None = None,
 ) -> exp.Select:
     """Return the query that gives each row's `keys` (all its columns when None) and its predicted label.
 
-    With `probabilities` each class's probability follows, as `p_<class>`; `nat` says what scores mean. A `threshold`
-    is a class's number and the probability from which on it is named. `ordered` keeps the table's own order; `relation`
+    With `probabilities` each class's probability follows, as `p_<class>`; `nat` says what scores mean. A `decision`
+    says how the label follows from probabilities. `ordered` keeps the table's own order; `relation`
     replaces the table (a table macro's argument).
     """
     if vocabulary.lists is not None:
-        looked_up = _lookups(source, forest, parts, vocabulary, shares=probabilities or threshold is not None, nat=nat)
+        looked_up = _lookups(source, forest, parts, vocabulary, shares=probabilities or decision is not None, nat=nat)
         return row_votes.row_predictions(
             source,
             looked_up,
@@ -108,7 +116,7 @@ def predictions(
             result=result,
             nat=nat,
             probabilities=probabilities,
-            threshold=threshold,
+            decision=decision,
             ordered=ordered,
             relation=relation,
         )
@@ -123,14 +131,14 @@ def predictions(
     query = with_scores(query, forest, parts, vocabulary, carried=(ROW,))
     schema = source.schema
     query = query.with_(WINNER, winner(schema, (ROW,)))
-    if probabilities or threshold:
+    if probabilities or decision is not None:
         query = with_totals(query, len(schema.classes), nat, key=ROW, once=materialized)
-    label = _label(schema) if threshold is None else _past_threshold(schema, threshold)
+    label = _label(schema) if decision is None else _decided_label(schema, decision)
     all_columns = [exp.Column(this=exp.Star(except_=[exp.to_identifier(ROW)]), table=exp.to_identifier(NUMBERED))]
     columns = all_columns if keys is None else [column(key, NUMBERED) for key in keys]
     query = query.select(*columns, exp.alias_(label, result, quoted=True))
     query = query.from_(NUMBERED).join(WINNER, on=exp.column(ROW, WINNER).eq(exp.column(ROW, NUMBERED)))
-    if probabilities or threshold:
+    if probabilities or decision is not None:
         query = query.join(TOTALS, on=exp.column(ROW, TOTALS).eq(exp.column(ROW, NUMBERED)))
     if probabilities:
         query = _with_shares(query, schema)
@@ -270,11 +278,13 @@ def _with_shares(query: exp.Select, schema: Schema) -> exp.Select:
     return query
 
 
-def _past_threshold(schema: Schema, threshold: tuple[int, float]) -> exp.Expr:
-    """Return one class where it is probable enough, else the best of the others."""
-    number, least = threshold
+def _decided_label(schema: Schema, decision: Decision) -> exp.Expr:
+    """Return the class that a decision names: one that is probable enough, or the one that weighs the most."""
     names: list[exp.Expr] = [exp.Literal.string(name) for name in schema.classes]
-    enough = exp.GTE(this=paren(class_share(number, len(names))), expression=double(least))
+    if isinstance(decision, ClassWeights):
+        return heaviest_class(names, decision.weights)
+    number = decision.number
+    enough = exp.GTE(this=paren(class_share(number, len(names))), expression=double(decision.least))
     return exp.case().when(enough, names[number].copy()).else_(best_class(names, without=number))
 
 

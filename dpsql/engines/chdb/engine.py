@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,9 +27,11 @@ from dpsql.engines.identity_texts import with_mark
 from dpsql.engines.ledger_elsewhere import LedgerElsewhere
 from dpsql.engines.spec import Opening
 from dpsql.engines.table_names import find_entry, full_name
-from dpsql.errors import DatabaseError
+from dpsql.errors import DatabaseError, DpsqlError
 
 PREFIX = "chdb://"
+#: The setting whose text tells one of our connections from the others.
+_MARKED_BY = "log_comment"
 #: What a connection of ours is set to: what SQL means, that long statements are taken, and that no trace of them stays.
 SETTINGS = {
     "prefer_column_name_to_alias": 1, "join_use_nulls": 1, "transform_null_in": 0, "precise_float_parsing": 1,
@@ -152,7 +154,8 @@ class ChdbEngine(LedgerElsewhere):
     @contextmanager
     def workspace(self, reads: Sequence[TableInfo] = ()) -> Iterator[ChdbWorkspace]:
         """Open a workspace: a connection of its own, and nothing of it left when it is closed."""
-        workspace = ChdbWorkspace(self._second_connection(), self.ledger)
+        mark = secrets.token_hex(16)
+        workspace = ChdbWorkspace(self._second_connection(mark), self.ledger, lambda: self._stop(mark))
         try:
             for before in reads:
                 check_same(before, self.table(before.table, schema=before.schema))
@@ -187,12 +190,25 @@ class ChdbEngine(LedgerElsewhere):
         with self.workspace() as workspace:
             return workspace.run(READ_CATALOG, query, {}, workspace.fetch).to_pylist()
 
-    def _second_connection(self) -> Any:
-        """Return a connection with settings and temporary tables of its own; it is opened by the path that chDB was."""
+    def _stop(self, mark: str) -> None:
+        """Have chDB stop what runs in the connection of a mark: from another one, and in no other."""
+        settings = exp.Bracket(this=exp.column("Settings"), expressions=[exp.Literal.string(_MARKED_BY)])
+        marked = settings.eq(exp.Literal.string(mark)).sql(DIALECT)
+        with suppress(DpsqlError, RuntimeError), closing(self._second_connection()) as session:
+            session.query(f"KILL QUERY WHERE {marked} ASYNC")
+
+    def _second_connection(self, mark: str = "") -> Any:
+        """Return a connection with settings and temporary tables of its own; it is opened by the path that chDB was.
+
+        The mark tells what runs in it from what runs in others.
+        """
         session = next(filter(None, map(_try_open, self._paths)), None)
         if session is None:
             raise DatabaseError("chDB opens no second connection.", hint="use a Session of a folder, or of :memory:")
-        items = [exp.EQ(this=exp.column(name), expression=exp.convert(value)) for name, value in SETTINGS.items()]
+        items = [
+            exp.EQ(this=exp.column(name), expression=exp.convert(value))
+            for name, value in {**SETTINGS, _MARKED_BY: mark}.items()
+        ]
         text = exp.Set(expressions=[exp.SetItem(this=item) for item in items]).sql(DIALECT)
         replace_errors("take its settings", lambda: session.query(text))
         return session

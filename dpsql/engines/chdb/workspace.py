@@ -36,9 +36,10 @@ replace_errors = ErrorReplacement((RuntimeError, UnicodeError, arrow.ArrowExcept
 class ChdbWorkspace:
     """Temporary tables in a connection of their own, which go when it is closed. A table's name is never used again."""
 
-    def __init__(self, session: Any, ledger: Engine) -> None:
+    def __init__(self, session: Any, ledger: Engine, stop: Callable[[], object]) -> None:
         self._session = session
         self._ledger = ledger
+        self._stop = stop
         self._names: dict[str, str] = {}
         self._states: list[tuple[TableInfo, State]] = []
         self._copies: dict[tuple[str, str], str] = {}
@@ -49,7 +50,7 @@ class ChdbWorkspace:
             self._states.append((table, State.read(self._rows, table)))
             return
         place = exp.table_(table.table, db=table.schema, quoted=True)
-        replace_errors(COUNTING, lambda: self._store("copy", exp.select("*").from_(place)))
+        replace_errors(COUNTING, lambda: self._store("copy", exp.select("*").from_(place)), self._stop)
         self._copies[table.schema, table.table] = self._names.pop("copy")
 
     def keep(self, name: str, query: exp.Expr, tables: Mapping[str, Any]) -> None:
@@ -77,7 +78,7 @@ class ChdbWorkspace:
             ready = store_materialized_parts(
                 self._name_sources(query.copy()), lambda part: self._store_part(doing, part, once)
             )
-            return replace_errors(doing, lambda: act(ready))
+            return replace_errors(doing, lambda: act(ready), self._stop)
         finally:
             for table in [*once, *(self._names.pop(name) for name in tables)]:
                 self._drop(table)
@@ -156,7 +157,7 @@ class ChdbWorkspace:
 
     def _store_part(self, doing: str, query: exp.Select, once: list[str]) -> exp.Select:
         """Compute a query's rows now, and return the query that reads them."""
-        replace_errors(doing, lambda: self._store("once", query))
+        replace_errors(doing, lambda: self._store("once", query), self._stop)
         once.append(self._names.pop("once"))
         return exp.select("*").from_(exp.table_(once[-1], quoted=True))
 

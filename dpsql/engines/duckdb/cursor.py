@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
@@ -15,6 +15,7 @@ from sqlglot import exp
 from dpsql.engines.base import Arrays, Conflict, Row, Tables
 from dpsql.engines.duckdb.vocabulary import DIALECT
 from dpsql.engines.error_replacement import COUNTING, ErrorReplacement
+from dpsql.engines.interruption import hold_interrupts
 from dpsql.errors import DatabaseError, DatabaseReadOnly, DiskFull, DpsqlError, QueryFailed
 
 #: Returns what to read in place of a table, or None to leave the table as it is.
@@ -96,10 +97,8 @@ def hold_one_state(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 def rollback_quietly(cursor: duckdb.DuckDBPyConnection) -> None:
     """Undo a transaction, unless a failed commit already did."""
-    try:
+    with hold_interrupts(), suppress(duckdb.Error):
         cursor.rollback()
-    except duckdb.Error:
-        return
 
 
 def compare_bytes(cursor: duckdb.DuckDBPyConnection) -> None:
@@ -215,13 +214,13 @@ class DuckDBWorkspace:
     def keep(self, name: str, query: exp.Expr, tables: Tables) -> None:
         """Keep the rows of a checked query in a temporary table of the cursor's own."""
         text = self._prepare(create_temporary(name, query), tables)
-        replace_errors(COUNTING, lambda: self._cursor.execute(text).fetchall())
+        replace_errors(COUNTING, lambda: self._cursor.execute(text).fetchall(), self._cursor.interrupt)
         self._check()
 
     def aggregate(self, query: exp.Expr, tables: Tables) -> Arrays:
         """Run one checked aggregate over private or kept rows."""
         text = self._prepare(query, tables)
-        result = replace_errors(COUNTING, lambda: self._cursor.execute(text).fetchnumpy())
+        result = replace_errors(COUNTING, lambda: self._cursor.execute(text).fetchnumpy(), self._cursor.interrupt)
         self._check()
         return {name: np.ma.getdata(values) for name, values in result.items()}
 

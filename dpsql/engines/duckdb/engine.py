@@ -334,7 +334,7 @@ class DuckDBEngine:
             for name, columns in (tables or {}).items():
                 load_into_duckdb(cursor, name, columns)
             text = render_for_this_database(cursor, query, self._stand_in(cursor))
-            return replace_errors("read the table", lambda: cursor.execute(text).fetchdf())
+            return replace_errors("read the table", lambda: cursor.execute(text).fetchdf(), cursor.interrupt)
 
     def create(self, name: str, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> None:
         """Create a table from a query over public or released tables; nothing is left when it fails."""
@@ -344,7 +344,7 @@ class DuckDBEngine:
             for table, columns in (tables or {}).items():
                 load_into_duckdb(cursor, table, columns)
             text = render_for_this_database(cursor, statement, self._stand_in(cursor))
-            replace_errors("create the table", lambda: cursor.execute(text))
+            replace_errors("create the table", lambda: cursor.execute(text), cursor.interrupt)
 
     def add_column(self, info: TableInfo, column: str, make: Callable[[int], np.ndarray[Any, Any]]) -> None:
         """Add a BIGINT column to a base table and fill it, row address by row address, in one transaction."""

@@ -142,7 +142,7 @@ class FileTable:
         query = maxima.from_(exp.Table(this=self._parquet(self.files.paths))).sql(DIALECT)
         cursor = self._connection.cursor()
         try:
-            cells = replace_errors(COUNTING, lambda: cursor.execute(query).fetchall())[0]
+            cells = replace_errors(COUNTING, lambda: cursor.execute(query).fetchall(), cursor.interrupt)[0]
             problem = "have more digits than their type" if any(cells[len(looks) :]) else ""
         except DpsqlError:
             problem = "cannot be read: damaged, or not UTF-8"
@@ -164,7 +164,7 @@ class FileTable:
         """Load the rows of CSV or SQLite into a temporary table of a cursor's own."""
         if self.files.kind != SQLITE:
             text = create_temporary(name, self.rows()).sql(DIALECT)
-            replace_errors(COUNTING, lambda: cursor.execute(text).fetchall())
+            replace_errors(COUNTING, lambda: cursor.execute(text).fetchall(), cursor.interrupt)
             return
         names = [column.name for column in self._columns]
         empty = exp.select(*(exp.alias_(_as_text(exp.null()), name, quoted=True) for name in names)).limit(0)

@@ -30,6 +30,8 @@ HARDENING = {
 #: DuckDB takes the list of allowed files, and where rows are spilled, only once the database is open and before its
 #: door is shut. Nothing is run in between.
 _NOT_YET_CLOSED = {name: value for name, value in HARDENING.items() if name != "enable_external_access"}
+#: The format of a new file, which DuckDB 1.2 and later open. A file that exists keeps its own.
+_FILE_FORMAT = {"storage_compatibility_version": "v1.2.0"}
 #: Where rows that do not fit in memory are put.
 SPILL = "SELECT system.main.current_setting('temp_directory')"
 READ_ONLY_HINT = "check the file's permissions, or keep ledger and models in another file: --ledger FILE"
@@ -126,7 +128,7 @@ def _remove_left_rows(file: Path) -> None:
 def _try_open(path: str | Path, read_only: bool) -> tuple[duckdb.DuckDBPyConnection | None, DatabaseError]:
     """Open the file or say why not, in our own words."""
     try:
-        return duckdb.connect(str(path), read_only=read_only, config=dict(_NOT_YET_CLOSED)), DatabaseError("")
+        return duckdb.connect(str(path), read_only=read_only, config=_NOT_YET_CLOSED | _FILE_FORMAT), DatabaseError("")
     except duckdb.IOException as error:
         text = str(error)
     except duckdb.ConnectionException:

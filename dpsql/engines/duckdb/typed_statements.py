@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import duckdb
+
+from dpsql.engines.interruption import run_stoppable
 
 #: Columns, rows, and the error in words or None.
 Answer = tuple[list[str], list[tuple[object, ...]], str | None]
@@ -14,6 +17,7 @@ def run_typed(connection: duckdb.DuckDBPyConnection, text: str, *, on_files: boo
     """Run each statement of a text and yield what it gave; `on_files`: tables are files, which none may write to.
 
     Errors about the statement itself keep their words; those that arise from data could quote a cell and lose them.
+    Ctrl-C stops the statement that runs.
     """
     try:
         statements = connection.extract_statements(text)
@@ -24,7 +28,7 @@ def run_typed(connection: duckdb.DuckDBPyConnection, text: str, *, on_files: boo
         if on_files and _may_write(statement):
             yield [], [], "COPY and PREPARE are off where tables are files: they could write to them."
             return
-        yield _answer(connection, statement)
+        yield run_stoppable(partial(_answer, connection, statement), connection.interrupt)
 
 
 def _answer(connection: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> Answer:

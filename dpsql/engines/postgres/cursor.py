@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,8 @@ _CONFLICTS = (
     server.DuplicateSchema,
     server.DuplicateObject,
 )
+#: Seconds that asking the server to stop a statement may take.
+_CANCEL_WAIT = 5.0
 _KINDS = {
     "bool": "BOOLEAN", "int16": "SMALLINT", "uint8": "SMALLINT", "int32": "INTEGER", "int64": "BIGINT",
     "uint64": "BIGINT", "float64": "DOUBLE PRECISION", "float32": "DOUBLE PRECISION",
@@ -75,6 +78,16 @@ def _reword_failure(doing: str, error: Exception) -> DpsqlError:
 
 
 replace_errors = ErrorReplacement((psycopg.Error,), _reword)
+
+
+def stop_of(connection: Connection) -> Callable[[], None]:
+    """Return what has the server stop the statement that a connection runs."""
+
+    def stop() -> None:
+        with suppress(psycopg.Error):  # asked again, unless the statement has ended
+            connection.cancel_safe(timeout=_CANCEL_WAIT)
+
+    return stop
 
 
 def render(query: str | exp.Expr) -> str:
@@ -171,7 +184,11 @@ def lock(connection: Connection, table: TableInfo) -> None:
     """Keep others from altering, emptying or dropping a table until the transaction ends; they may write rows."""
     place = exp.table_(table.table, db=table.schema, quoted=True).sql(DIALECT)
     try:
-        replace_errors("lock the table", lambda: execute(connection, f"LOCK TABLE {place} IN ACCESS SHARE MODE"))
+        replace_errors(
+            "lock the table",
+            lambda: execute(connection, f"LOCK TABLE {place} IN ACCESS SHARE MODE"),
+            stop_of(connection),
+        )
         return
     except QueryFailed:
         pass  # there is no such table any more
@@ -192,13 +209,19 @@ class PostgresWorkspace:
         """Keep the rows of a checked query in a temporary table of the session's own."""
         self._load(tables)
         table = exp.table_(name, quoted=True)
-        replace_errors(COUNTING, lambda: replace_temporary(self._connection, name, table, query))
+        replace_errors(
+            COUNTING,
+            lambda: replace_temporary(self._connection, name, table, query),
+            stop_of(self._connection),
+        )
         self._check()
 
     def aggregate(self, query: exp.Expr, tables: Tables) -> Arrays:
         """Run one checked aggregate over private or kept rows."""
         self._load(tables)
-        groups = replace_errors(COUNTING, lambda: postgres_arrays(execute(self._connection, query)))
+        groups = replace_errors(
+            COUNTING, lambda: postgres_arrays(execute(self._connection, query)), stop_of(self._connection)
+        )
         self._check()
         return groups
 

@@ -20,6 +20,7 @@ from sqlglot import exp
 
 from dpsql.engines.base import ColumnNote, Health, TableInfo, Transaction, check_same
 from dpsql.engines.error_replacement import COUNTING
+from dpsql.engines.interruption import hold_interrupts
 from dpsql.engines.postgres.catalog import HOME, KEYS, TABLES, describe, read_notes
 from dpsql.engines.postgres.cursor import (
     Connection,
@@ -31,6 +32,7 @@ from dpsql.engines.postgres.cursor import (
     lock,
     postgres_arrays,
     replace_errors,
+    stop_of,
 )
 from dpsql.engines.postgres.health import (
     COUNTERS_OPEN,
@@ -289,7 +291,10 @@ class PostgresEngine:
         ):
             for name, columns in (tables or {}).items():
                 load_into_postgres(connection, name, columns)
-            return pd.DataFrame(replace_errors("read the table", lambda: postgres_arrays(execute(connection, query))))
+            stop = stop_of(connection)
+            return pd.DataFrame(
+                replace_errors("read the table", lambda: postgres_arrays(execute(connection, query)), stop)
+            )
 
     def create(self, name: str, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> None:
         """Create a table in schema public from a query over public or released tables, or leave nothing."""
@@ -297,7 +302,7 @@ class PostgresEngine:
         with self._connection("create the table") as connection, self._in_transaction(connection, "READ COMMITTED"):
             for table, columns in (tables or {}).items():
                 load_into_postgres(connection, table, columns)
-            replace_errors("create the table", lambda: execute(connection, statement))
+            replace_errors("create the table", lambda: execute(connection, statement), stop_of(connection))
             for table in tables or {}:
                 execute(connection, exp.Drop(tables=[exp.table_(table, db="pg_temp", quoted=True)], kind="TABLE"))
 
@@ -314,7 +319,7 @@ class PostgresEngine:
                 execute(connection, _fill_ids(table, column))
                 execute(connection, exp.Drop(tables=[exp.table_(_IDS, db="pg_temp")], kind="TABLE"))
 
-            replace_errors("add a column", add)
+            replace_errors("add a column", add, stop_of(connection))
 
     def close(self) -> None:
         """Close every connection."""
@@ -351,7 +356,7 @@ class PostgresEngine:
             done = True
         finally:
             if not done:
-                with suppress(psycopg.Error):  # a lost connection undid it already
+                with hold_interrupts(), suppress(psycopg.Error):  # a lost connection undid it already
                     connection.execute("ROLLBACK")
 
 

@@ -7,7 +7,7 @@ import secrets
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import numpy as np
@@ -83,10 +83,36 @@ def _reword(doing: str, error: Exception) -> QueryFailed:
 _replacement = ErrorReplacement(_ERRORS, _reword, _HINT)
 
 
-def replace_errors(doing: str, act: Callable[[], _Result]) -> _Result:
+def replace_errors(doing: str, act: Callable[[], _Result], stop: Callable[[], object] | None = None) -> _Result:
     """Do something in Spark; replace its errors, whose texts can quote cells, by our own, and log nothing meanwhile."""
-    with _WITHHELD.hold_back():
-        return _replacement(doing, act)
+
+    def act_silently() -> _Result:
+        with _WITHHELD.hold_back():  # in the thread that acts: it may be another one
+            return act()
+
+    return _replacement(doing, act_silently, stop)
+
+
+def run_tagged(session: Any, doing: str, act: Callable[[], _Result]) -> _Result:
+    """Do something in Spark that may take long, as `replace_errors` does; Ctrl-C stops its jobs, and no others.
+
+    A tag is that of one thread. Jobs that start after a stop, as those of a statement that was being planned, are
+    stopped by the next one.
+    """
+    tag = f"dpsql_{secrets.token_hex(8)}"
+
+    def act_with_tag() -> _Result:
+        session.addTag(tag)
+        try:
+            return act()
+        finally:
+            session.removeTag(tag)
+
+    def stop() -> None:
+        with suppress(*_ERRORS), _WITHHELD.hold_back():
+            session.interruptTag(tag)
+
+    return replace_errors(doing, act_with_tag, stop)
 
 
 def as_arrow(columns: pd.DataFrame | Mapping[str, np.ndarray[Any, Any]]) -> arrow.Table:
@@ -145,7 +171,7 @@ class SparkWorkspace:
         frame = self._frame(place)
         facts = replace_errors("read its catalog", lambda: java_bridge.file_facts(frame))
         if facts is None:
-            frame = replace_errors(COUNTING, lambda: java_bridge.copy_rows(frame))
+            frame = run_tagged(self._session, COUNTING, lambda: java_bridge.copy_rows(frame))
             self._fixed.append(frame)
         else:
             self._facts.append((table, frame, facts))
@@ -188,7 +214,7 @@ class SparkWorkspace:
                 self._name_sources(query.copy()), lambda part: self._store_part(doing, part, once)
             )
             text = _render(ready, nested=nested)
-            return replace_errors(doing, lambda: act(self._session.sql(text)))
+            return run_tagged(self._session, doing, lambda: act(self._session.sql(text)))
         finally:
             for frame in once:
                 replace_errors(COUNTING, lambda stored=frame: java_bridge.forget(stored))  # type: ignore[misc]
@@ -254,7 +280,7 @@ class SparkWorkspace:
     def _store_part(self, doing: str, query: exp.Select, once: list[Any]) -> exp.Select:
         """Compute a query's rows now, and return the query that reads them."""
         text = _render(query)
-        frame = replace_errors(doing, lambda: java_bridge.copy_rows(self._session.sql(text)))
+        frame = run_tagged(self._session, doing, lambda: java_bridge.copy_rows(self._session.sql(text)))
         once.append(frame)
         self._show("once", frame)
         return exp.select("*").from_(exp.to_table(self._views["once"]))

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from dpsql.models.explain.crowded import CrowdedRange
 from dpsql.models.explain.explanation_text import TOP, explanation_text
 from dpsql.models.explain.picture import PANELS, draw_explanation
+from dpsql.notebook_html import Readable, html_heading, html_lines
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -82,8 +87,8 @@ class ClassProfile:
     reasons: tuple[Reason, ...]
 
 
-@dataclass(frozen=True)
-class Learned:
+@dataclass(frozen=True, repr=False)
+class Learned(Readable):
     """What a model learned. `str()` is a readable summary; `effects` has the most important feature first.
 
     `background` says how often each value was taken to occur. `looked_up` says which domains the owner looked up in the
@@ -132,6 +137,13 @@ class Learned:
         """Return everything as plain values; keys are the names used here."""
         return asdict(self)
 
-    def plot(self, file: str | Path, *, top: int = PANELS) -> None:
-        """Write a picture to a new PNG file: importance, and a panel for each of the `top` features."""
-        draw_explanation(self, file, top=top)
+    def _repr_html_(self) -> str:
+        title, *lines = str(self).splitlines()
+        return html_heading(title) + html_lines("\n".join(lines))
+
+    def plot(self, file: str | Path | None = None, *, top: int = PANELS, ax: Axes | None = None) -> Figure:
+        """Return a picture: importance, and a panel for each of the `top` features; with `ax` importance alone, there.
+
+        With a `file` it is also written to a new PNG file.
+        """
+        return draw_explanation(self, file, top=top, axes=ax)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import textwrap
 from collections.abc import Callable, Sequence
@@ -11,10 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpsql.errors import ParameterError, UsageError
+from dpsql.errors import ParameterError
+from dpsql.models.notebook_figure import check_matplotlib, new_figure, root_figure, text_as_is
 from dpsql.schema.dated import tick_text
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
     from dpsql.models.explain.explanation_values import Effect, Group, Learned
 
 #: Okabe & Ito's colours, which colour-blind readers can tell apart.
@@ -35,14 +38,17 @@ _LETTERS = 22
 _PALE = 0.2
 
 
-def draw_explanation(learned: Learned, file: str | Path, *, top: int = PANELS) -> None:
-    """Write the picture to a new PNG file."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise UsageError("plots need matplotlib, which is not installed.", hint="pip install 'dpsql[plots]'")
+def draw_explanation(
+    learned: Learned, file: str | Path | None = None, *, top: int = PANELS, axes: Axes | None = None
+) -> Figure:
+    """Return the picture, written to a new PNG file if one is named; with `axes` its bars alone are drawn on them."""
+    check_matplotlib()
+    if file is None:
+        return explanation_figure(learned, top) if axes is None else _bars_on(axes, learned)
     path = Path(file)
     if path.suffix.lower() != ".png":
         raise ParameterError("plot", allowed="a file whose name ends in .png", given=str(file))
-    figure = explanation_figure(learned, top)
+    figure = explanation_figure(learned, top) if axes is None else _bars_on(axes, learned)
     try:
         with path.open("xb") as opened:
             figure.savefig(opened, dpi=120, format="png")
@@ -51,15 +57,20 @@ def draw_explanation(learned: Learned, file: str | Path, *, top: int = PANELS) -
     except OSError as error:
         allowed = f"a file that can be written ({error.strerror})"
         raise ParameterError("plot", allowed=allowed, given=str(file)) from None
+    return figure
 
 
-def explanation_figure(learned: Learned, top: int = PANELS) -> Any:
+def _bars_on(axes: Axes, learned: Learned) -> Figure:
+    """Draw the bars of importance on axes of the caller's, and return their figure."""
+    _bars(axes, learned)
+    return root_figure(axes)
+
+
+def explanation_figure(learned: Learned, top: int = PANELS) -> Figure:
     """Return the whole figure: bars on the left, panels on the right, one legend."""
-    from matplotlib.figure import Figure
-
     shown = [effect for effect in learned.effects[:top] if effect.importance > 0]
     down = max(1, math.ceil(len(shown) / 2))
-    figure = Figure(figsize=(14, max(4.6, 2.9 * down + 1.3)), layout="constrained")
+    figure = new_figure(figsize=(14, max(4.6, 2.9 * down + 1.3)), layout="constrained")
     figure.suptitle(_title(learned), fontsize=13, x=0.01, ha="left")
     parts: Any = figure.subfigures(1, 2, width_ratios=(1, 2.6), wspace=0.03)
     left, right = parts
@@ -78,7 +89,7 @@ def explanation_figure(learned: Learned, top: int = PANELS) -> Any:
 
 def _title(learned: Learned) -> str:
     cost = f"epsilon {learned.epsilon}, {learned.neighbours}" if learned.private else "NOT differentially private"
-    return _plain(
+    return text_as_is(
         f'What "{_shorten(learned.model)}" learned about {_shorten(learned.label)} ({learned.method}, {cost})'
     )
 
@@ -89,7 +100,7 @@ def _bars(axes: Any, learned: Learned) -> None:
     places = np.arange(len(shown))
     values = [100 * effect.importance for effect in shown]
     axes.barh(places, values, color=[_GREY if effect.drowned else COLOURS[0] for effect in shown], height=0.7)
-    axes.set_yticks(places, [_plain(_shorten(effect.feature)) for effect in shown])
+    axes.set_yticks(places, [text_as_is(_shorten(effect.feature)) for effect in shown])
     axes.set_ylim(len(shown) - 0.4, -0.6)
     for place, value in zip(places, values, strict=True):
         axes.annotate(f"{value:.1f}", (value, place), (4, 0), textcoords="offset points", va="center", fontsize=9)
@@ -140,7 +151,7 @@ def _panel(axes: Any, learned: Learned, effect: Effect, lines: Sequence[int], sp
         _average(axes.axvline, learned, lines)
         axes.set_xlim(*span)
         axes.set_xlabel(_output(learned, lines), fontsize=9)
-    axes.set_title(_plain(_shorten(effect.feature, 40)), fontsize=10, loc="left")
+    axes.set_title(text_as_is(_shorten(effect.feature, 40)), fontsize=10, loc="left")
     axes.tick_params(labelsize=8)
     axes.grid(color="#e6e6e6", linewidth=0.7)
     axes.set_axisbelow(True)
@@ -171,7 +182,7 @@ def _categories(axes: Any, groups: Sequence[Group], lines: Sequence[int]) -> Non
             shade = _shade(group, line)
             error = None if shade < 1 and len(lines) > 1 else _whiskers(group, line)  # several would hide each other
             axes.errorbar(group.values[line], place, xerr=error, alpha=shade, **_style(number))
-    axes.set_yticks(range(len(ordered)), [_plain(_shorten(group.text)) for group in ordered])
+    axes.set_yticks(range(len(ordered)), [text_as_is(_shorten(group.text)) for group in ordered])
     axes.set_ylim(-0.6, len(ordered) - 0.4)
     if len(occurring) > len(ordered):
         axes.annotate(f"{len(occurring) - len(ordered)} rarer left out", (1, 1.02), xycoords="axes fraction",
@@ -203,8 +214,8 @@ def _whiskers(group: Group, line: int) -> Any:
 
 def _output(learned: Learned, lines: Sequence[int]) -> str:
     if learned.target is not None:
-        return _plain(f"predicted {_shorten(learned.label)}")
-    return "share of class" if len(lines) > 1 else _plain(f"share of {_shorten(learned.classes[lines[0]])}")
+        return text_as_is(f"predicted {_shorten(learned.label)}")
+    return "share of class" if len(lines) > 1 else text_as_is(f"share of {_shorten(learned.classes[lines[0]])}")
 
 
 def _legend(figure: Any, learned: Learned, shown: Sequence[Effect], lines: Sequence[int]) -> None:
@@ -218,7 +229,7 @@ def _legend(figure: Any, learned: Learned, shown: Sequence[Effect], lines: Seque
     handles = []
     if learned.target is None and len(learned.classes) > 2:
         for number, line in enumerate(lines):
-            label = _plain(_shorten(learned.classes[line]))
+            label = text_as_is(_shorten(learned.classes[line]))
             handles.append(Line2D([], [], color=COLOURS[number], marker=MARKS[number], label=label))
         left_out = len(learned.classes) - len(lines)
         bars += f" {left_out} classes that vary less are left out." if left_out else ""
@@ -229,8 +240,3 @@ def _legend(figure: Any, learned: Learned, shown: Sequence[Effect], lines: Seque
 
 def _shorten(text: str, most: int = _LETTERS) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
-def _plain(text: str) -> str:
-    """Return text that matplotlib takes for no formula, with a replacement for each unprintable character."""
-    return "".join(c if c.isprintable() else "�" for c in text).replace("$", r"\$")

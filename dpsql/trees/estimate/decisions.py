@@ -1,6 +1,14 @@
-"""From probabilities to decisions: a threshold for one class, and the few most probable classes of each row."""
+"""From probabilities to decisions: a threshold for one class, weights of classes, the few most probable classes.
+
+With class weights the label is the class whose weight times probability is the largest. Where a weight is what a row of
+its class costs when it is named otherwise, and probabilities mean what they say, that label costs the least on average.
+For two classes, weights are a threshold: with weight w of the second class it is named above a probability of
+1 / (1 + w), and a threshold names it at exactly that probability too.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +16,36 @@ from numpy.typing import NDArray
 from dpsql.trees.voting import Weights
 
 Shares = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """The class `number` is named where its probability is at least `least`, else the best of the others."""
+
+    number: int
+    least: float
+
+
+@dataclass(frozen=True)
+class ClassWeights:
+    """The class whose weight times probability is the largest is named, the first among equals."""
+
+    weights: tuple[float, ...]
+
+
+#: How a label follows from a row's probabilities; without one it is the class with the highest score.
+Decision = Threshold | ClassWeights
+
+
+def decide(decision: Decision, scores: Weights, shares: Shares) -> NDArray[np.int64]:
+    """Return the number of each row's class, from its scores and probabilities (rows × classes).
+
+    >>> decide(ClassWeights((1, 3)), np.array([[7, 3], [9, 1]]), np.array([[0.7, 0.3], [0.9, 0.1]])).tolist()
+    [1, 0]
+    """
+    if isinstance(decision, Threshold):
+        return past_threshold(scores, shares, decision.number, decision.least)
+    return np.argmax(shares * np.array(decision.weights), axis=1)
 
 
 def past_threshold(scores: Weights, shares: Shares, number: int, least: float) -> NDArray[np.int64]:

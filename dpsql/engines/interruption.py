@@ -1,0 +1,214 @@
+"""Ctrl-C while a database works: the statement is stopped at once, and what has to be whole is ended first.
+
+Python runs the handler of a signal in the main thread alone, and only between two of its own steps. A driver that
+computes inside its own code lets it wait, for a minute where the statement takes one. So a statement that may take long
+runs in a thread of its own (`run_stoppable`): the main thread waits for it, and Ctrl-C asks the database to stop it, as
+often as it takes. What may not be cut in two (an entry of the ledger, the end of a session) is ended before Ctrl-C is
+raised (`hold_interrupts`). However often the key is pressed meanwhile, nothing else is raised.
+
+A statement may call back into Python, as SQL that trains does. What is run inside such a call belongs to the statement,
+whatever thread the database calls from (`call_inside_statement`): Ctrl-C stops both.
+
+In other threads, and where somebody else ignores or handles the signal outside Python, nothing is changed. Nor is it
+in a process that has said that it stops by itself (`never_hold_interrupts`).
+"""
+
+from __future__ import annotations
+
+import contextvars
+import queue
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any, Generic, TypeVar
+
+_Result = TypeVar("_Result")
+_Other = TypeVar("_Other")
+_Handler = Callable[[int, FrameType | None], Any]
+#: Seconds after which a statement that still runs is stopped again: one that was being planned may have started since.
+_AGAIN = 0.25
+_PRESSED, _ENDED = "pressed", "ended"
+#: Set where the process has a way of its own to stop.
+_STOPS_BY_ITSELF = threading.Event()
+
+
+def _ignore() -> None:
+    """Do nothing."""
+
+
+class _Hold:
+    """A handler of Ctrl-C that notes it, and calls `tell`."""
+
+    def __init__(self, tell: Callable[[], object]) -> None:
+        self.pressed = False
+        self._tell = tell
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.pressed = True
+        self._tell()
+
+
+@contextmanager
+def hold_interrupts(tell: Callable[[], object] = _ignore) -> Iterator[None]:
+    """Let Ctrl-C wait until a block has ended, well or badly; it is then raised, in place of any error of the block.
+
+    `tell` is called each time the key is pressed meanwhile, between any two steps of the main thread.
+    """
+    before = _present_handler()
+    if before is None:
+        yield
+        return
+    hold = _Hold(tell)
+    signal.signal(signal.SIGINT, hold)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if hold.pressed:
+            before(signal.SIGINT, None)
+
+
+def never_hold_interrupts() -> None:
+    """Leave the signal to this process's own handler from now on: it must run at once, whatever is under way."""
+    _STOPS_BY_ITSELF.set()
+
+
+def _present_handler() -> _Handler | None:
+    """Return what Ctrl-C calls now; None where that cannot be replaced for a while."""
+    if _STOPS_BY_ITSELF.is_set() or threading.current_thread() is not threading.main_thread():
+        return None
+    handler = signal.getsignal(signal.SIGINT)
+    return handler if callable(handler) else None
+
+
+@dataclass(eq=False)
+class _Statement(Generic[_Result]):
+    """A statement that another thread runs, and what the main thread hears of it meanwhile."""
+
+    act: Callable[[], _Result]
+    news: queue.SimpleQueue[str] = field(default_factory=queue.SimpleQueue)
+    #: What stops the statements that run inside this one.
+    inner: list[Callable[[], object]] = field(default_factory=list)
+    stopped: bool = False
+    results: list[_Result] = field(default_factory=list)
+    error: BaseException | None = None
+
+    def run(self) -> None:
+        """Run the statement, and say that it has ended."""
+        _enclosing.set(self)
+        try:
+            self.results.append(self.act())
+        except BaseException as error:  # noqa: BLE001  raised again in the thread that waits
+            self.error = error
+        self.news.put(_ENDED)
+
+    def press(self) -> None:
+        """Say that Ctrl-C was pressed: safe in the handler of a signal, whatever it has interrupted."""
+        self.news.put(_PRESSED)
+
+    def wait(self, stop: Callable[[], object]) -> None:
+        """Wait until the statement has ended; ask it to stop, and what runs inside it, when Ctrl-C was pressed."""
+        word = self.news.get()
+        while word != _ENDED:
+            self.stopped = True
+            for stop_it in (*self.inner, stop):
+                stop_it()
+            try:
+                word = self.news.get(timeout=_AGAIN)
+            except queue.Empty:
+                word = _PRESSED
+
+    def run_inside(self, act: Callable[[], _Other], stop: Callable[[], object]) -> _Other:
+        """Return what a statement inside this one returns; raise KeyboardInterrupt where this one is to stop."""
+        self.inner.append(stop)
+        try:
+            if not self.stopped:
+                return act()
+        finally:
+            self.inner.remove(stop)
+            if self.stopped:
+                raise KeyboardInterrupt
+
+    def result(self) -> _Result:
+        """Return what the statement gave, or raise what it raised; neither is kept."""
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
+        return self.results.pop()
+
+
+class _Thread:
+    """The thread that runs the main thread's statements, one after the other. It is started when it is first needed.
+
+    It is one for all: a driver may keep something for each thread that it meets (Spark a connection to Java).
+    """
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        #: The context of the statement that runs.
+        self.context: contextvars.Context | None = None
+        self._statements: queue.SimpleQueue[tuple[contextvars.Context, _Statement[Any]]] = queue.SimpleQueue()
+
+    def start(self, statement: _Statement[Any]) -> None:
+        """Start a statement, in the present context."""
+        if self._thread is None or not self._thread.is_alive():  # a process that was forked has no other threads
+            self._statements = queue.SimpleQueue()
+            self._thread = threading.Thread(target=self._run_all, name="dpsql statements", daemon=True)
+            self._thread.start()
+        self.context = contextvars.copy_context()
+        self._statements.put((self.context, statement))
+
+    def _run_all(self) -> None:
+        statements = self._statements
+        while True:
+            _run_next(statements)
+
+
+def _run_next(statements: queue.SimpleQueue[tuple[contextvars.Context, _Statement[Any]]]) -> None:
+    """Run the next statement; when this function has returned, nothing of it is left in this thread."""
+    context, statement = statements.get()
+    context.run(statement.run)
+
+
+_THREAD = _Thread()
+#: The main thread's statement inside which this is called.
+_enclosing: contextvars.ContextVar[_Statement[Any] | None] = contextvars.ContextVar("enclosing", default=None)
+
+
+def call_inside_statement(call: Callable[[], _Result]) -> _Result:
+    """Return what a call returns that a database makes while it runs a statement, in whatever thread."""
+    context = _THREAD.context
+    if context is None or _enclosing.get() is not None or threading.current_thread() is threading.main_thread():
+        return call()
+    return context.copy().run(call)
+
+
+def run_stoppable(act: Callable[[], _Result], stop: Callable[[], object] | None) -> _Result:
+    """Return what `act` returns, a statement that a database runs; Ctrl-C has it stopped, and is then raised.
+
+    `stop` asks the database to stop it. It is called in the main thread, may come too early or too late, and must raise
+    nothing. Without it the statement is short: Ctrl-C waits for its end.
+    """
+    enclosing = _enclosing.get()
+    if enclosing is not None and stop is not None:
+        return enclosing.run_inside(act, stop)
+    if _present_handler() is None:
+        return act()
+    if stop is None:
+        with hold_interrupts():
+            return act()
+    statement = _Statement(act)
+    try:
+        with hold_interrupts(statement.press):
+            _THREAD.start(statement)
+            statement.wait(stop)
+            _THREAD.context = None
+        if statement.stopped and statement.error is not None:
+            raise KeyboardInterrupt  # a handler of somebody else's, which raises nothing
+        return statement.result()
+    finally:
+        statement.error = None
+        statement.results.clear()
