@@ -129,4 +129,4 @@ def _print_grid(tuned: Tuning, epsilon: str, *, as_json: bool, place: str = "--d
     words = " ".join(f"--{name} {value}" for name, value in tuned.best_setting.parameters.items())
     say(f"Picked: {words}. The deepest forest whose votes stand out of their noise.")
     note("Noise alone was weighed: how good the splits are is not known without rows. Nothing was read or charged.")
-    note(f"Next:  dpsql train {place} --method {tuned.method} {words} --epsilon {epsilon} --dry-run")
+    note(f"Next:  dpsql train {place} --method {shlex.quote(tuned.method)} {words} --epsilon {epsilon} --dry-run")

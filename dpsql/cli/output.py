@@ -36,6 +36,8 @@ from dpsql.ledger.spend import how_to_open
 
 #: The width of a table that no terminal shows, in characters: more than any line has.
 _UNLIMITED = 100_000
+#: The lines of a terminal: not used by a table, but without them the width of a plain terminal is taken for 80.
+_HEIGHT = 25
 #: Kinds of characters that could steer a terminal or cannot be printed: control, format, lone surrogate.
 _UNPRINTABLE = ("Cc", "Cf", "Cs")
 
@@ -139,7 +141,7 @@ def print_table(
         table.add_column(Text(names[place]), overflow="fold")
     for row in cells:
         table.add_row(*(Text(row[place]) for place in shown))
-    Console(file=sys.stdout, soft_wrap=False, width=width or _width()).print(table)
+    Console(file=sys.stdout, soft_wrap=False, width=width or _width(), height=_HEIGHT).print(table)
     if hidden:
         note(f"Hidden: {', '.join(hidden)} (a wider terminal or --json shows them).")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -35,7 +36,7 @@ def demo(db: str, rows: int, as_json: bool) -> None:
     The people are a synthetic census: it needs no data and no network. The ledger is shown at the end.
     """
     if _exists(db):
-        raise ParameterError("db", allowed="a new file; this one exists", given=db, hint="dpsql demo --db other.duckdb")
+        raise ParameterError("db", allowed="a new file; this one exists", given=db, hint="dpsql demo --db OTHER.duckdb")
     with show_progress("training on a synthetic census"):
         shown = demonstrate(db, rows=rows)
     if as_json:
@@ -44,10 +45,11 @@ def demo(db: str, rows: int, as_json: bool) -> None:
                     "spent": shown.budget.spent_text, "left": shown.budget.left_text})  # fmt: skip
     else:
         _print_demonstration(shown, db)
+    place = f"--db {shlex.quote(db)}"
     note("Next:")
-    note(f"  dpsql explain --db {db} --model {shown.model.name}")
-    note(f"  dpsql show --db {db} --model {shown.model.name}")
-    note(f"  dpsql train --db {db} --table census --epsilon 0.5 --dry-run")
+    note(f"  dpsql explain {place} --model {shlex.quote(shown.model.name)}")
+    note(f"  dpsql show {place} --model {shlex.quote(shown.model.name)}")
+    note(f"  dpsql train {place} --table census --epsilon 0.5 --dry-run")
 
 
 def _exists(path: str) -> bool:
