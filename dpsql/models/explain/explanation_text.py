@@ -103,7 +103,12 @@ def _profiles(learned: Learned) -> Iterator[str]:
 
 
 def _footer(learned: Learned) -> list[str]:
-    return _wrap("Domains:   ", learned.looked_up) if learned.looked_up else []
+    lines = _wrap("Domains:   ", learned.looked_up) if learned.looked_up else []
+    if not any(effect.counted for effect in learned.effects):
+        lines += _wrap(
+            "Noise:     ", "how much of these reasons is noise is not known: the model kept no counts of features"
+        )
+    return lines
 
 
 def _title(learned: Learned, profile: ClassProfile) -> str:
