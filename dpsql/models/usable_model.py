@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from dpsql.errors import ParameterError
 from dpsql.models import export_onnx, export_sql, scoring_sql
-from dpsql.models.explain import Learned, explain_model
+from dpsql.models.explain import Learned, RowExplanation, explain_model, explain_one_row
 from dpsql.models.model import ReleasedModel
 from dpsql.models.score import predict_table, public_feature_rows
 from dpsql.trees.drawing import draw_tree
@@ -127,7 +128,19 @@ class Model(ReleasedModel):
         A `background` of public rows, a DataFrame or a table of the model's database, says how often values occur.
         Without one noisy counts do, as far as the model has some.
         """
-        return explain_model(self, public_feature_rows(self, background) if isinstance(background, str) else background)
+        return explain_model(self, self._public_rows(background))
+
+    def explain_row(
+        self, row: Mapping[str, Any] | pd.Series, background: pd.DataFrame | str | None = None
+    ) -> RowExplanation:
+        """Return why a row of yours gets its label: what each of its values adds to the score, which adds up. Free.
+
+        Features that the row leaves out count as NULL. A `background` is as in `explain`.
+        """
+        return explain_one_row(self, row, self._public_rows(background))
+
+    def _public_rows(self, background: pd.DataFrame | str | None) -> pd.DataFrame | None:
+        return public_feature_rows(self, background) if isinstance(background, str) else background
 
 
 def _frame(scored: pd.DataFrame | None, data: object) -> pd.DataFrame:

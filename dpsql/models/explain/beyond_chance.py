@@ -5,8 +5,8 @@ groups that are shown are the most striking of many, and an interval for one ran
 much. The correction is Bonferroni's: a chance of `ERROR` in all is divided evenly among the features, among the classes
 and among the sets of cells that a feature's group could have been. Those are the K(K+1)/2 ranges of a number with K
 cells; of a category with K cells, K single ones have one half of the chance, and for each size m the sets of m cells
-share a K-th of the other half. Neighbouring groups of a number are one of its ranges too: groups that are all above
-what their class's share would give are named where one such range of them stands out.
+share a K-th of the other half. Neighbouring groups of a number are one of its ranges too: groups each of which
+has a chance of at most `ERROR` by itself are named where one such range of them stands out.
 
 Claim: on a table whose label has nothing to do with any feature, at most a share `ERROR` of models name a value.
 
@@ -81,7 +81,7 @@ def counts_beyond_chance(
     spans = [(first, last) for first in range(len(order)) for last in range(first + 1, len(order) + 1)]
     logs = log_chances(_joined(counts, [order[first:last] for first, last in spans]), shares, share_variance, rows=rows)
     clear = logs <= limit - math.log(feature.cells * (feature.cells + 1) / 2)
-    above = deviations(counts, shares) > 0
+    above = log_chances(counts, shares, share_variance, rows=rows) <= math.log(ERROR)
     named = np.zeros(above.shape, bool)
     for (first, last), of_span in zip(spans, clear, strict=True):
         named[order[first:last]] |= of_span & above[order[first:last]].all(axis=0)
