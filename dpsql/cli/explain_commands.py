@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from dpsql.cli import options
-from dpsql.cli.asked_row import asked_row
 from dpsql.cli.options import DatabaseTarget, as_json, database, parameters
 from dpsql.cli.output import check_new, note, print_json, say, say_exact, show_progress
+from dpsql.cli.row_option import read_row
 from dpsql.errors import ParameterError, UsageError
 from dpsql.models.explain import PANELS, TOP
 from dpsql.models.explain.hash_words import words_with_cells
@@ -85,7 +85,7 @@ def explain_command(
         _refuse({"--plot": plot, "--word": word or None}, "--model without --row")
         with target.open(writes=False) as db:
             stored = db.model(str(model))
-            why = stored.explain_row(asked_row(stored, row, file), background)
+            why = stored.explain_row(read_row(stored, row, file), background)
         if as_json:
             print_json(why.to_dict())
         else:

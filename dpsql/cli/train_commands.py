@@ -27,6 +27,7 @@ from dpsql.models.model import lookup_note, purchase_note
 from dpsql.runs.private_evaluation import evaluation_of_training
 from dpsql.runs.size_first import FOR_THIS_RUN
 from dpsql.runs.train import TrainRequest
+from dpsql.trees.tree_count import forest_count_text
 
 
 @click.command("train")
@@ -89,7 +90,7 @@ def train_command(target: DatabaseTarget, dry_run: bool, verbose: bool, sql: boo
         print_json(described)
         return
     forest = model.released.forest
-    trees = "1 tree" if forest.trees == 1 else f"{forest.trees} trees"
+    trees = forest_count_text(forest)
     say(f'Model "{model.name}": {model.method}, {trees}, depth {forest.depth}, {forest.leaves} leaves.')
     if not model.certificate["private"]:
         say("NOT differentially private: the published variant has no proof.")

@@ -119,7 +119,8 @@ class Model(ReleasedModel):
             raise ParameterError("tree", allowed=f"a whole number from 0 to {trees - 1}", given=tree)
         if depth is not None and (isinstance(depth, bool) or not isinstance(depth, int) or depth < 1):
             raise ParameterError("depth", allowed="a whole number from 1", given=depth)
-        counts = "classes" not in self.certificate.get("facts", {})  # `auto` votes with shares, and has counts there
+        # `auto` votes with shares, and has its counts in `facts`; votes and shares are never below 0, noisy counts are.
+        counts = "classes" not in self.certificate.get("facts", {}) and int(self.released.weights.min(initial=0)) < 0
         return draw_tree(self.schema, self.released, tree, depth=depth, counts=counts)
 
     def explain(self, background: pd.DataFrame | str | None = None) -> Learned:

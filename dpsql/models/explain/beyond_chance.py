@@ -79,7 +79,9 @@ def counts_beyond_chance(
         return logs <= (limit - _log_sets(feature, counts))[:, None]
     order = sorted(range(len(counts.groups)), key=lambda place: min(counts.groups[place]))
     spans = [(first, last) for first in range(len(order)) for last in range(first + 1, len(order) + 1)]
-    logs = log_chances(_joined(counts, [order[first:last] for first, last in spans]), shares, share_variance, rows=rows)
+    logs = log_chances(
+        _join_groups(counts, [order[first:last] for first, last in spans]), shares, share_variance, rows=rows
+    )
     clear = logs <= limit - math.log(feature.cells * (feature.cells + 1) / 2)
     above = log_chances(counts, shares, share_variance, rows=rows) <= math.log(ERROR)
     named = np.zeros(above.shape, bool)
@@ -88,7 +90,7 @@ def counts_beyond_chance(
     return named
 
 
-def _joined(counts: Counts, parts: Sequence[Sequence[int]]) -> Counts:
+def _join_groups(counts: Counts, parts: Sequence[Sequence[int]]) -> Counts:
     """Return the counts of groups that are taken together."""
     return Counts(
         tuple(tuple(cell for place in part for cell in counts.groups[place]) for part in parts),

@@ -19,6 +19,7 @@ from dpsql.models.explain.groups import counted_groups, predicted_groups
 from dpsql.models.explain.sweep import Swept, sweep
 from dpsql.models.model import ReleasedModel, lookup_note
 from dpsql.schema import Dated, Feature
+from dpsql.trees.tree_count import trees_of_one_feature
 
 Reals = NDArray[np.float64]
 
@@ -49,6 +50,7 @@ def explain_model(model: ReleasedModel, rows: pd.DataFrame | None = None) -> Lea
         classes=schema.classes,
         target=None if schema.target is None else str(schema.target),
         trees=released.forest.trees,
+        of_one_feature=trees_of_one_feature(released.forest),
         leaves=released.forest.leaves,
         epsilon=str(card.get("epsilon", "unknown")),
         neighbours=str(card.get("neighbours", schema.unit.neighbours)),

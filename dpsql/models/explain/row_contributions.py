@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from dpsql.errors import ParameterError, UnknownName
 from dpsql.models.explain import facts as released_facts
-from dpsql.models.explain.background import background
+from dpsql.models.explain.background import background, shuffled_orders
 from dpsql.models.model import ReleasedModel
 from dpsql.schema import Feature
 from dpsql.trees.estimate.means import predicted_numbers
@@ -149,8 +149,7 @@ def _contributions(
     model: ReleasedModel, row: Ints, base: Ints, read: list[int], order: NDArray[np.int64]
 ) -> tuple[float, list[float]]:
     """Return the average score of the background and what each feature of the row adds, in the schema's order."""
-    generator, effects = np.random.default_rng(0), np.zeros(len(model.schema.features))
-    turns = np.array([generator.permutation(read) for _ in range(len(base))]).reshape(len(base), len(read))
+    effects, turns = np.zeros(len(model.schema.features)), shuffled_orders(read, len(base))
     feature = np.array([axis.feature for axis in model.released.forest.axes])
     before = _score(model, model.released.scores(base.astype(np.uint8)), order)
     average = float(before.mean())

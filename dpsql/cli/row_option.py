@@ -14,7 +14,7 @@ from dpsql.models.score import number_columns, public_file, with_moments
 from dpsql.models.usable_model import Model
 
 
-def asked_row(model: Model, given: Sequence[str], file: str | None) -> Mapping[str, Any]:
+def read_row(model: Model, given: Sequence[str], file: str | None) -> Mapping[str, Any]:
     """Return a row as a mapping from features to values, or raise an error that says how to write one.
 
     `given` has texts `COL=VALUE,COL=VALUE` or JSON objects; together they are one row. With a file it is one number.
