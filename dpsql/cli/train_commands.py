@@ -30,6 +30,7 @@ from dpsql.models.model import lookup_note, purchase_note
 from dpsql.runs.private_evaluation import evaluation_of_training
 from dpsql.runs.size_first import FOR_THIS_RUN
 from dpsql.runs.train import TrainRequest
+from dpsql.trees.tree_count import forest_count_text
 
 #: A flag that stands further down in the help.
 _more = partial(click.option, is_flag=True, cls=SectionedOption, section=MORE)
@@ -99,7 +100,7 @@ def train_command(target: DatabaseTarget, dry_run: bool, verbose: bool, sql: boo
         print_json(described)
         return
     forest = model.released.forest
-    trees = "1 tree" if forest.trees == 1 else f"{forest.trees} trees"
+    trees = forest_count_text(forest)
     say(f'Model "{model.name}": {model.method}, {trees}, depth {forest.depth}, {forest.leaves} leaves.')
     if not model.certificate["private"]:
         say("NOT differentially private: the published variant has no proof.")
