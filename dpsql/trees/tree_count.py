@@ -18,8 +18,8 @@ def trees_of_one_feature(forest: Forest) -> int:
         read[tree[split], level.axis[split]] = True
         tree = np.repeat(tree, level.arity)
     feature = np.array([axis.feature for axis in forest.axes])
-    count = sum(read[:, feature == number].any(axis=1).astype(np.int64) for number in np.unique(feature))
-    return int((count <= 1).sum())
+    features_read = np.sum([read[:, feature == number].any(axis=1) for number in np.unique(feature)], axis=0)
+    return int(np.count_nonzero(features_read <= 1))
 
 
 def count_text(trees: int, of_one_feature: int) -> str:
