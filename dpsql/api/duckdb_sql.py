@@ -253,10 +253,10 @@ class _Calls:
         table = _check_name(table, "table")
         comparison = self.database().compare(names or [], table, epsilon=epsilon, request_id=request_id)
         return [
-            {"model": one.model, "figure": figure, "value": number_or_none(value), "low": low, "high": high}
-            for one in comparison.evaluations
+            {"model": evaluation.model, "figure": figure, "value": number_or_none(value), "low": low, "high": high}
+            for evaluation in comparison.evaluations
             for figure in comparison.figures
-            for value, (low, high) in [(getattr(one, figure), interval(one, figure))]
+            for value, (low, high) in [(getattr(evaluation, figure), interval(evaluation, figure))]
             if value is not None
         ]
 
