@@ -316,10 +316,10 @@ class _Calls:
                 db, call, lambda own_id: db.compare(names or [], table, epsilon=epsilon, request_id=own_id)
             ).value
         return [
-            {"model": one.model, "figure": figure, "value": number_or_none(value), "low": low, "high": high}
-            for one in comparison.evaluations
+            {"model": evaluation.model, "figure": figure, "value": number_or_none(value), "low": low, "high": high}
+            for evaluation in comparison.evaluations
             for figure in comparison.figures
-            for value, (low, high) in [(getattr(one, figure), interval(one, figure))]
+            for value, (low, high) in [(getattr(evaluation, figure), interval(evaluation, figure))]
             if value is not None
         ]
 

@@ -21,12 +21,15 @@ from dpsql.cli.evaluation_lines import evaluation_line
 from dpsql.cli.json_values import short_certificate
 from dpsql.cli.options import DatabaseTarget, as_json, database, parameters
 from dpsql.cli.output import budget_values, note, print_json, print_plan, say, say_exact, show_progress
+from dpsql.cli.quality_lines import offer_command, quality_sentences
 from dpsql.compile.count.literal import LOGGER
 from dpsql.errors import NoRowsWarning, UsageError
+from dpsql.kernel.datasets.dataset import look_at_dataset
 from dpsql.kernel.describe import larger_noise_notes
 from dpsql.ledger import Budget
 from dpsql.ledger.odds import note_large
 from dpsql.models.model import lookup_note, purchase_note
+from dpsql.runs.likely_quality import offer_evaluation, own_accuracy
 from dpsql.runs.private_evaluation import evaluation_of_training
 from dpsql.runs.size_first import FOR_THIS_RUN
 from dpsql.runs.train import TrainRequest
@@ -86,6 +89,7 @@ def train_command(target: DatabaseTarget, dry_run: bool, verbose: bool, sql: boo
         left = db.budget(table, model.certificate.get("kind", "pure"))
         measured = evaluation_of_training(model)
         beside = None if measured is None else db.budget(measured["table"])
+        offer = offer_evaluation(db.book, model, look_at_dataset(db.engine, db.book, table), who=db.who)
     if as_json:
         described: dict[str, Any] = {
             "model": model.name,
@@ -113,6 +117,11 @@ def train_command(target: DatabaseTarget, dry_run: bool, verbose: bool, sql: boo
     if measured is not None and beside is not None:
         say(f"Measured: {evaluation_line(measured)}.")
         say(f'Budget of "{beside.table}": {beside.spent_text} of {beside.cap_text} spent, {beside.left_text} left.')
+    elif not model.certificate.get("warnings"):
+        for sentence in quality_sentences(own_accuracy(model), offer):
+            say(sentence)
+        if offer is not None:
+            note(f"Measure it:  {offer_command(offer, target.words, model.name, table)}")
     for sentence in larger_noise_notes(model.certificate["plan"]):
         note(sentence)
     if request.get("literal"):

@@ -68,15 +68,16 @@ class Comparison:
         noise and chance explain. On public rows the figures of these rows are exact, and the best stands alone.
         """
         sign = -1 if name in LESS_IS_BETTER else 1
-        valued = [one for one in self.evaluations if _value(one, name) is not None]
-        valued.sort(key=lambda one: -sign * float(_value(one, name) or 0))
+        valued = [measured for measured in self.evaluations if _value(measured, name) is not None]
+        valued.sort(key=lambda measured: -sign * float(_value(measured, name) or 0))
         if not valued:
             return ()
         best = valued[0]
         if self.epsilon is None:
-            return tuple(one.model for one in valued if _value(one, name) == _value(best, name))
+            return tuple(measured.model for measured in valued if _value(measured, name) == _value(best, name))
         low, high = _ends(best, name)
-        return tuple(one.model for one in valued if _ends(one, name)[1] >= low and _ends(one, name)[0] <= high)
+        ends = {measured.model: _ends(measured, name) for measured in valued}
+        return tuple(model for model, (own_low, own_high) in ends.items() if own_high >= low and own_low <= high)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values."""

@@ -8,7 +8,8 @@ whole: a factor is in sixtieths, a lift in 1/1024 nat.
 
 Where the objective is AUC, the rarer class has few rows, and the noise of the pick is worth many of them. A pick that
 listens to noise chooses a worse mixture than the usual one, so that one is preferred by far more there. Measured with
-`python -m examples.benchmarks readers` (`docs/methods/auto.md` has the figures).
+`python -m examples.benchmarks readers` on skewed tables, the mean AUC is below that of the best mixture of each run by
+0.004 at epsilon 1 (0.024 with the weights of accuracy) and by 0.008 at 0.2 (0.006): `docs/methods/auto.md`.
 """
 
 from __future__ import annotations
