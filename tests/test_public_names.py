@@ -86,6 +86,7 @@ DATABASE = [
     "model",
     "models",
     "plan",
+    "plans_by_size",
     "plan_advice",
     "plan_batch",
     "plan_comparison",

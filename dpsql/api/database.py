@@ -351,6 +351,11 @@ class Database:
         """Return what training would ask and cost. Reads no row, charges nothing."""
         return training.plan(self.engine, self.book, TrainRequest.of(table, arguments))
 
+    @takes_request(names_release=False)
+    def plans_by_size(self, table: str, **arguments: Any) -> tuple[tuple[int, Plan], ...]:
+        """Return what would follow after buying a size, for a few likely sizes; () where none is bought. Free."""
+        return training.plans_by_size(self.engine, self.book, TrainRequest.of(table, arguments))
+
     @takes_request(names_release=True, progress=None)
     def train(self, table: str, *, progress: Listener = None, **arguments: Any) -> Model:
         """Train a forest under a charged budget, on the whole table or one batch of it, store it, and return it.

@@ -71,8 +71,10 @@ def train_command(target: DatabaseTarget, dry_run: bool, verbose: bool, sql: boo
         if dry_run:
             with note_warnings():
                 plan = db.plan(table, **request)
+                by_size = db.plans_by_size(table, **request)
                 _note_large(db.budget(table), table, request)
-            print_plan(plan, db.budget(table, plan.kind), db.spent_on(table, batch, plan.kind), as_json=as_json)
+            before = db.spent_on(table, batch, plan.kind)
+            print_plan(plan, db.budget(table, plan.kind), before, by_size=by_size, as_json=as_json)
             if request.get("evaluate") is not None:
                 note(f"Then the hold-out would pay epsilon {request['evaluate']} for an evaluation.")
             return
