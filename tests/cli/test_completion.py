@@ -76,7 +76,7 @@ def test_a_completion_leaves_everything_as_it_was(path: Path) -> None:
 
 
 def test_a_folder_of_files_is_asked_for_its_ledger_alone(tmp_path: Path) -> None:
-    """Names are those that the ledger has, even where the rows cannot be read."""
+    """Names are those of the ledger and of the files, even where rows cannot be read."""
     folder = tmp_path / "lake"
     folder.mkdir()
     duckdb.sql("SELECT 1 AS x").write_parquet(str(folder / "other.parquet"))
@@ -89,6 +89,7 @@ def test_a_folder_of_files_is_asked_for_its_ledger_alone(tmp_path: Path) -> None
     files = sorted(folder.iterdir())
     assert offered("train", "--db", str(folder), "--table", "") == ["people"]
     assert offered("train", "--db", str(folder / "other.parquet"), "--table", "") == ["people"]
+    assert offered("predict", "--db", str(folder), "--table", "") == ["people", "other"]
     assert sorted(folder.iterdir()) == files
 
 
