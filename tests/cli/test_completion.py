@@ -13,6 +13,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from dpsql.api.database import connect
+from dpsql.bench.start_up_commands import HERE
 from dpsql.cli.main import app
 from dpsql.methods import METHODS
 from tests import tables
@@ -157,7 +158,7 @@ def test_bash_completes_by_the_script(path: Path) -> None:
         'eval "$(dpsql completion bash)"; complete -p dpsql; '
         f'COMP_WORDS=({typed} ""); COMP_CWORD=5; _dpsql_completion dpsql; echo "offered: ${{COMPREPLY[*]}}"'
     )
-    surroundings = {**os.environ, "PATH": f"{path.parent}:{os.environ['PATH']}"}
+    surroundings = {**os.environ, "PATH": f"{path.parent}:{os.environ['PATH']}", "PYTHONPATH": str(HERE)}
     done = subprocess.run([bash, "-c", script], env=surroundings, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "complete -o nosort -F _dpsql_completion dpsql" in done.stdout
