@@ -13,9 +13,10 @@ from dpsql.api.shell import Answer, Shell
 from dpsql.cli.line_editor import LineEditor
 from dpsql.cli.output import note
 from dpsql.cli.wide_rows import print_rows
+from dpsql.errors import Interrupted
+from dpsql.kernel.charges_made import name_charges
 
 _GREETING = "SQL, ended by a semicolon; .help says more, Ctrl-D leaves."
-_STOPPED = "Interrupted. What was charged before stays charged: FROM dpsql_ledger();"
 _PROMPT, _MORE = "dpsql> ", "...> "
 #: What leaves, with and without a dot or a semicolon.
 _LEAVE = (".quit", ".exit", "quit", "exit")
@@ -74,10 +75,11 @@ def _read_statements(editor: LineEditor) -> Iterator[str]:
 
 
 def _stop_at_interrupt(work: Callable[[], None]) -> None:
+    """Do something until Ctrl-C comes, which ends it and says what stays charged; the shell goes on."""
     try:
-        work()
-    except KeyboardInterrupt:
-        note(_STOPPED)
+        name_charges(work)
+    except Interrupted as stop:
+        note(f"Stopped. {stop}")
 
 
 def _do(shell: Shell, text: str, command: str | None) -> None:

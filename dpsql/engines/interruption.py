@@ -33,7 +33,8 @@ from typing import Any, Generic, TypeVar
 _Result = TypeVar("_Result")
 _Other = TypeVar("_Other")
 _Handler = Callable[[int, FrameType | None], Any]
-#: Seconds after which a statement that still runs is stopped again: one that was being planned may have started since.
+#: Seconds after which a statement that still runs is looked at, and stopped again: one that was being planned may have
+#: started since.
 _AGAIN = 0.25
 _PRESSED, _ENDED = "pressed", "ended"
 #: Set where the process has a way of its own to stop.
@@ -119,25 +120,31 @@ class _Statement(Generic[_Result]):
 
         Return False where it has not ended so many seconds after it was first asked to stop.
         """
-        word = self.news.get()
-        asked = time.monotonic()
-        while word != _ENDED:
-            self.stopped = True
-            for stop_it in (*self.inner, stop):
+        asked = math.inf
+        while (word := self._hear()) != _ENDED:
+            if word == _PRESSED:
+                self.stopped, asked = True, min(asked, time.monotonic())
+            for stop_it in (*self.inner, stop) if self.stopped else ():
                 stop_it()
             if time.monotonic() - asked > patience:
                 return False
-            try:
-                word = self.news.get(timeout=_AGAIN)
-            except queue.Empty:
-                word = _PRESSED
         return True
+
+    def _hear(self) -> str:
+        """Return what happens next, or "" after a moment without anything.
+
+        The moment has an end even where nothing was pressed yet: a signal that comes just before a thread begins to
+        wait does not wake it.
+        """
+        try:
+            return self.news.get(timeout=_AGAIN)
+        except queue.Empty:
+            return ""
 
     def leave(self, stop: Callable[[], object]) -> None:
         """Have another thread go on asking the statement to stop, and let go whatever it gives."""
 
         def ask_on() -> None:
-            self.news.put(_PRESSED)
             self.wait(stop)
             self.forget()
 
