@@ -43,6 +43,7 @@ from dpsql.api.sql_arguments import (
     method_parameters,
     read_arguments,
     read_charged,
+    read_words,
     registration_arguments,
 )
 from dpsql.kernel.datasets.dataset import Dataset, find_dataset
@@ -77,6 +78,7 @@ _MODEL = (
     "STRUCT(model VARCHAR, method VARCHAR, trees BIGINT, depth BIGINT, leaves BIGINT, epsilon VARCHAR, "
     'composition VARCHAR, "text" VARCHAR)[]'
 )
+_KEPT = "STRUCT(model VARCHAR, was VARCHAR, dropped BOOLEAN, tags VARCHAR[])[]"
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,9 @@ ACTS = (
         ("epsilon", "trees_see", "name", "request_id", "again"),
         _MODEL,
     ),
+    Act("drop_model", ("model",), ("force",), _KEPT),
+    Act("rename_model", ("model", "name"), (), _KEPT),
+    Act("tag_model", ("model", "tags"), ("remove",), _KEPT),
 )  # fmt: skip
 
 
@@ -154,6 +159,8 @@ class OwnerCalls:
         self._registrations: dict[str, tuple[int, dict[str, Any]]] = {}
         #: What was said of a cap -> the caps that held afterwards.
         self._caps: dict[str, object] = {}
+        #: What was said of a model that was dropped or renamed.
+        self._models_kept: set[str] = set()
 
     def register(self, texts: Texts) -> Rows:
         """Register a table and describe the dataset in one row; the same again, while it stands, writes nothing."""
@@ -269,6 +276,34 @@ class OwnerCalls:
         )
         return [_model_row(answer.value)]
 
+    def drop_model(self, texts: Texts) -> Rows:
+        """Drop a stored model; one that this connection dropped in the same words stays dropped."""
+        given = read_arguments(texts)
+        name, force = as_text("model", given["model"]), as_flag("force", given.get("force", False))
+        self._keep_once(["drop", name, force], name, lambda: self._database().drop_model(name, force=force))
+        return [_kept_row(name, dropped=True)]
+
+    def rename_model(self, texts: Texts) -> Rows:
+        """Give a stored model another name; one that this connection renamed in the same words keeps it."""
+        given = read_words(texts)
+        was, name = given["model"], given["name"]
+        self._keep_once(["rename", was, name], was, lambda: self._database().rename_model(was, name))
+        return [_kept_row(name, was=was)]
+
+    def tag_model(self, texts: Texts) -> Rows:
+        """Write tags on a stored model, or take them off it; the row has those that it has then."""
+        given = read_arguments(texts)
+        name, tags = as_text("model", given["model"]), as_names("tags", given["tags"])
+        remove = as_flag("remove", given.get("remove", False))
+        return [_kept_row(name, tags=self._database().tag_model(name, *tags, remove=remove))]
+
+    def _keep_once(self, said: list[object], name: str, act: Callable[[], object]) -> None:
+        """Act, unless the same was said before and the model is gone from its name since."""
+        key = _key(said)
+        if key not in self._models_kept or name in set(self._database().models()["name"]):
+            act()
+            self._models_kept.add(key)
+
     def _draft(self, texts: Texts) -> Any:
         given = read_arguments(texts)
         return self._database().draft(as_text("table", given.pop("table")), **draft_arguments(given))
@@ -346,6 +381,12 @@ def _registered_row(db: Database, dataset: Dataset, notes: Sequence[str]) -> dic
         "note": "; ".join(notes) or None,
         "declared": json.dumps(dataset.schema.to_dict(), ensure_ascii=False),
     }
+
+
+def _kept_row(
+    name: str, *, was: str | None = None, dropped: bool = False, tags: Sequence[str] | None = None
+) -> dict[str, Any]:
+    return {"model": name, "was": was, "dropped": dropped, "tags": None if tags is None else list(tags)}
 
 
 def _budget_row(budget: Budget, words: Mapping[str, Any], notes: Iterable[str]) -> dict[str, Any]:

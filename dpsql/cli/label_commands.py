@@ -86,7 +86,8 @@ def label_new_rows(
         model = db.predict_private(structure, data, name=name, request_id=request_id, **settings)
     left = db.budget(str(model.table))
     note(f'Epsilon {model.certificate["epsilon"]} of "{left.table}" pays for this batch: {left.left_text} left.')
-    note(f"These labels again, for nothing:  dpsql predict --model {model.name} --{_kind(db, data)} {data}")
+    place, source = DatabaseTarget.words_of_command(), f"--{_kind(db, data)} {shlex.quote(str(data))}"
+    note(f"These labels again, for nothing:  dpsql predict {place} --model {shlex.quote(model.name)} {source}")
     return model
 
 

@@ -11,6 +11,7 @@ import click
 
 from dpsql.api.database import Database, connect
 from dpsql.cli.command import DATABASE, FIRST, MORE, SectionedOption
+from dpsql.cli.known_names import complete_names
 from dpsql.cli.own_hints import complete_hint, complete_problems
 from dpsql.cli.written_files import refuse_private_files
 from dpsql.engines.open_engine import show_target, url_forms
@@ -25,6 +26,8 @@ _NEEDED_BY_ALL = ("table", "epsilon", "method", "name", "evaluate")
 #: From how many methods on a parameter stands with those that most methods have, and what that section is called.
 _MANY = 5
 _OF_MANY = "Options of most methods"
+#: Where a click context keeps how the database was named.
+_WORDS = "dpsql.words"
 _URLS = url_forms().replace("://", "://…")
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -71,6 +74,12 @@ class DatabaseTarget:
         named = (("--db", self.db), ("--ledger", self.ledger), *(("--attach", text) for text in self.attach))
         return " ".join(f"{option} {shlex.quote(show_target(value))}" for option, value in named if value)
 
+    @staticmethod
+    def words_of_command() -> str:
+        """Return the words of the database that the command which runs was given."""
+        context = click.get_current_context(silent=True)
+        return "" if context is None else str(context.meta.get(_WORDS, ""))
+
 
 def database(command: _Command) -> _Command:
     """Add --db and its companions; the command gets them as one `target`."""
@@ -93,6 +102,7 @@ def _with_target(command: _Command, *, required: bool) -> _Command:
         **options: Any,
     ) -> Any:
         target = DatabaseTarget(db, wait, read_only, who, ledger, attach)
+        click.get_current_context().meta[_WORDS] = target.words
         try:
             return name_charges(lambda: command(target=target, **options))
         except DpsqlError as error:
@@ -121,6 +131,7 @@ def _with_target(command: _Command, *, required: bool) -> _Command:
     *companions, named = command_with_target.__click_params__  # type: ignore[attr-defined]
     own_options = getattr(command, "__click_params__", [])
     command_with_target.__click_params__ = [*companions, *own_options, named]  # type: ignore[attr-defined]
+    complete_names(own_options)
     return command_with_target  # type: ignore[return-value]
 
 

@@ -63,7 +63,8 @@ def init_command(
         say("Row counts in the catalog and in the server's counters are closed to all but pg_monitor.")
     for warning in done.warnings:
         say(f"LOOK: {warning}")
-    say(f'Next: make people members of "{done.analyst}"; dpsql init --table NAME lets "{done.owner}" read that table.')
+    say(f'Next: make people members of "{done.analyst}".')
+    say(f'Let "{done.owner}" read a private table:  dpsql init {target.words} --table NAME')
 
 
 @command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from dpsql.cli.output import note, print_json, print_table, say, show_progress
 from dpsql.cli.shell_session import print_answer, talk
 from dpsql.errors import DpsqlError, ParameterError
 from dpsql.runs.private_evaluation import evaluation_of_training
+from dpsql.trees.tree_count import forest_count_text
 
 
 @command()
@@ -35,7 +37,7 @@ def demo(db: str, rows: int, as_json: bool) -> None:
     The people are a synthetic census: it needs no data and no network. The ledger is shown at the end.
     """
     if _exists(db):
-        raise ParameterError("db", allowed="a new file; this one exists", given=db, hint="dpsql demo --db other.duckdb")
+        raise ParameterError("db", allowed="a new file; this one exists", given=db, hint="dpsql demo --db OTHER.duckdb")
     with show_progress("training on a synthetic census"):
         shown = demonstrate(db, rows=rows)
     if as_json:
@@ -44,10 +46,11 @@ def demo(db: str, rows: int, as_json: bool) -> None:
                     "spent": shown.budget.spent_text, "left": shown.budget.left_text})  # fmt: skip
     else:
         _print_demonstration(shown, db)
+    place = f"--db {shlex.quote(db)}"
     note("Next:")
-    note(f"  dpsql explain --db {db} --model {shown.model.name}")
-    note(f"  dpsql show --db {db} --model {shown.model.name}")
-    note(f"  dpsql train --db {db} --table census --epsilon 0.5 --dry-run")
+    note(f"  dpsql explain {place} --model {shlex.quote(shown.model.name)}")
+    note(f"  dpsql show {place} --model {shlex.quote(shown.model.name)}")
+    note(f"  dpsql train {place} --table census --epsilon 0.5 --dry-run")
 
 
 def _exists(path: str) -> bool:
@@ -62,7 +65,7 @@ def _print_demonstration(shown: Demonstration, db: str) -> None:
     say(f'Registered "census" with a cap of {shown.budget.cap_text} (privacy unit: {shown.model.certificate["unit"]}), '
         f"and 10 % of it as a hold-out, never trained on, with a cap of {shown.hold_out_budget.cap_text}.")  # fmt: skip
     forest = shown.model.released.forest
-    say(f'Trained "{shown.model.name}" for epsilon {shown.model.certificate["epsilon"]}: {forest.trees} trees, '
+    say(f'Trained "{shown.model.name}" for epsilon {shown.model.certificate["epsilon"]}: {forest_count_text(forest)}, '
         f"{forest.leaves} leaves.")  # fmt: skip
     for measured in shown.model.certificate["evaluations"]:
         say(f"On the hold-out: {evaluation_line(measured)}.")

@@ -97,10 +97,10 @@ def with_sides(plan: Plan, *, disjoint: bool) -> Plan:
 def refuse_hold_out(dataset: Dataset | None) -> None:
     """Raise UsageError where a dataset is a hold-out: its rows measure models, and no model is made from them."""
     if dataset is not None and dataset.is_hold_out:
-        table = shlex.quote(without_suffix(dataset.table))
+        named = shlex.quote(without_suffix(dataset.table))
         raise UsageError(
             f'"{dataset.table}" is a hold-out: it is for evaluations alone, and no model is trained on it.',
-            hint=f"dpsql train --table {table}; then dpsql evaluate --table {table} --epsilon E",
+            hint=f"dpsql train --table {named}; then dpsql evaluate --table {named} --epsilon E",
         )
 
 

@@ -7,6 +7,7 @@ whatever a run reads, one budget holds all that a person has lost. Two accounts 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 
 from dpsql.engines.base import Engine, TableInfo
@@ -33,7 +34,8 @@ def earlier_dataset(
             f'table "{info.name}" is already registered as "{sharing[0].table}"; its rows have one budget, not two.'
             if any(dataset.place == place for dataset in sharing)
             else f'"{info.name}" has rows of "{sharing[0].table}", which is registered; they have one budget, not two.',
-            hint=f"dpsql register --table {info.name} … --replace   (what is spent stays spent), or --share-budget",
+            hint=f"dpsql register --table {shlex.quote(info.name)} … --replace   (what is spent stays spent), "
+            "or --share-budget",
         )
     accounts = {dataset.payer: dataset for dataset in sharing}
     if len(accounts) > 1:
@@ -152,5 +154,5 @@ def check_not_public(engine: Engine, others: Iterable[Dataset], bases: Sequence[
                 if table is not None and (table.schema, table.table) == (base.schema, base.table):
                     raise UsageError(
                         f'"{base.name}" is declared a public table of "{other.table}", so it cannot be private.',
-                        hint=f"dpsql register --table {other.table} … --replace, without that table",
+                        hint=f"dpsql register --table {shlex.quote(other.table)} … --replace, without that table",
                     )

@@ -55,6 +55,16 @@ SELECT unnest(dpsql_evaluate_call(
     CAST(again AS VARCHAR)
 ), recursive := true);
 
+-- FROM dpsql_compare(['adult_1', 'adult_2'], 'adult_test'): one row per model and figure, all on the same rows. On a private
+-- registered table epsilon is charged for all models together, shared evenly.
+CREATE OR REPLACE TEMP MACRO dpsql_compare(
+    models, table_name, epsilon := NULL, request_id := NULL, again := false
+) AS TABLE
+SELECT unnest(dpsql_compare_call(
+    CAST(models AS VARCHAR[]), CAST(table_name AS VARCHAR), CAST(epsilon AS VARCHAR), CAST(request_id AS VARCHAR),
+    CAST(again AS VARCHAR)
+), recursive := true);
+
 -- FROM dpsql_explain('adult_1'): how much predictions depend on each feature (all sum to 1), from released values. Free.
 CREATE OR REPLACE TEMP MACRO dpsql_explain(model) AS TABLE
 SELECT unnest(dpsql_explain_call(CAST(model AS VARCHAR)), recursive := true);

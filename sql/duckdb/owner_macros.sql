@@ -52,3 +52,15 @@ SELECT unnest(dpsql_structure_call(:structure_values), recursive := true);
 -- FROM dpsql_predict_private(structure, 'new_cars', epsilon := 1): label new rows, charged; dpsql_score reads the labels.
 CREATE OR REPLACE TEMP MACRO dpsql_predict_private(:predict_private_parameters) AS TABLE
 SELECT unnest(dpsql_predict_private_call(:predict_private_values), recursive := true);
+
+-- CALL dpsql_drop_model('m'): drop a stored model; what it cost stays charged. With force := true though views read it.
+CREATE OR REPLACE TEMP MACRO dpsql_drop_model(:drop_model_parameters) AS TABLE
+SELECT unnest(dpsql_drop_model_call(:drop_model_values), recursive := true);
+
+-- CALL dpsql_rename_model('m', 'new'): give a stored model another name.
+CREATE OR REPLACE TEMP MACRO dpsql_rename_model(:rename_model_parameters) AS TABLE
+SELECT unnest(dpsql_rename_model_call(:rename_model_values), recursive := true);
+
+-- CALL dpsql_tag_model('m', ['stage=live', 'good']): write tags on a stored model, or take them off with remove := true.
+CREATE OR REPLACE TEMP MACRO dpsql_tag_model(:tag_model_parameters) AS TABLE
+SELECT unnest(dpsql_tag_model_call(:tag_model_values), recursive := true);

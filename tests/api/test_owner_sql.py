@@ -300,3 +300,21 @@ def test_attaching_again_replaces_the_functions(con: Connection, db: Database) -
     dpsql.attach(con, who="other")
     rows(con, f"FROM dpsql_register('plain', {DECLARED}, cap := 3)")
     assert rows(con, "SELECT who FROM dpsql.entry") == [{"who": "other"}]
+
+
+def test_models_are_kept_in_order(con: Connection, db: Database) -> None:
+    """Tagged, renamed and dropped; a relation that is looked at twice does it once, and the charge stays."""
+    rows(con, f"CALL dpsql_register('plain', {DECLARED}, cap := 3)")
+    rows(con, "FROM dpsql_train('plain', epsilon := 0.5, method := 'rdt', name := 'm', trees := 2)")
+    assert rows(con, "CALL dpsql_tag_model('m', ['stage=live', 'good'])")[0]["tags"] == ["good", "stage=live"]
+    assert rows(con, "CALL dpsql_tag_model('m', 'good', remove := true)")[0]["tags"] == ["stage=live"]
+    renamed = con.sql("FROM dpsql_rename_model('m', 'n')")
+    for _ in range(2):
+        assert renamed.fetchall() == [("n", "m", False, None)]
+    dropped = con.sql("FROM dpsql_drop_model('n')")
+    for _ in range(2):
+        assert dropped.fetchall() == [("n", None, True, None)]
+    assert len(db.models()) == 0
+    assert db.budget("plain").spent_text == "0.5"
+    with pytest.raises(duckdb.Error, match='there is no model "m"'):
+        con.execute("CALL dpsql_drop_model('m')")
