@@ -44,6 +44,7 @@ SLOW = (
     "tests/runs/test_label_rows.py",
     "tests/runs/test_private_evaluation.py",
     "tests/test_batch.py",
+    "tests/test_dbt_example.py",
     "tests/test_first_notebook.py",
     "tests/test_exportsql_texts.py",
     "tests/test_files.py",

@@ -30,15 +30,17 @@ def print_rows(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None
     if not sys.stdout.isatty():
         print_table(None, columns, rows, width=max(_PLAIN_WIDTH, sum(widths) + _BETWEEN * len(widths)))
         return
-    shown = columns_that_fit([min(_WIDEST, width) for width in widths], shutil.get_terminal_size().columns)
+    terminal = shutil.get_terminal_size().columns
+    shown = columns_that_fit([min(_WIDEST, width) for width in widths], terminal)
     if shown is None:
-        print_table(None, columns, rows)
+        print_table(None, columns, rows, width=terminal)
         return
     first, last = shown
     print_table(
         None,
         [*columns[:first], ELLIPSIS, *_end(columns, last)],
         [[*row[:first], ELLIPSIS, *_end(row, last)] for row in rows],
+        width=terminal,
     )
     note(f"{first + last} of {len(columns)} columns are shown; name those that you want, or widen the terminal.")
 

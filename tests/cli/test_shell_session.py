@@ -68,6 +68,15 @@ def test_ctrl_c_clears_the_line(terminal: Terminal) -> None:
     assert "Error" not in answer
 
 
+def test_ctrl_c_stops_the_statement_that_runs(terminal: Terminal) -> None:
+    """It would run for hours; the shell says what stays charged, and the next statement runs."""
+    terminal.type("SELECT sum(a.range) FROM range(900000000) a, range(90000) b;\n")
+    terminal.wait_for("b;\r\n")
+    terminal.press_until(CTRL_C, "Interrupted. What was charged before stays charged")
+    terminal.wait_for(f"\n{PROMPT}")
+    assert "42" in say(terminal, "SELECT 6 * 7 AS answer;")
+
+
 def test_history_and_completion(folder: Path) -> None:
     """The arrow brings back what another session typed; TAB completes tables, also behind a quote, and functions."""
     more = {"XDG_STATE_HOME": str(folder / "state")}
