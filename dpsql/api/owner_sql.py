@@ -43,6 +43,7 @@ from dpsql.api.sql_arguments import (
     method_parameters,
     read_arguments,
     read_charged,
+    read_words,
     registration_arguments,
 )
 from dpsql.kernel.datasets.dataset import Dataset, find_dataset

@@ -161,3 +161,14 @@ def test_what_training_prints_is_short(cli: Cli) -> None:
     whole = cli("show", "--model", ran.json["model"], "--json").json["certificate"]
     assert whole["plan"]["steps"]
     assert json.dumps(whole["epsilon"]) == '"1"'
+
+
+def test_ctrl_c_is_an_error_value(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reads stdout finds one value there, however a command ends."""
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dpsql.api.database.Database.models", stop)
+    ran = cli("models", "--json")
+    assert (ran.code, ran.json["code"], ran.json["error"]) == (130, 130, "Stopped.")
