@@ -115,7 +115,7 @@ class UnknownName(UsageError):
         message = f'there is no {kind} "{name[:80]}".'
         if self.nearest:
             message += f" Did you mean {_either(self.nearest)}?"
-        elif self.known and len(self.known) <= 8:
+        elif self.known and len(self.known) <= 12:
             message += f" Known: {', '.join(self.known)}."
         super().__init__(message, hint=hint)
 

@@ -13,6 +13,7 @@ PACKAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "older-duckdb": ("test", ()),
     "export": ("test-export", ("onnx", "onnxruntime")),
     "peers": ("test-peers", ("opendp", "dp_accounting", "sklearn", "ibis")),
+    "dbt": ("test-dbt", ()),  # in an environment of its own: tests/dbt_place.py
     "notebooks": ("test-notebooks", ("nbclient", "nbformat", "ipykernel")),
     "docs": ("docs", ("sphinx", "myst_parser", "furo")),
 }

@@ -1,4 +1,4 @@
-"""Advice in words: one paragraph for each thing to know, figures rounded for reading."""
+"""Advice in words: the verdict, a small table, the budget; on request a paragraph for each thing to know."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dpsql.advice.reference_problem import INVISIBLE, VISIBLE
 from dpsql.ledger import format_epsilon
 from dpsql.ledger.budget import amount_text
 from dpsql.models.explain.crowded import crowded_heading
+from dpsql.trees.tree_count import count_text
 
 if TYPE_CHECKING:
     from dpsql.advice.advise import Recommendation
@@ -21,22 +22,49 @@ _SIZE_WORDS = {
 }
 
 
-def advice_as_text(advice: Recommendation) -> str:
-    """Return the advice as text."""
-    lines = [_title_line(advice)]
-    if advice.now is None:
-        lines += _over_sizes(advice)
-    else:
-        lines += [
-            _verdict(advice, advice.now),
-            _method(advice.now),
-            _split(advice, advice.now),
-            _noise(advice, advice.now),
-            _prospects(advice, advice.now),
-            *_by_majority(advice),
-            *_what_if(advice, advice.now),
-        ]
-    return "\n".join([*lines, *_crowded_lines(advice), *_budget(advice), _assumption(advice)])
+def advice_as_text(advice: Recommendation, *, details: bool = False) -> str:
+    """Return the advice as text: the verdict first, then a small table; with `details` all that follows from it."""
+    now = advice.now
+    if now is None:
+        lines = [*_over_sizes(advice), *_crowded_lines(advice), *_budget(advice)]
+        return "\n".join([*lines, _assumption(advice)] if details else lines)
+    lines = [_verdict(advice, now), _title_line(advice), "", *_cases(advice, now), "", _least(advice, now)]
+    lines += [*_crowded_lines(advice), *_budget(advice)]
+    if details:
+        paragraphs = [_method(now), _split(advice, now), _noise(advice, now), _prospects(advice, now)]
+        lines += ["", *paragraphs, *_by_majority(advice), *_what_if(advice, now), _assumption(advice)]
+    return "\n".join(lines)
+
+
+def _cases(advice: Recommendation, now: Outlook) -> list[str]:
+    """Return a table with a line for this epsilon and one for each thing that could be changed."""
+    cases = [(f"epsilon {advice.epsilon}", now)]
+    cases += [("twice the epsilon", advice.twice_epsilon)] if advice.twice_epsilon is not None else []
+    cases += [("twice the rows", advice.twice_rows)] if advice.twice_rows is not None else []
+    if advice.fewer_rows is not None:
+        cases.append((f"max_rows {advice.schema.unit.max_rows // 2}", advice.fewer_rows))
+    gain = "points gained" if advice.schema.classes else "variance"
+    rows = [("", "trees", "depth", "rows per leaf", "noise per leaf", "signal kept", gain)]
+    for name, then in cases:
+        brings = f"{100 * then.gain:.1f}" if advice.schema.classes else percent_text(then.gain)
+        figures = figure_text(then.rows_per_leaf), figure_text(then.leaf_deviation), percent_text(then.signal_kept)
+        rows.append((name, str(then.trees), str(then.depth), *figures, brings))
+    wide = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    return [
+        "  ".join([row[0].ljust(wide[0]), *(cell.rjust(width) for cell, width in zip(row[1:], wide[1:], strict=True))])
+        for row in rows
+    ]
+
+
+def _least(advice: Recommendation, now: Outlook) -> str:
+    least = "none is enough" if now.break_even is None else figure_text(now.break_even)
+    if not advice.problem.classes:
+        return f"Smallest epsilon that is likely to help: {least}."
+    who = "assumed; if you know it, say --majority SHARE" if advice.problem.assumed else "as you say"
+    return (
+        f"Smallest epsilon that is likely to help: {least}, if the largest class has "
+        f"{percent_text(advice.problem.majority)} of the rows ({who})."
+    )
 
 
 def _title_line(advice: Recommendation) -> str:
@@ -45,7 +73,15 @@ def _title_line(advice: Recommendation) -> str:
     features = _plural(len(schema.features), "feature")
     rows = "size unknown" if advice.now is None else f"about {_plural(advice.now.rows, 'row')} ({_source(advice)})"
     name = "this schema" if advice.table is None else f'"{advice.table}"'
-    return f"Advice for {name} at epsilon {advice.epsilon}: {rows}, {features}, {label}; privacy unit: {schema.unit}."
+    method = advice.method if advice.now is None else f"{advice.method}, {_trees(advice.now)}"
+    return (
+        f"Advice for {name} at epsilon {advice.epsilon}: {rows}, {features}, {label}; privacy unit: {schema.unit}; "
+        f"method {method}."
+    )
+
+
+def _trees(now: Outlook) -> str:
+    return count_text(now.trees, now.of_one_feature)
 
 
 def _source(advice: Recommendation) -> str:
@@ -86,8 +122,7 @@ def _what_it_takes(now: Outlook) -> str:
 
 
 def _method(now: Outlook) -> str:
-    trees = _plural(now.trees, "tree")
-    return f"Method: {now.plan.method}, {trees} of depth {now.depth}. {now.regime[0].upper()}{now.regime[1:]}."
+    return f"Method: {now.plan.method}, {_trees(now)}, depth {now.depth}. {now.regime[0].upper()}{now.regime[1:]}."
 
 
 def _split(advice: Recommendation, now: Outlook) -> str:
@@ -123,13 +158,13 @@ def _prospects(advice: Recommendation, now: Outlook) -> str:
 
 def _by_majority(advice: Recommendation) -> list[str]:
     """Return the smallest epsilon by the share of the largest class, where that share is unknown and only assumed."""
-    if not advice.by_majority:
+    if not advice.by_majority or not advice.problem.assumed:
         return []
     parts = [
         f"{'none is enough' if least is None else figure_text(least)} if it has {percent_text(share)} of the rows"
         for share, least in advice.by_majority
     ]
-    return [f"It depends on the largest class: {', '.join(parts)}. If you know its share, say --majority SHARE."]
+    return [f"It depends on the largest class: {', '.join(parts)}."]
 
 
 def _what_if(advice: Recommendation, now: Outlook) -> list[str]:
@@ -152,7 +187,7 @@ def _what_if(advice: Recommendation, now: Outlook) -> list[str]:
 
 def _against(advice: Recommendation, now: Outlook, then: Outlook) -> str:
     """Return what changes from one outlook to another, in figures."""
-    shape = f"{_plural(then.trees, 'tree')} of depth {then.depth}"
+    shape = f"{_trees(then)} of depth {then.depth}"
     same = (then.trees, then.depth) == (now.trees, now.depth)
     more = then.gain - now.gain
     brings = f"{100 * more:+.1f} points" if abs(more) >= INVISIBLE else "nothing visible"
@@ -164,7 +199,11 @@ def _against(advice: Recommendation, now: Outlook, then: Outlook) -> str:
 
 
 def _over_sizes(advice: Recommendation) -> list[str]:
-    lines = [f"Method: {advice.method}. Nobody told the size, so this is what each of several sizes would mean:"]
+    lines = [
+        "It depends on the size, which nobody told:",
+        _title_line(advice),
+        "",
+    ]
     lines.append(f"{'rows':>9}  {'trees':>5}  {'depth':>5}  {'noise per leaf':>14}  {'smallest epsilon':>16}  verdict")
     for outlook in advice.by_size:
         least = "none" if outlook.break_even is None else figure_text(outlook.break_even)
@@ -172,6 +211,7 @@ def _over_sizes(advice: Recommendation) -> list[str]:
         lines.append(
             f"{outlook.rows:>9}  {outlook.trees:>5}  {outlook.depth:>5}  {noise:>14}  {least:>16}  {outlook.verdict}"
         )
+    lines.append("")
     lines.append(
         "To narrow it: give your own guess (--rows N), buy a noisy size (--buy 0.01), or ask the owner to declare "
         "rows in the schema."

@@ -108,6 +108,10 @@ class Recommendation(Readable):
         title, *lines = str(self).splitlines()
         return html_heading(title) + "".join(html_text(line) for line in lines)
 
+    def text(self, *, details: bool = False) -> str:
+        """Return the advice as text; with `details` the epsilon of each step, the noise, and what is assumed."""
+        return advice_as_text(self, details=details)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the advice as plain values: what `--json` prints."""
         what_if = {
@@ -158,7 +162,7 @@ def advise_schema(
     >>> from dpsql.schema import Boolean
     >>> schema = Schema("y", ("a", "b"), tuple(Boolean(f"x{n}") for n in range(10)))
     >>> advise_schema(schema, epsilon=0.1, rows=100).verdict, advise_schema(schema, epsilon=1, rows=100_000).now.trees
-    ('not worth the budget', 5)
+    ('not worth the budget', 15)
     """
     source = GUESSED if rows is not None else DECLARED if schema.rows is not None else UNKNOWN
     size = _checked_rows(rows) if rows is not None else schema.rows

@@ -44,12 +44,17 @@ class Outlook:
 
     @property
     def trees(self) -> int:
-        """The number of trees whose leaves are counted."""
-        return self._leaves.trees
+        """The number of all trees that are counted, those of one feature too: as many as a model can have."""
+        return self.of_one_feature + (self._leaves.trees if self._leaves.name != MARGINALS else 0)
+
+    @property
+    def of_one_feature(self) -> int:
+        """The number of trees that read one feature each: one for each feature, where marginals are asked for."""
+        return next((step.trees for step in self.plan.steps if step.name == MARGINALS), 0)
 
     @property
     def depth(self) -> int:
-        """The planned depth of these trees."""
+        """The planned depth of the deep trees."""
         parameters = self.plan.parameters
         return int(parameters["planned_depth"] if "planned_depth" in parameters else parameters["grown_depth"])
 
@@ -62,7 +67,7 @@ class Outlook:
     def rows_per_leaf(self) -> float:
         """How many rows a leaf has on average."""
         leaves = self.plan.parameters.get("leaves")
-        return self.rows * self.trees / leaves if leaves else self.rows / 2**self.depth
+        return self.rows * self._leaves.trees / leaves if leaves else self.rows / 2**self.depth
 
     @property
     def bin_deviation(self) -> float | None:
@@ -112,6 +117,7 @@ class Outlook:
             "method": self.plan.method,
             "regime": self.regime,
             "trees": self.trees,
+            "trees_of_one_feature": self.of_one_feature,
             "depth": self.depth,
             "noise_per_leaf": self.leaf_deviation,
             "rows_per_leaf": self.rows_per_leaf,

@@ -19,7 +19,7 @@ import hashlib
 import json
 import secrets
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -30,6 +30,7 @@ from dpsql.ledger import Ledger, format_epsilon, parse_epsilon
 from dpsql.models import store
 from dpsql.models.release_store import MODELS
 from dpsql.models.usable_model import Model
+from dpsql.runs.compare import compared_table, request_of_model
 from dpsql.runs.label_rows import LabelRequest, digest_of_new_rows
 from dpsql.runs.parties import read_shared_trees
 from dpsql.runs.private_evaluation import charged_table
@@ -121,7 +122,7 @@ class ChargedCalls:
 
         A request whose size alone was bought goes on from there.
         """
-        for part in (request_id, size_request(request_id)):
+        for part in _parts_of(request_id):
             entry = ledger.find_request(part)
             if entry is not None and entry.state != "released":
                 raise ChargedBefore(entry.entry_id, why="its run failed", hint=self.way_on)
@@ -155,6 +156,13 @@ def asked_of_evaluation(db: Database, model: str, table: str, epsilon: object) -
     """Return what a call of a charged evaluation asked: the model as it is stored, the table, and epsilon."""
     charged = charged_table(db.engine, db.book, table)
     return [*_identity_of(db.model(model)), *registration(db, charged), _amount(epsilon)]
+
+
+def asked_of_comparison(db: Database, models: Sequence[str], table: str, epsilon: object) -> list[Any]:
+    """Return what a call of a charged comparison asked: the models as they are stored, the table that pays, epsilon."""
+    stored = [db.model(name) for name in models]
+    paying = compared_table(db.engine, db.book, stored, table)
+    return [[_identity_of(model) for model in stored], *registration(db, paying), _amount(epsilon)]
 
 
 def asked_of_purchase(db: Database, table: str, epsilon: object) -> list[Any]:
@@ -197,9 +205,11 @@ def _amount(epsilon: object, name: str = "epsilon") -> str:
 def _last_number(ledger: Ledger, first: str) -> int:
     """Return how many runs a call has had, counting those that paid for a size alone."""
     number = 0
-    while any(
-        ledger.find_request(request_id) is not None
-        for request_id in (f"{first}.{number + 1}", size_request(f"{first}.{number + 1}"))
-    ):
+    while any(ledger.find_request(part) is not None for part in _parts_of(f"{first}.{number + 1}")):
         number += 1
     return number
+
+
+def _parts_of(request_id: str) -> tuple[str, ...]:
+    """Return the requests that a call may have made first: itself, one for a size, one for the first of many models."""
+    return request_id, size_request(request_id), request_of_model(request_id, 1)

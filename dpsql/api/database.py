@@ -24,6 +24,7 @@ from dpsql.api.buy_schema import (
     register_by_buying,
     rehearse_purchase,
 )
+from dpsql.api.method_descriptions import MethodDescription, describe_method, method_table
 from dpsql.api.progress_display import Listener, show_or_call
 from dpsql.engines.base import Engine, Health
 from dpsql.engines.open_engine import open_engine
@@ -44,6 +45,7 @@ from dpsql.owner.row_ids import add_row_ids
 from dpsql.runs import label_rows, parties
 from dpsql.runs import train as training
 from dpsql.runs.arguments import takes_request
+from dpsql.runs.compare import Comparison, compare, compare_private, compared_table, plan_comparison
 from dpsql.runs.label_rows import ALL_ROWS, LabelRequest
 from dpsql.runs.private_evaluation import charged_table, evaluate_private, plan_evaluation
 from dpsql.runs.show_sql import Explanation, show_sql
@@ -349,6 +351,11 @@ class Database:
         """Return what training would ask and cost. Reads no row, charges nothing."""
         return training.plan(self.engine, self.book, TrainRequest.of(table, arguments))
 
+    @takes_request(names_release=False)
+    def plans_by_size(self, table: str, **arguments: Any) -> tuple[tuple[int, Plan], ...]:
+        """Return what would follow after buying a size, for a few likely sizes; () where none is bought. Free."""
+        return training.plans_by_size(self.engine, self.book, TrainRequest.of(table, arguments))
+
     @takes_request(names_release=True, progress=None)
     def train(self, table: str, *, progress: Listener = None, **arguments: Any) -> Model:
         """Train a forest under a charged budget, on the whole table or one batch of it, store it, and return it.
@@ -409,7 +416,15 @@ class Database:
         """Return the SQL that training would run: one leaf in readable form, and the one statement for all."""
         return show_sql(self.engine, self.book, TrainRequest.of(table, arguments), leaf=leaf)
 
-    # Models.
+    # Methods and models.
+
+    def methods(self) -> pd.DataFrame:
+        """List the methods: what each is, and when to use it; the default first. Needs no database."""
+        return method_table()
+
+    def method(self, name: str) -> MethodDescription:
+        """Describe a method: what it is, when to use it, its parameters."""
+        return describe_method(name)
 
     def models(self, *, tag: str | None = None) -> pd.DataFrame:
         """Return the stored models, one row each; with `tag` ("stage=live", or a word) those that carry it."""
@@ -461,6 +476,35 @@ class Database:
             return evaluate_private(
                 self.engine, self.book, measured, table, epsilon=epsilon, who=self.who, request_id=request_id
             )
+
+    def compare(
+        self,
+        models: Sequence[str | Model],
+        data: str | pd.DataFrame,
+        *,
+        epsilon: object | None = None,
+        request_id: str | None = None,
+    ) -> Comparison:
+        """Measure several models on the same rows: free on public ones, on a private table for `epsilon` in all."""
+        measured = self._models(models)
+        if epsilon is None:
+            if request_id is not None:
+                raise ParameterError("request_id", allowed="given only with epsilon", given=request_id)
+            return compare(measured, data)
+        return compare_private(
+            self.engine, self.book, measured, data, epsilon=epsilon, who=self.who, request_id=request_id
+        )
+
+    def plan_comparison(self, models: Sequence[str | Model], table: str, *, epsilon: object) -> tuple[Plan, str]:
+        """Return what a comparison on a private table would ask and cost, and who pays. Charges nothing."""
+        measured = self._models(models)
+        plan = plan_comparison(self.engine, self.book, measured, table, epsilon=epsilon)
+        return plan, compared_table(self.engine, self.book, measured, table)
+
+    def _models(self, models: Sequence[str | Model]) -> list[Model]:
+        if isinstance(models, str):
+            raise ParameterError("models", allowed="a list of two or more models", given=models)
+        return [self.model(model) if isinstance(model, str) else model.within(self) for model in models]
 
     # Labels for new rows, straight from a private table.
 

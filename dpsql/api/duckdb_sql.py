@@ -21,6 +21,7 @@ from dpsql.advice.advise import Recommendation
 from dpsql.api.charged_call import (
     ChargedCall,
     ChargedCalls,
+    asked_of_comparison,
     asked_of_evaluation,
     asked_of_purchase,
     asked_of_training,
@@ -36,11 +37,13 @@ from dpsql.engines.interruption import call_inside_statement
 from dpsql.errors import DpsqlError, ParameterError, QueryFailed, SchemaError, UnknownName, UsageError
 from dpsql.ledger import Ledger
 from dpsql.models import store
+from dpsql.models.evaluate import number_or_none
 from dpsql.models.release_store import MODELS
 from dpsql.models.score import public_table, scoring_query
 from dpsql.models.usable_model import Model
 from dpsql.runs import train as training
 from dpsql.runs.arguments import arguments, with_options
+from dpsql.runs.compare import interval
 from dpsql.runs.private_evaluation import evaluation_of_training
 from dpsql.runs.train import TrainRequest, parse_flag
 from dpsql.schema import Dated, Feature, Numeric
@@ -76,6 +79,7 @@ _ROW = "MAP(VARCHAR, VARCHAR)"
 _VALUES = "MAP(VARCHAR, VARCHAR)"
 _SHARES = "MAP(VARCHAR, DOUBLE)"
 _FIGURES = "STRUCT(figure VARCHAR, value DOUBLE, low DOUBLE, high DOUBLE)[]"
+_COMPARED = "STRUCT(model VARCHAR, figure VARCHAR, value DOUBLE, low DOUBLE, high DOUBLE)[]"
 _CALLS = (
     "dpsql_train_call",
     "dpsql_plan_call",
@@ -83,6 +87,7 @@ _CALLS = (
     "dpsql_proba_call",
     "dpsql_score_call",
     "dpsql_evaluate_call",
+    "dpsql_compare_call",
     "dpsql_explain_call",
     "dpsql_advise_call",
 )
@@ -107,13 +112,15 @@ def attach(connection: Connection, *, who: str | None = None) -> Database:
     _make_room(connection, database)
     session = _SESSIONS.setdefault(connection, ChargedCalls())
     calls = _Calls(connection, database.who, session)
-    train, plan, predict, proba, score, evaluate, explain, advise = _CALLS
+    train, plan, predict, proba, score, evaluate, compare, explain, advise = _CALLS
     define(connection, train, _hide_error_text(calls.train), [_VALUES, _VALUES], _TRAINED, changes=True)
     define(connection, plan, _hide_error_text(calls.plan), [_VALUES, _VALUES], _STEPS)
     define(connection, predict, _hide_error_text(calls.predict), [_TEXT, _ROW, _TEXT], _TEXT)
     define(connection, proba, _hide_error_text(calls.predict_proba), [_TEXT, _ROW, _TEXT], _SHARES)
     define(connection, score, _hide_error_text(calls.score), [_TEXT, _TEXT, _TEXT], _TEXT)
     define(connection, evaluate, _hide_error_text(calls.evaluate), [_TEXT] * 5, _FIGURES, changes=True)
+    names_and_texts = [f"{_TEXT}[]", *[_TEXT] * 4]
+    define(connection, compare, _hide_error_text(calls.compare), names_and_texts, _COMPARED, changes=True)
     define(connection, explain, _hide_error_text(calls.explain), [_TEXT], _IMPORTANCE)
     define(connection, advise, _hide_error_text(calls.advise), [_TEXT] * 7, _ADVICE, changes=True)
     owner = OwnerCalls(calls.database, session)
@@ -276,13 +283,44 @@ class _Calls:
             evaluation = self._session.make(
                 db, call, lambda own_id: db.evaluate(name, table, epsilon=epsilon, request_id=own_id).to_dict()
             ).value
-        figures = evaluation | {f"f1 of {label}": value for label, value in evaluation.get("class_f1", {}).items()}
+        figures = evaluation | {
+            f"{what} of {label}": value
+            for what in ("f1", "precision", "recall")
+            for label, value in evaluation.get(f"class_{what}", {}).items()
+        }
         bounds = evaluation.get("intervals", {})
         return [
             {"figure": figure, "value": value, "low": low, "high": high}
             for figure, value in figures.items()
             if isinstance(value, int | float | None) and figure != "ledger_entry"
             for low, high in [bounds.get(figure, (None, None))]
+        ]
+
+    def compare(
+        self,
+        names: list[str] | None,
+        table: str | None,
+        epsilon: str | None,
+        request_id: str | None,
+        again: str | None,
+    ) -> list[dict[str, Any]]:
+        """Measure several models on the same rows and give one row for each model and figure."""
+        db, table, anew = self.database(), _check_name(table, "table"), parse_flag("again", again)
+        if epsilon is None:
+            if anew:
+                raise ParameterError("again", allowed="given only with epsilon", given="true")
+            comparison = db.compare(names or [], table, request_id=request_id)
+        else:
+            call = ChargedCall("compare", asked_of_comparison(db, names or [], table, epsilon), request_id, anew)
+            comparison = self._session.make(
+                db, call, lambda own_id: db.compare(names or [], table, epsilon=epsilon, request_id=own_id)
+            ).value
+        return [
+            {"model": evaluation.model, "figure": figure, "value": number_or_none(value), "low": low, "high": high}
+            for evaluation in comparison.evaluations
+            for figure in comparison.figures
+            for value, (low, high) in [(getattr(evaluation, figure), interval(evaluation, figure))]
+            if value is not None
         ]
 
     def explain(self, name: str | None) -> list[dict[str, Any]]:

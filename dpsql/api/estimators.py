@@ -29,6 +29,7 @@ from dpsql.ledger.amount import Amount, parse_epsilon
 from dpsql.models.rows_in_memory import Rows, rows_frame
 from dpsql.models.usable_model import Model
 from dpsql.runs.train import ARGUMENTS
+from dpsql.schema import Schema
 from dpsql.schema.schema_file import SchemaSource, load_schema
 
 #: Arguments of a training run that a front says itself, or that its in-memory table has no use for.
@@ -172,7 +173,7 @@ class _Forest(BaseEstimator):
             parameters=self._given(),
         )
         rows = fitting_rows(X, y, loaded, who=type(self).__name__)
-        self._check_label(rows.label_kind, loaded is not None and loaded.target is not None)
+        self._check_label(rows.label_kind, loaded)
         if self._target:  # a column of whole numbers would be taken for codes of classes
             rows = replace(rows, frame=rows.frame.astype({rows.label: float}))
         self.model_ = fit_rows(rows, request, self._ledger())
@@ -192,9 +193,9 @@ class _Forest(BaseEstimator):
         self._of_table = (db.budget(table), db.ledger(table))
         return self
 
-    def _check_label(self, kind: str, is_target: bool) -> None:
+    def _check_label(self, kind: str, schema: Schema | None) -> None:
         """Refuse a schema of the other front, and labels whose type says that they are of the other kind."""
-        if is_target != self._target and self.schema is not None:
+        if schema is not None and (schema.target is not None) != self._target:
             raise _other_kind("the label of the schema", self._target)
         if not self._target and kind == "f":
             raise DataError(

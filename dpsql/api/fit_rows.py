@@ -144,7 +144,7 @@ def _bounds_by_name(columns: pd.DataFrame, bounds: Bounds | None) -> dict[str, t
 
 
 def _pair(bounds: Any) -> tuple[float, float]:
-    if isinstance(bounds, str) or len(bounds) != 2:
+    if not isinstance(bounds, tuple | list) or len(bounds) != 2:
         raise ParameterError("bounds", allowed="(lower, upper), or such a pair for each column", given=bounds)
     return (bounds[0], bounds[1])
 

@@ -67,7 +67,10 @@ def string_names(X: Any) -> tuple[str, ...] | None:  # noqa: N803 - scikit-learn
         return None
     text = [isinstance(name, str) for name in X.columns]
     if any(text) and not all(text):
-        raise TypeError("Feature names are only supported if all input features have string names.")
+        raise DataError(
+            "Feature names are only supported if all input features have string names.",
+            hint="X.rename(columns=str)",
+        )
     if X.columns.has_duplicates:
         raise DataError("X has two columns of one name.", hint="name each column differently")
     return tuple(X.columns) if text and all(text) else None
@@ -139,8 +142,12 @@ def _warn_of_column(who: str) -> None:
 
 def _label_name(y: Any, schema: Schema | None, features: tuple[str, ...]) -> str:
     """Return the label's column: the schema's, that of y, or a name that no feature has."""
-    if schema is not None:
+    if schema is not None and schema.label.lower() not in map(str.lower, features):
         return schema.label
+    if schema is not None:
+        raise DataError(
+            f'X has a column "{schema.label}", which is the label.', hint=f'X.drop(columns="{schema.label}")'
+        )
     known = {name.lower() for name in features}
     given = getattr(y, "name", None)
     name = given if isinstance(given, str) and given and given.lower() not in known else LABEL

@@ -47,6 +47,8 @@ def from_frame(
     if schema is None and "buy" not in options:
         hint = "schema={…}, or buy=0.1, label=COLUMN: domains are bought for that epsilon"
         raise ParameterError("schema", allowed="given, or bought with buy", given=schema, hint=hint)
+    if schema is not None and "buy" in options:
+        raise ParameterError("buy", allowed="left out where there is a schema", given=options["buy"])
     declared = None if schema is None else load_schema(schema, entry=options.get("entry"))
     database = connect(":memory:", who=who)
     try:

@@ -46,11 +46,11 @@ def read_words(texts: Texts) -> dict[str, Any]:
     return {name: as_text(name, value) for name, value in read_arguments(texts).items()}
 
 
-def read_charged(texts: Texts) -> tuple[dict[str, str], str | None, bool]:
+def read_charged(texts: Texts) -> tuple[dict[str, Any], str | None, bool]:
     """Return the arguments of an act that is charged, its request id if it has one, and whether it is to run anew."""
     given = read_arguments(texts)
     again = as_flag("again", given.pop("again", False))
-    words = {name: as_text(name, value) for name, value in given.items()}
+    words: dict[str, Any] = {name: as_text(name, value) for name, value in given.items()}
     return words, words.pop("request_id", None), again
 
 

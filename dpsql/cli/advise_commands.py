@@ -27,6 +27,7 @@ from dpsql.schema import schema_file as schemafile
 @click.option("--majority", type=float, metavar="SHARE", help="Your own guess of the largest class's share.")
 @click.option("--tune", metavar="METHOD", help="The noise of a grid of forests: mrf, rdt, rosnam, snr or spe.")
 @click.option("--request-id", metavar="ID", help="With --buy: ask twice under one id, the same size, one charge.")
+@click.option("--details", is_flag=True, help="Also the epsilon of each step, the noise, and what is assumed.")
 @click.option("--dry-run", is_flag=True, help="With --buy: show its cost, noise and budget; touch nothing.")
 @as_json
 def advise_command(
@@ -40,6 +41,7 @@ def advise_command(
     majority: float | None,
     tune: str | None,
     request_id: str | None,
+    details: bool,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -70,7 +72,7 @@ def advise_command(
                 raise UsageError("tuning weighs noise against rows: say how many there are.", hint="--rows N")
             _print_grid(tune_method(schema, tune, epsilon=epsilon, rows=size), epsilon, as_json=as_json)
             return
-        _print(advise_schema(schema, epsilon=epsilon, rows=rows, majority=majority), as_json=as_json)
+        _print(advise_schema(schema, epsilon=epsilon, rows=rows, majority=majority), details=details, as_json=as_json)
         return
     if entry is not None:
         raise UsageError("an entry is one of several in a schema file.", hint="--schema FILE --entry NAME")
@@ -87,7 +89,7 @@ def advise_command(
             print_plan(db.plan_advice(table, buy=buy), db.budget(table), db.spent_on(table), as_json=as_json)
             return
         advice = db.advise(table, epsilon=epsilon, rows=rows, buy=buy, majority=majority, request_id=request_id)
-    _print(advice, as_json=as_json)
+    _print(advice, details=details, as_json=as_json)
     if as_json:
         return
     if buy is not None and advice.bought is not None:
@@ -96,11 +98,13 @@ def advise_command(
     note(f"Next:  dpsql train {words} --dry-run")
 
 
-def _print(advice: Recommendation, *, as_json: bool) -> None:
+def _print(advice: Recommendation, *, details: bool, as_json: bool) -> None:
     if as_json:
         print_json(advice.to_dict())
-    else:
-        say(str(advice))
+        return
+    say(advice.text(details=details))
+    if not details:
+        note("More:  --details says where epsilon goes, how strong the noise is, and what is assumed.")
 
 
 def _print_grid(tuned: Tuning, epsilon: str, *, as_json: bool, place: str = "--db PATH --table TABLE") -> None:

@@ -14,6 +14,12 @@ SECTIONS: Sections = {
     "Start": {
         "demo": ListedCommand("start_commands:demo", "Make a database of made-up people, train on it and predict"),
         "shell": ListedCommand("start_commands:shell", "Talk SQL to a database in which dpsql can be called"),
+        "methods": ListedCommand(
+            "method_commands:methods_command", "List the methods and when to use which; NAME shows one"
+        ),
+        "completion": ListedCommand(
+            "completion_commands:completion_command", "Print the script that lets a shell complete words"
+        ),
         "doctor": ListedCommand("server_commands:doctor", "Look a database over: rights, tables, ledger, clock"),
     },
     "Owner (says what is private, and what it may cost)": {
@@ -41,6 +47,9 @@ SECTIONS: Sections = {
         ),
         "evaluate": ListedCommand(
             "evaluate_commands:evaluate_command", "Measure a model on a table: accuracy, AUC, calibration"
+        ),
+        "compare": ListedCommand(
+            "compare_commands:compare_command", "Measure several models on the same rows, side by side"
         ),
     },
     "Share (scores rows, hands models over)": {

@@ -8,6 +8,7 @@ import click
 
 from dpsql.cli.cap_notes import analyst_text
 from dpsql.cli.command import command_group
+from dpsql.cli.known_names import KnownName
 from dpsql.cli.options import DatabaseTarget, as_json, database
 from dpsql.cli.output import note, print_csv, print_json, print_table, readable_time, say
 from dpsql.errors import LedgerBroken, UsageError
@@ -18,7 +19,7 @@ _LESS = ("method", "cap", "state", "event", "who", "when")
 
 
 @command_group(invoke_without_command=True)
-@click.option("--table", help="Entries of one table.")
+@click.option("--table", type=KnownName("table"), help="Entries of one table.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @click.option("--db", metavar="FILE", envvar="DPSQL_DB", show_envvar=True, help="The DuckDB file.")
 @click.option("--wait", type=float, default=2.0, show_default=True, metavar="SECONDS",

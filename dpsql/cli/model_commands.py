@@ -22,6 +22,7 @@ from dpsql.models.model import lookup_note, purchase_note
 from dpsql.models.scoring_sql import FORMS
 from dpsql.models.usable_model import Model
 from dpsql.runs.update import rebuild_gain
+from dpsql.trees.tree_count import forest_count_text
 
 _SHOWN = 20
 #: What an imported model's certificate may leave out.
@@ -50,7 +51,8 @@ def show(target: DatabaseTarget, model: str, tree: int, depth: int, as_json: boo
         return
     card = stored.certificate
     forest = stored.released.forest
-    say(f'Model "{stored.name}": {stored.method}, {forest.trees} trees, depth {forest.depth}, {forest.leaves} leaves')
+    trees = forest_count_text(forest)
+    say(f'Model "{stored.name}": {stored.method}, {trees}, depth {forest.depth}, {forest.leaves} leaves')
     if stored.schema.target is not None:
         say(f"Predicts:    {stored.schema.label}, {stored.schema.target}")
     say(f"Private:     {_PRIVATE[card.get('private')]}")
@@ -137,8 +139,8 @@ def predict(
     data: str | Path = table if table is not None else Path(str(file))
     with target.open(writes=into is not None or (private and not labelling["dry_run"])) as db:
         if private:
-            display = {"--key": key, "--probabilities": proba or None, "--threshold": threshold, "--top": top}
-            display |= {"--class-weight": class_weight or None}
+            display: dict[str, object] = {"--key": key, "--probabilities": proba or None, "--threshold": threshold}
+            display |= {"--class-weight": class_weight or None, "--top": top}
             shown = [option for option, value in display.items() if value is not None]
             scoring = label_new_rows(db, data, model, as_json=as_json, into=into, shown=shown, **labelling)
             if scoring is None:

@@ -11,6 +11,7 @@ import click
 
 from dpsql.api.database import Database, connect
 from dpsql.cli.command import DATABASE, FIRST, MORE, SectionedOption
+from dpsql.cli.known_names import complete_names
 from dpsql.cli.own_hints import complete_hint, complete_problems
 from dpsql.cli.written_files import refuse_private_files
 from dpsql.engines.open_engine import show_target, url_forms
@@ -130,6 +131,7 @@ def _with_target(command: _Command, *, required: bool) -> _Command:
     *companions, named = command_with_target.__click_params__  # type: ignore[attr-defined]
     own_options = getattr(command, "__click_params__", [])
     command_with_target.__click_params__ = [*companions, *own_options, named]  # type: ignore[attr-defined]
+    complete_names(own_options)
     return command_with_target  # type: ignore[return-value]
 
 

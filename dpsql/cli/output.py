@@ -28,7 +28,7 @@ from dpsql.cli.table_width import hidden_columns
 from dpsql.cli.written_files import may_overwrite, new_place, overwrite_hint
 from dpsql.errors import BudgetExceeded, DpsqlError, ParameterError, UsageError
 from dpsql.kernel.describe import larger_noise_notes, loss_text
-from dpsql.kernel.plan import Plan
+from dpsql.kernel.plan import Plan, Step
 from dpsql.kernel.progress import Progress, watch_progress
 from dpsql.ledger import Budget, charge_measure, format_epsilon
 from dpsql.ledger.budget import amount_text, left_of
@@ -214,15 +214,23 @@ def show_progress(doing: str) -> Iterator[None]:
             yield
 
 
-def print_plan(plan: Plan, budget: Budget, before: int, *, as_json: bool) -> None:
-    """Print a plan and what it would leave of a budget; raise BudgetExceeded when it would be refused."""
+def print_plan(
+    plan: Plan, budget: Budget, before: int, *, as_json: bool, by_size: Sequence[tuple[int, Plan]] = ()
+) -> None:
+    """Print a plan and what it would leave of a budget; raise BudgetExceeded when it would be refused.
+
+    `by_size` has the plans that would follow after a size is bought, for several sizes.
+    """
     after = before + plan.charge
     fits = budget.cap is None or after <= budget.cap
     described = plan.to_dict()
     if as_json:
-        print_json({"plan": described, **plan.loss, "budget": budget_values(budget), "fits": fits})
+        after_size = [{"rows": rows, "plan": of_size.to_dict()} for rows, of_size in by_size]
+        more = {"by_size": after_size} if after_size else {}
+        print_json({"plan": described, **plan.loss, "budget": budget_values(budget), "fits": fits, **more})
     else:
         _print_steps(described, plan)
+        _print_by_size(by_size)
         say(f'\nBudget of "{budget.table}": {budget.text(before, up=True)} of {budget.cap_text} spent before.')
         say(f"After this run: {budget.text(after, up=True)} spent." if fits else "This run would be refused.")
         for sentence in larger_noise_notes(described):
@@ -265,6 +273,28 @@ def _print_steps(described: dict[str, Any], plan: Plan) -> None:
     given = [f"{name} {value}" for name, value in plan.parameters.items() if value is not None]
     if given:
         say("Parameters: " + ", ".join(given))
+
+
+def _print_by_size(by_size: Sequence[tuple[int, Plan]]) -> None:
+    """Print the steps that would follow, a column for each size: their epsilon, and the noise scale of counts."""
+    if not by_size:
+        return
+    most = max((plan for _, plan in by_size), key=lambda plan: len(plan.steps))
+    others = (step.name for _, plan in by_size for step in plan.steps)
+    names = dict.fromkeys([*(step.name for step in most.steps), *others])
+    of_size = [({step.name: step for step in plan.steps}, plan) for _, plan in by_size]
+    depths = [plan.parameters.get("planned_depth") for _, plan in by_size]
+    rows: list[list[object]] = [["depth of trees", *depths]] if None not in depths else []
+    for name in names:
+        rows.append([name, *(_cost_text(steps[name], plan) if name in steps else "–" for steps, plan in of_size)])
+    say("\nThe size decides what follows. Epsilon of each step (noise scale), if it turns out to be about")
+    print_table(None, ["step", *(f"{size} rows" for size, _ in by_size)], rows)
+
+
+def _cost_text(step: Step, plan: Plan) -> str:
+    epsilon = format_epsilon(step.nano_epsilon)
+    scale = float(step.scale(plan.promise))
+    return f"{float(epsilon):.3g} ({scale:.4g})" if step.operation.answers and scale else f"{float(epsilon):.3g}"
 
 
 def budget_values(budget: Budget) -> dict[str, Any]:

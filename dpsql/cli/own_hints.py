@@ -22,7 +22,7 @@ _COMMAND = re.compile(rf"\bdpsql ((?:{_GROUPS}) (?=[a-z])[a-z-]+|models (?:{_OF_
 #: What stands for a name that the caller gave as an option of that name.
 _PLACEHOLDERS = {"TABLE": "table", "FILE": "schema_file", "NAME": "model"}
 #: Commands that open no database, or name one in another way.
-_WITHOUT_DATABASE = ("demo", "bench")
+_WITHOUT_DATABASE = ("demo", "bench", "methods", "completion")
 
 
 def complete_hint(hint: str | None, words: str, options: Mapping[str, Any]) -> str | None:

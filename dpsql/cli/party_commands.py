@@ -17,6 +17,7 @@ from dpsql.methods.rdt import Rdt
 from dpsql.models.usable_model import Model
 from dpsql.runs.parties import merge as merge_models
 from dpsql.runs.parties import unite as unite_models
+from dpsql.trees.tree_count import forest_count_text
 
 
 @command("update")
@@ -168,7 +169,8 @@ def _print_model(model: Model, *, as_json: bool) -> None:
         print_json({"model": model.name, "certificate": short_certificate(model.certificate)})
         return
     forest = model.released.forest
-    say(f'Model "{model.name}": {model.method}, {forest.trees} trees, depth {forest.depth}, {forest.leaves} leaves.')
+    trees = forest_count_text(forest)
+    say(f'Model "{model.name}": {model.method}, {trees}, depth {forest.depth}, {forest.leaves} leaves.')
     say(f"Epsilon {model.certificate['epsilon']} ({model.certificate.get('composition', 'one run')}).")
 
 

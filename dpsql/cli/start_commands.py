@@ -18,6 +18,7 @@ from dpsql.cli.output import note, print_json, print_table, say, show_progress
 from dpsql.cli.shell_session import print_answer, talk
 from dpsql.errors import DpsqlError, ParameterError
 from dpsql.runs.private_evaluation import evaluation_of_training
+from dpsql.trees.tree_count import forest_count_text
 
 
 @command()
@@ -64,7 +65,7 @@ def _print_demonstration(shown: Demonstration, db: str) -> None:
     say(f'Registered "census" with a cap of {shown.budget.cap_text} (privacy unit: {shown.model.certificate["unit"]}), '
         f"and 10 % of it as a hold-out, never trained on, with a cap of {shown.hold_out_budget.cap_text}.")  # fmt: skip
     forest = shown.model.released.forest
-    say(f'Trained "{shown.model.name}" for epsilon {shown.model.certificate["epsilon"]}: {forest.trees} trees, '
+    say(f'Trained "{shown.model.name}" for epsilon {shown.model.certificate["epsilon"]}: {forest_count_text(forest)}, '
         f"{forest.leaves} leaves.")  # fmt: skip
     for measured in shown.model.certificate["evaluations"]:
         say(f"On the hold-out: {evaluation_line(measured)}.")

@@ -21,15 +21,19 @@ from dpsql.cli.evaluation_lines import evaluation_line
 from dpsql.cli.json_values import short_certificate
 from dpsql.cli.options import DatabaseTarget, as_json, database, parameters
 from dpsql.cli.output import budget_values, note, print_json, print_plan, say, say_exact, show_progress
+from dpsql.cli.quality_lines import offer_command, quality_sentences
 from dpsql.compile.count.literal import LOGGER
 from dpsql.errors import NoRowsWarning, UsageError
+from dpsql.kernel.datasets.dataset import look_at_dataset
 from dpsql.kernel.describe import larger_noise_notes
 from dpsql.ledger import Budget
 from dpsql.ledger.odds import note_large
 from dpsql.models.model import lookup_note, purchase_note
+from dpsql.runs.likely_quality import offer_evaluation, own_accuracy
 from dpsql.runs.private_evaluation import evaluation_of_training
 from dpsql.runs.size_first import FOR_THIS_RUN
 from dpsql.runs.train import TrainRequest
+from dpsql.trees.tree_count import forest_count_text
 
 #: A flag that stands further down in the help.
 _more = partial(click.option, is_flag=True, cls=SectionedOption, section=MORE)
@@ -67,8 +71,10 @@ def train_command(target: DatabaseTarget, dry_run: bool, verbose: bool, sql: boo
         if dry_run:
             with note_warnings():
                 plan = db.plan(table, **request)
+                by_size = db.plans_by_size(table, **request)
                 _note_large(db.budget(table), table, request)
-            print_plan(plan, db.budget(table, plan.kind), db.spent_on(table, batch, plan.kind), as_json=as_json)
+            before = db.spent_on(table, batch, plan.kind)
+            print_plan(plan, db.budget(table, plan.kind), before, by_size=by_size, as_json=as_json)
             if request.get("evaluate") is not None:
                 note(f"Then the hold-out would pay epsilon {request['evaluate']} for an evaluation.")
             return
@@ -85,6 +91,7 @@ def train_command(target: DatabaseTarget, dry_run: bool, verbose: bool, sql: boo
         left = db.budget(table, model.certificate.get("kind", "pure"))
         measured = evaluation_of_training(model)
         beside = None if measured is None else db.budget(measured["table"])
+        offer = offer_evaluation(db.book, model, look_at_dataset(db.engine, db.book, table), who=db.who)
     if as_json:
         described: dict[str, Any] = {
             "model": model.name,
@@ -99,7 +106,7 @@ def train_command(target: DatabaseTarget, dry_run: bool, verbose: bool, sql: boo
         print_json(described)
         return
     forest = model.released.forest
-    trees = "1 tree" if forest.trees == 1 else f"{forest.trees} trees"
+    trees = forest_count_text(forest)
     say(f'Model "{model.name}": {model.method}, {trees}, depth {forest.depth}, {forest.leaves} leaves.')
     if not model.certificate["private"]:
         say("NOT differentially private: the published variant has no proof.")
@@ -112,6 +119,11 @@ def train_command(target: DatabaseTarget, dry_run: bool, verbose: bool, sql: boo
     if measured is not None and beside is not None:
         say(f"Measured: {evaluation_line(measured)}.")
         say(f'Budget of "{beside.table}": {beside.spent_text} of {beside.cap_text} spent, {beside.left_text} left.')
+    elif not model.certificate.get("warnings"):
+        for sentence in quality_sentences(own_accuracy(model), offer):
+            say(sentence)
+        if offer is not None:
+            note(f"Measure it:  {offer_command(offer, target.words, model.name, table)}")
     for sentence in larger_noise_notes(model.certificate["plan"]):
         note(sentence)
     if request.get("literal"):

@@ -7,6 +7,7 @@ whatever the reason, because whether a file grows too large, or time or memory r
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -30,6 +31,8 @@ class ErrorReplacement:
     errors: tuple[type[Exception], ...]
     reword: Callable[[str, Exception], Exception]
     hint: str | None = None
+    #: Seconds that a statement has to stop, when it is asked to, before it is left behind.
+    patience: float = math.inf
 
     def __call__(self, doing: str, act: Callable[[], _Result], stop: Callable[[], object] | None = None) -> _Result:
         """Return what `act` returns, or raise our own error; `doing` follows "could not" in its message.
@@ -38,7 +41,7 @@ class ErrorReplacement:
         """
         problem: Exception
         try:
-            return run_stoppable(act, stop)
+            return run_stoppable(act, stop, patience=self.patience)
         except self.errors as error:
             problem = self.failed_count() if doing == COUNTING else self.reword(doing, error)
         raise problem

@@ -6,6 +6,9 @@ runs in a thread of its own (`run_stoppable`): the main thread waits for it, and
 often as it takes. What may not be cut in two (an entry of the ledger, the end of a session) is ended before Ctrl-C is
 raised (`hold_interrupts`). However often the key is pressed meanwhile, nothing else is raised.
 
+A database that does not listen while it plans is left behind after some patience: the call ends, and a thread goes on
+asking until the statement has ended, whose result nobody gets.
+
 A statement may call back into Python, as SQL that trains does. What is run inside such a call belongs to the statement,
 whatever thread the database calls from (`call_inside_statement`): Ctrl-C stops both.
 
@@ -16,9 +19,11 @@ in a process that has said that it stops by itself (`never_hold_interrupts`).
 from __future__ import annotations
 
 import contextvars
+import math
 import queue
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -109,17 +114,39 @@ class _Statement(Generic[_Result]):
         """Say that Ctrl-C was pressed: safe in the handler of a signal, whatever it has interrupted."""
         self.news.put(_PRESSED)
 
-    def wait(self, stop: Callable[[], object]) -> None:
-        """Wait until the statement has ended; ask it to stop, and what runs inside it, when Ctrl-C was pressed."""
+    def wait(self, stop: Callable[[], object], patience: float = math.inf) -> bool:
+        """Wait until the statement has ended; ask it to stop, and what runs inside it, when Ctrl-C was pressed.
+
+        Return False where it has not ended so many seconds after it was first asked to stop.
+        """
         word = self.news.get()
+        asked = time.monotonic()
         while word != _ENDED:
             self.stopped = True
             for stop_it in (*self.inner, stop):
                 stop_it()
+            if time.monotonic() - asked > patience:
+                return False
             try:
                 word = self.news.get(timeout=_AGAIN)
             except queue.Empty:
                 word = _PRESSED
+        return True
+
+    def leave(self, stop: Callable[[], object]) -> None:
+        """Have another thread go on asking the statement to stop, and let go whatever it gives."""
+
+        def ask_on() -> None:
+            self.news.put(_PRESSED)
+            self.wait(stop)
+            self.forget()
+
+        threading.Thread(target=ask_on, name="dpsql stop", daemon=True).start()
+
+    def forget(self) -> None:
+        """Keep nothing of what the statement gave."""
+        self.error = None
+        self.results.clear()
 
     def run_inside(self, act: Callable[[], _Other], stop: Callable[[], object]) -> _Other:
         """Return what a statement inside this one returns; raise KeyboardInterrupt where this one is to stop."""
@@ -140,6 +167,10 @@ class _Statement(Generic[_Result]):
         return self.results.pop()
 
 
+#: Statements with their contexts; None where there will be no more.
+_Statements = queue.SimpleQueue[tuple[contextvars.Context, _Statement[Any]] | None]
+
+
 class _Thread:
     """The thread that runs the main thread's statements, one after the other. It is started when it is first needed.
 
@@ -150,7 +181,7 @@ class _Thread:
         self._thread: threading.Thread | None = None
         #: The context of the statement that runs.
         self.context: contextvars.Context | None = None
-        self._statements: queue.SimpleQueue[tuple[contextvars.Context, _Statement[Any]]] = queue.SimpleQueue()
+        self._statements: _Statements = queue.SimpleQueue()
 
     def start(self, statement: _Statement[Any]) -> None:
         """Start a statement, in the present context."""
@@ -161,16 +192,24 @@ class _Thread:
         self.context = contextvars.copy_context()
         self._statements.put((self.context, statement))
 
+    def leave(self) -> None:
+        """Give the next statement a new thread: the present one is busy, and ends with what it does."""
+        self._statements.put(None)
+        self._thread = None
+
     def _run_all(self) -> None:
         statements = self._statements
-        while True:
-            _run_next(statements)
+        while _run_next(statements):
+            pass
 
 
-def _run_next(statements: queue.SimpleQueue[tuple[contextvars.Context, _Statement[Any]]]) -> None:
-    """Run the next statement; when this function has returned, nothing of it is left in this thread."""
-    context, statement = statements.get()
-    context.run(statement.run)
+def _run_next(statements: _Statements) -> bool:
+    """Run the next statement, unless there is none; when this has returned, nothing of it is left in this thread."""
+    waiting = statements.get()
+    if waiting is not None:
+        context, statement = waiting
+        context.run(statement.run)
+    return waiting is not None
 
 
 _THREAD = _Thread()
@@ -186,11 +225,14 @@ def call_inside_statement(call: Callable[[], _Result]) -> _Result:
     return context.copy().run(call)
 
 
-def run_stoppable(act: Callable[[], _Result], stop: Callable[[], object] | None) -> _Result:
+def run_stoppable(
+    act: Callable[[], _Result], stop: Callable[[], object] | None, *, patience: float = math.inf
+) -> _Result:
     """Return what `act` returns, a statement that a database runs; Ctrl-C has it stopped, and is then raised.
 
     `stop` asks the database to stop it. It is called in the main thread, may come too early or too late, and must raise
-    nothing. Without it the statement is short: Ctrl-C waits for its end.
+    nothing. Without it the statement is short: Ctrl-C waits for its end. `patience` is how many seconds a statement has
+    to stop before it is left behind.
     """
     enclosing = _enclosing.get()
     if enclosing is not None and stop is not None:
@@ -204,11 +246,13 @@ def run_stoppable(act: Callable[[], _Result], stop: Callable[[], object] | None)
     try:
         with hold_interrupts(statement.press):
             _THREAD.start(statement)
-            statement.wait(stop)
+            ended = statement.wait(stop, patience)
             _THREAD.context = None
-        if statement.stopped and statement.error is not None:
+            if not ended:
+                _THREAD.leave()
+                statement.leave(stop)
+        if not ended or (statement.stopped and statement.error is not None):
             raise KeyboardInterrupt  # a handler of somebody else's, which raises nothing
         return statement.result()
     finally:
-        statement.error = None
-        statement.results.clear()
+        statement.forget()

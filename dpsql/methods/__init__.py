@@ -53,7 +53,7 @@ def get(name: str) -> Method:
     'rosnam'
     """
     if name not in METHODS:
-        raise UnknownName("method", name, METHODS)
+        raise UnknownName("method", name, METHODS, hint="dpsql methods")
     return METHODS[name]
 
 

@@ -28,12 +28,17 @@ class Integer:
     highest: int
     help: str
 
+    @property
+    def range_text(self) -> str:
+        """What the parameter may be, in words."""
+        return f"a whole number from {self.lowest} to {self.highest}"
+
     def check(self, name: str, given: Any) -> int | None:
         """Return the value, or raise ParameterError when it is not allowed."""
         if given is None:
             return self.default
         if isinstance(given, bool) or not isinstance(given, int) or not self.lowest <= given <= self.highest:
-            raise ParameterError(name, allowed=f"a whole number from {self.lowest} to {self.highest}", given=given)
+            raise ParameterError(name, allowed=self.range_text, given=given)
         return given
 
     def parse(self, name: str, text: str) -> int:
@@ -51,12 +56,22 @@ class Choice:
     values: tuple[str, ...]
     help: str
 
+    @property
+    def range_text(self) -> str:
+        """What the parameter may be, in words."""
+        return f"one of {', '.join(self.values)}"
+
+    @property
+    def default(self) -> str:
+        """The value that is taken when none is given."""
+        return self.values[0]
+
     def check(self, name: str, given: Any) -> str:
         """Return the value, or raise ParameterError when it is not one of those named."""
         if given is None:
-            return self.values[0]
+            return self.default
         if given not in self.values:
-            raise ParameterError(name, allowed=f"one of {', '.join(self.values)}", given=given)
+            raise ParameterError(name, allowed=self.range_text, given=given)
         return str(given)
 
     def parse(self, name: str, text: str) -> str:
@@ -69,19 +84,21 @@ class Flag:
     """A parameter that is on or off; off by default."""
 
     help: str
+    default: ClassVar[bool] = False
+    range_text: ClassVar[str] = "true or false"
 
     def check(self, name: str, given: Any) -> bool:
         """Return the value, or raise ParameterError when it is not a boolean."""
         if given is None:
-            return False
+            return self.default
         if not isinstance(given, bool):
-            raise ParameterError(name, allowed="true or false", given=given)
+            raise ParameterError(name, allowed=self.range_text, given=given)
         return given
 
     def parse(self, name: str, text: str) -> bool:
         """Return whether a text is "true" rather than "false", or raise ParameterError for any other text."""
         if text.lower() not in ("true", "false"):
-            raise ParameterError(name, allowed="true or false", given=text)
+            raise ParameterError(name, allowed=self.range_text, given=text)
         return text.lower() == "true"
 
 
@@ -90,11 +107,13 @@ class Text:
     """A parameter that is any text; nothing by default."""
 
     help: str
+    default: ClassVar[None] = None
+    range_text: ClassVar[str] = "text, not empty"
 
     def check(self, name: str, given: Any) -> str | None:
         """Return the value, or raise ParameterError when it is not text."""
         if given is not None and (not isinstance(given, str) or not given.strip() or len(given) > 10_000):
-            raise ParameterError(name, allowed="text, not empty", given=given)
+            raise ParameterError(name, allowed=self.range_text, given=given)
         return None if given is None else given.strip()
 
     def parse(self, name: str, text: str) -> str:
@@ -117,10 +136,14 @@ class Trained:
 
 
 class Method(Protocol):
-    """One method: its name, its parameters, its plan, its training. Each method's class derives from this one."""
+    """One method: its name, its parameters, its plan, its training. Each method's class derives from this one.
+
+    `summary` says in a line what it is and whose; `when` in a line when to use it.
+    """
 
     name: str
     summary: str
+    when: str
     parameters: Mapping[str, Parameter]
     #: Whether the trees follow from schema, parameters and size alone. Trees that follow from noisy releases are as
     #: private as these, but differ from run to run, so tests that compare the runs of two tables leave them out.

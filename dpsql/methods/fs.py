@@ -63,7 +63,8 @@ class Fs(Method):
     """One greedy tree: each split by the exponential mechanism, each leaf its noisy counts."""
 
     name = "fs"
-    summary = "one greedy tree, splits by the exponential mechanism (Friedman & Schuster 2010)"
+    summary = "one greedy tree, splits picked privately (Friedman & Schuster 2010)"
+    when = "one small tree that people can read"
     trees_are_public = False
     parameters: Mapping[str, Parameter] = {
         "utility": Choice(tuple(UTILITIES), "what a split maximises: rows a majority vote gets right, or purity"),

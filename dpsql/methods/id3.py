@@ -71,6 +71,7 @@ class Id3(Method):
 
     name = "id3"
     summary = "one greedy tree from noisy counts, a baseline (Jagannathan et al. 2012)"
+    when = "to compare with; rosnam and rdt do better"
     trees_are_public = False
     parameters: Mapping[str, Parameter] = {
         "depth": Integer(

@@ -49,7 +49,8 @@ class Maxtree(Method):
     """Greedy trees on disjoint rows, each split by the max operator, classification by summed class shares."""
 
     name = "maxtree"
-    summary = "greedy trees on disjoint rows, splits by the max operator (Liu et al. 2018)"
+    summary = "greedy trees on disjoint rows, split by majority (Liu et al. 2018)"
+    when = "large tables; to compare with fs, which grows one tree"
     trees_are_public = False
     parameters: Mapping[str, Parameter] = {
         "trees": Integer(10, 1, 10_000, "number of trees; each row is in one of them"),

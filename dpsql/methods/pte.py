@@ -60,6 +60,7 @@ class Pte(Method):
 
     name = "pte"
     summary = "median trees taught by median trees, labels private (Huang et al. 2022)"
+    when = "features are public, labels private, and most rows have no label"
     trees_are_public = False
     parameters: Mapping[str, Parameter] = {
         "unlabelled": UNLABELLED,

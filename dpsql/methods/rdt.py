@@ -60,6 +60,7 @@ class Rdt(Method):
 
     name = "rdt"
     summary = "random trees, noisy counts (Jagannathan et al. 2012)"
+    when = "the label is a number; batches come later; several parties train"
     regression = True
     parameters: Mapping[str, Parameter] = {
         "trees": Integer(None, 1, 10_000, "number of trees; every row is in each of them [10, or 5 below 1000 rows]"),

@@ -62,6 +62,7 @@ class Rosnam(Method):
 
     name = "rosnam"
     summary = "random trees, noisy majority labels (Fletcher & Islam 2017 + 2021)"
+    when = "labels alone are to be released, one for each leaf, and no counts"
     parameters: Mapping[str, Parameter] = {
         "trees": Integer(100, 1, 10_000, "number of trees; each on its own part of the rows"),
         "depth": Integer(None, 1, 60, "depth of the trees; by default from the schema"),

@@ -76,6 +76,7 @@ class Snr(Method):
 
     name = "snr"
     summary = "random trees sized by signal-to-noise ratio (Fletcher & Islam 2015)"
+    when = "the owner declared the number of rows, from which depths follow"
     trees_are_public = True
     parameters: Mapping[str, Parameter] = {
         "trees": Integer(None, 1, 10_000, "number of trees; every row is in each of them [from features and rows]"),

@@ -68,6 +68,7 @@ class Spe(Method):
 
     name = "spe"
     summary = "private median trees on disjoint rows (Huang et al. 2022)"
+    when = "numbers lie unevenly in their bounds; predicts numbers too"
     trees_are_public = False
     regression = True
     parameters: Mapping[str, Parameter] = {

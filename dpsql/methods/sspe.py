@@ -61,6 +61,7 @@ class Sspe(Method):
 
     name = "sspe"
     summary = "median trees shaped by unlabelled rows (Huang et al. 2022)"
+    when = "many rows have no label, and features are private too"
     trees_are_public = False
     parameters: Mapping[str, Parameter] = {
         "unlabelled": UNLABELLED,

@@ -45,7 +45,8 @@ class SsRdt(Method):
     """Random trees with noisy counts, and more random trees taught by them."""
 
     name = "ssrdt"
-    summary = "random trees taught by random trees, labels private (Jagannathan et al. 2013)"
+    summary = "random trees taught by random trees, labels private (Jagannathan 2013)"
+    when = "as pte, with random trees in place of trees of medians"
     trees_are_public = False
     parameters: Mapping[str, Parameter] = {
         "unlabelled": UNLABELLED,

@@ -7,22 +7,36 @@ evaluation on private rows, which is charged, is in `dpsql/runs/private_evaluati
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sqlglot import exp
 
 from dpsql.compile.predict.evaluation_counts import evaluation_query
-from dpsql.errors import DataError, SchemaError, UnknownName
+from dpsql.compile.rows import table_reference
+from dpsql.engines.base import Engine, TableInfo
+from dpsql.errors import DataError, ParameterError, SchemaError, UnknownName, UsageError
 from dpsql.kernel.datasets.dataset import LABEL_FAMILIES, TARGET_FAMILIES
 from dpsql.kernel.datasets.possible_values import unreadable_classes
 from dpsql.kernel.datasets.untyped_columns import fits_families
 from dpsql.models import figures
+from dpsql.models.curves import COLUMNS as CURVE_COLUMNS
+from dpsql.models.curves import (
+    CheapestThreshold,
+    RowsByProbability,
+    cheapest,
+    curve,
+    exact,
+    rows_on_grid,
+    shown_points,
+)
 from dpsql.models.model import ReleasedModel
 from dpsql.models.plot import reliability_figure
+from dpsql.models.read_decision import LARGEST_WEIGHT, numbers_by_class
 from dpsql.models.score import PREDICTION, public_table, scoring_query
 from dpsql.notebook_html import Readable, html_heading, html_table
 from dpsql.schema import category_text
@@ -34,6 +48,8 @@ if TYPE_CHECKING:
 
 #: The next step that the error offers where the table is registered.
 _BUY = "a table of new rows, or --epsilon 0.5: figures from noisy counts of the registered table, charged"
+#: How many labels or classes an error shows.
+_MOST_LABELS = 10
 #: The lower and upper end of a confidence interval.
 Interval = tuple[float, float]
 
@@ -44,9 +60,10 @@ class Evaluation(Readable):
 
     `majority` is the share of the largest class; `confusion` has a row for each true class and a column for each
     predicted one. `f1` is the mean of `class_f1`, `auc` that of the second of two classes, or the mean of all classes,
-    each against the rest. `reliability` compares, in bins of predicted probability (of the second of two classes, else
-    of the predicted class), the mean prediction with the observed share; `calibration_error` is their mean distance.
-    A figure that has no value (no rows, a class that does not occur) is None.
+    each against the rest. `rows_by_probability` has the counts that `curve` and `cheapest` follow from. `reliability`
+    compares, in bins of predicted probability (of the second of two classes, else of the predicted class), the mean
+    prediction with the observed share; `calibration_error` is their mean distance. A figure that has no value (a class
+    that does not occur) is None.
 
     On private rows figures come from noisy counts, `intervals` has a 95 % confidence interval for each, `epsilon` is
     what the evaluation cost, and `entry` is the number of its ledger entry; accuracy and `majority` are NaN where there
@@ -62,6 +79,8 @@ class Evaluation(Readable):
     balanced_accuracy: float | None = None
     f1: float | None = None
     class_f1: Mapping[str, float | None] = field(default_factory=dict)
+    class_precision: Mapping[str, float | None] = field(default_factory=dict)
+    class_recall: Mapping[str, float | None] = field(default_factory=dict)
     auc: float | None = None
     log_loss: float | None = None
     brier: float | None = None
@@ -70,6 +89,31 @@ class Evaluation(Readable):
     intervals: Mapping[str, Interval] = field(default_factory=dict)
     epsilon: str | None = None
     entry: int | None = None
+    rows_by_probability: tuple[RowsByProbability, ...] = field(default=(), repr=False)
+
+    @property
+    def curve(self) -> pd.DataFrame:
+        """What naming a class from each threshold of its probability on does: recall, precision, lift, and more.
+
+        Of the second of two classes, or on public rows of each class of more against the rest.
+        """
+        curves = [curve(rows) for rows in self.rows_by_probability]
+        return pd.concat(curves, ignore_index=True) if curves else pd.DataFrame(columns=list(CURVE_COLUMNS))
+
+    def cheapest(self, cost: Mapping[str, float]) -> CheapestThreshold:
+        """Return the threshold that costs least, where a row of a class costs `cost` (1 unless given) if it is missed.
+
+        Only for two classes: with {"yes": 5} a "yes" that is named "no" costs 5, a "no" that is named "yes" 1.
+        """
+        false_alarm, missed = costs_of_classes([str(name) for name in self.confusion.columns], cost)
+        if not self.rows_by_probability:
+            raise UsageError("these figures were made without the counts that a cost needs.", hint="evaluate again")
+        best = cheapest(self.rows_by_probability[0], missed=missed, false_alarm=false_alarm)
+        if self.epsilon is not None:
+            return best
+        counts = self.confusion.to_numpy()  # exact, and right where both classes are as probable
+        usual = missed * counts[1, 0] + false_alarm * counts[0, 1]
+        return replace(best, usual=exact(float(usual / max(counts.sum(), 1))))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as plain values."""
@@ -82,12 +126,15 @@ class Evaluation(Readable):
             "balanced_accuracy": self.balanced_accuracy,
             "f1": self.f1,
             "class_f1": dict(self.class_f1),
+            "class_precision": dict(self.class_precision),
+            "class_recall": dict(self.class_recall),
             "auc": self.auc,
             "log_loss": self.log_loss,
             "brier": self.brier,
             "calibration_error": self.calibration_error,
             "confusion": {str(true): row.to_dict() for true, row in self.confusion.iterrows()},
             "reliability": self.reliability.to_dict("records"),
+            "curve": self._curve_lines(),
         }
         if self.epsilon is None:
             return figures_by_name
@@ -112,9 +159,19 @@ class Evaluation(Readable):
         """Return the reliability diagram: predicted probabilities against observed shares. `ax` is where to draw it."""
         return reliability_figure(self, ax)
 
+    def _curve_lines(self) -> list[dict[str, Any]]:
+        points = pd.concat([shown_points(curve(rows)) for rows in self.rows_by_probability] or [pd.DataFrame()])
+        return [
+            {str(name): number_or_none(value) if isinstance(value, float) else value for name, value in line.items()}
+            for line in points.to_dict("records")
+        ]
+
     def __str__(self) -> str:
         if np.isnan(self.accuracy):
-            return f"{self.model} on {self.table}: too few rows to say anything at epsilon {self.epsilon}"
+            return (
+                f"{self.model} on {self.table}: too few rows to say anything at epsilon {self.epsilon} "
+                "(do its labels spell the model's classes?)"
+            )
         bounds = self.intervals.get("accuracy")
         sure = "" if bounds is None else f" ({bounds[0]:.1%} to {bounds[1]:.1%})"
         about = "" if self.epsilon is None else "about "
@@ -170,7 +227,10 @@ def evaluate(model: ReleasedModel, data: pd.DataFrame | str) -> Evaluation | Num
     if model.schema.target is not None:
         return _numeric_evaluation(model, "the data", data[model.schema.label], model.labels(data))
     numbers = dict[str | None, int](positions_of(model.classes, model.schema.class_synonyms).items())
-    truth = np.array([numbers.get(label, -1) for label in _texts(data[model.schema.label])], np.int64)
+    labels = _texts(data[model.schema.label])
+    truth = np.array([numbers.get(label, -1) for label in labels], np.int64)
+    if not (truth >= 0).any():
+        raise _no_matching_label(model, "the data", sorted({label for label in labels if label is not None}))
     scores = model.scores(data)[truth >= 0]
     tally = figures.tally_rows(truth[truth >= 0], np.argmax(scores, axis=1), model.released.shares(scores))
     return _evaluation(model, "the data", tally)
@@ -199,14 +259,48 @@ def _evaluate_table(model: ReleasedModel, name: str) -> Evaluation | NumericEval
         engine.vocabulary,
         bins=figures.BINS,
         least=figures.LEAST_PROBABILITY,
+        ladders=figures.curve_classes(len(model.classes)),
+        steps=figures.STEPS,
+        slack=figures.STEP_SLACK,
         synonyms=model.schema.class_synonyms,
     )
-    return _evaluation(model, info.name, _tally_of_frame(engine.frame(query), len(model.classes)))
+    tally = _tally_of_frame(engine.frame(query), len(model.classes))
+    if not tally.rows:
+        raise _no_matching_label(model, info.name, _labels_of_table(engine, info, label.name))
+    return _evaluation(model, info.name, tally)
+
+
+def _labels_of_table(engine: Engine, info: TableInfo, label: str) -> list[str]:
+    """Return the first labels of a public table as texts, in order, one more than are shown."""
+    text = exp.cast(exp.column(exp.to_identifier(label, quoted=True)), exp.DataType.Type.TEXT).as_("label")
+    query = exp.select(text).distinct().from_(table_reference(info.table, info.schema)).order_by("label")
+    labels = engine.frame(query.limit(_MOST_LABELS + 2))["label"]
+    return sorted(str(value) for value in labels if value is not None and value == value)
+
+
+def _no_matching_label(model: ReleasedModel, name: str, labels: Sequence[str]) -> SchemaError:
+    """Return the error of public rows of which none has a class of the model: their labels may be shown."""
+    more = ", …" if len(labels) > _MOST_LABELS else ""
+    here = f"labels here: {', '.join(labels[:_MOST_LABELS])}{more}" if labels else "no row has a label"
+    classes = ", ".join(model.classes[:_MOST_LABELS]) + (", …" if len(model.classes) > _MOST_LABELS else "")
+    return SchemaError(
+        f'no row of {name} has a class of model "{model.name}": {here}; the model\'s classes: {classes}.',
+        hint=_spelling_hint(model, labels),
+    )
+
+
+def _spelling_hint(model: ReleasedModel, labels: Sequence[str]) -> str:
+    if not labels:
+        return f'name rows whose "{model.schema.label}" is known'
+    label, here = exp.to_identifier(model.schema.label), labels[0]
+    there = next((name for name in model.classes if name.lower() == here.lower()), model.classes[0])
+    renamed = exp.Case(this=label).when(exp.Literal.string(here), exp.Literal.string(there))
+    return f"spell labels as the model does, for example in a view: {renamed.sql()[:-4]} … END"
 
 
 def _tally_of_frame(frame: pd.DataFrame, classes: int) -> figures.Tally:
     """Return the result of the evaluation query as the tally that `figures.tally_rows` gives for rows in memory."""
-    parts = {what: frame[frame["what"] == what] for what in ("confusion", "bin", "ranks")}
+    parts = {what: frame[frame["what"] == what] for what in ("confusion", "bin", "ranks", "ladder")}
     first_keys = {what: part["one"].to_numpy(np.int64) for what, part in parts.items()}
     confusion, bins, ranks = np.zeros((classes, classes)), np.zeros((figures.BINS, 3)), np.zeros((classes, 3))
     cells = parts["confusion"]
@@ -217,7 +311,12 @@ def _tally_of_frame(frame: pd.DataFrame, classes: int) -> figures.Tally:
     ranks[first_keys["ranks"]] = pairs
     # The database gives groups in any order, and fsum does not depend on it.
     log_loss, brier = (math.fsum(cells[name]) for name in ("first_sum", "second_sum"))
-    return figures.Tally(confusion, log_loss, brier, ranks, bins)
+    ladders = {number: np.zeros((figures.STEPS + 1, 2)) for number in figures.curve_classes(classes)}
+    for number, ladder in ladders.items():
+        steps = parts["ladder"][first_keys["ladder"] == number]
+        hits = steps["first_sum"].to_numpy(float)
+        ladder[steps["other"].to_numpy(np.int64)] = np.stack([hits, steps["rows"].to_numpy(float) - hits], axis=1)
+    return figures.Tally(confusion, log_loss, brier, ranks, bins, ladders)
 
 
 def _evaluation(model: ReleasedModel, name: str, tally: figures.Tally) -> Evaluation:
@@ -234,13 +333,37 @@ def _evaluation(model: ReleasedModel, name: str, tally: figures.Tally) -> Evalua
         confusion=pd.DataFrame(confusion.astype(int), index=list(model.classes), columns=list(model.classes)),
         balanced_accuracy=number_or_none(figures.mean(figures.recalls(confusion))),
         f1=number_or_none(figures.mean(f1_of_classes)),
-        class_f1={label: number_or_none(value) for label, value in zip(model.classes, f1_of_classes, strict=True)},
+        class_f1=_of_classes(model, f1_of_classes),
+        class_precision=_of_classes(model, figures.precisions(confusion)),
+        class_recall=_of_classes(model, figures.recalls(confusion)),
         auc=number_or_none(figures.mean_auc(tally.ranks)),
         log_loss=tally.log_loss / rows if rows else None,
         brier=tally.brier / rows if rows else None,
         calibration_error=number_or_none(figures.calibration_error(tally.bins)),
         reliability=_reliability(tally.bins),
+        rows_by_probability=tuple(rows_on_grid(model.classes[k], ladder) for k, ladder in tally.ladders.items()),
     )
+
+
+def _of_classes(model: ReleasedModel, values: NDArray[np.float64]) -> dict[str, float | None]:
+    return {label: number_or_none(value) for label, value in zip(model.classes, values, strict=True)}
+
+
+def costs_of_classes(classes: Sequence[str], given: Mapping[str, float]) -> tuple[float, float]:
+    """Return what a row of each of two classes costs when it is named otherwise, or say what is wrong with it.
+
+    >>> costs_of_classes(("no", "yes"), {"yes": 5})
+    (1.0, 5.0)
+    """
+    if len(classes) != 2:
+        raise UsageError(
+            f"a threshold for a cost is for two classes, and this model has {len(classes)}.",
+            hint="weigh classes by what their missed rows cost: class_weight of model.predict, predict --class-weight",
+        )
+    first, second = numbers_by_class("cost", classes, given, least=0, most=LARGEST_WEIGHT)
+    if not first + second > 0:
+        raise ParameterError("cost", allowed="above 0 for at least one class", given=dict(given))
+    return first, second
 
 
 def number_or_none(value: float) -> float | None:
@@ -263,7 +386,10 @@ def _numeric_evaluation(
     finite = np.isfinite(truth)
     truth, error = truth[finite], (predicted - truth)[finite]
     if len(truth) == 0:
-        return NumericEvaluation(model.name, name, 0, 0.0, 0.0, 0.0, 0.0)
+        raise SchemaError(
+            f'no row of {name} has a finite number as "{model.schema.label}", which model "{model.name}" predicts.',
+            hint="name rows whose target is known",
+        )
     squares, spread = float(np.mean(error**2)), float(np.var(truth))
     r2 = 1 - squares / spread if spread > 0 else 0.0
     mae = float(np.mean(np.abs(error)))

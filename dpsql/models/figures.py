@@ -15,6 +15,10 @@ from numpy.typing import NDArray
 Reals = NDArray[np.float64]
 #: How many bins of predicted probability a reliability table of public rows has.
 BINS = 10
+#: How many steps from 0 to 1 the thresholds of public rows make.
+STEPS = 10_000
+#: Added to a probability times `STEPS`, so that rounding does not take a probability of 0.57 below the step 0.57.
+STEP_SLACK = 1e-6
 #: Probabilities below this count as this in the log loss: one impossible label must not make it infinite.
 LEAST_PROBABILITY = float(np.finfo(np.float64).eps)
 
@@ -25,7 +29,8 @@ class Tally:
 
     `confusion` counts true × predicted classes; `log_loss` and `brier` are sums over rows. `ranks` has for each class
     the Mann–Whitney sum of its probability, the number of rows of the class and the number of other rows. `bins` has
-    for each bin the number of rows, the sum of predicted probabilities and the number of hits.
+    for each bin the number of rows, the sum of predicted probabilities and the number of hits. `ladders` has for each
+    class that a curve is drawn of (the second of two, else all) its rows and the others on the grid of `STEPS` steps.
     """
 
     confusion: Reals
@@ -33,6 +38,7 @@ class Tally:
     brier: float
     ranks: Reals
     bins: Reals
+    ladders: dict[int, Reals]
 
     @property
     def rows(self) -> int:
@@ -52,7 +58,23 @@ def tally_rows(truth: NDArray[np.int64], predicted: NDArray[np.int64], shares: R
     columns = [np.bincount(place, weights, BINS) for weights in (np.ones(len(truth)), score, hit.astype(float))]
     losses = (1 - 2 * of_truth + (shares**2).sum(axis=1)) * (0.5 if classes == 2 else 1)
     surprise = -np.log(np.maximum(of_truth, LEAST_PROBABILITY))
-    return Tally(confusion, float(surprise.sum()), float(losses.sum()), ranks, np.stack(columns, axis=1))
+    ladders = {number: _ladder(shares[:, number], truth == number) for number in curve_classes(classes)}
+    return Tally(confusion, float(surprise.sum()), float(losses.sum()), ranks, np.stack(columns, axis=1), ladders)
+
+
+def curve_classes(classes: int) -> range:
+    """Return the numbers of the classes that have a curve of their own: the second of two, else all.
+
+    >>> list(curve_classes(2)), list(curve_classes(3))
+    ([1], [0, 1, 2])
+    """
+    return range(1, 2) if classes == 2 else range(classes)
+
+
+def _ladder(share: Reals, hit: NDArray[np.bool_]) -> Reals:
+    """Return how many rows of a class and how many others have a probability from each step on to the next."""
+    place = np.floor(share * STEPS + STEP_SLACK).astype(np.int64)
+    return np.stack([np.bincount(place, weights, STEPS + 1) for weights in (hit, ~hit)], axis=1).astype(float)
 
 
 def accuracy(confusion: Reals) -> float:
@@ -67,6 +89,11 @@ def accuracy(confusion: Reals) -> float:
 def recalls(confusion: Reals) -> Reals:
     """Return the share of each class's rows that are named right; NaN for a class without rows."""
     return _ratios(np.diag(confusion), confusion.sum(axis=1))
+
+
+def precisions(confusion: Reals) -> Reals:
+    """Return the share of the rows named as each class that are of the class; NaN where no row is named so."""
+    return _ratios(np.diag(confusion), confusion.sum(axis=0))
 
 
 def f1_scores(confusion: Reals) -> Reals:

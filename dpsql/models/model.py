@@ -30,6 +30,7 @@ from dpsql.trees.estimate.means import predicted_numbers
 from dpsql.trees.grid import Cells
 from dpsql.trees.moment_columns import moment_numbers
 from dpsql.trees.serialize import from_json, to_json
+from dpsql.trees.tree_count import forest_count_text
 from dpsql.trees.voting import VotingForest
 
 #: The name of the format of a model's JSON text.
@@ -77,7 +78,7 @@ class ReleasedModel:
         forest = self.released.forest
         delta = f", delta {self.certificate['delta']}" if "delta" in self.certificate else ""
         return (
-            f'<Model "{self.name}": {self.method}, {forest.trees} trees, {forest.leaves} leaves, '
+            f'<Model "{self.name}": {self.method}, {forest_count_text(forest)}, {forest.leaves} leaves, '
             f"epsilon {self.certificate['epsilon']}{delta}>"
         )
 

@@ -70,7 +70,10 @@ UNKNOWN = Estimate(float("nan"), float("nan"), float("nan"))
 
 @dataclass(frozen=True, eq=False)
 class NoisyFigures:
-    """Figures from noisy counts: estimates by name, the noisy confusion table, F1 by class, and the reliability table.
+    """Figures from noisy counts: estimates by name, the noisy confusion table, figures by class, the reliability table.
+
+    `by_class` has F1, precision and recall of each class, in the order of classes. `halves` are, for two classes, the
+    noisy counts of rows of the second class and of the first, at each point of probability.
 
     `reliability` has a row for each tenth of probability: the mean predicted probability, the observed share, the two
     ends of its interval, and the number of rows.
@@ -78,9 +81,10 @@ class NoisyFigures:
 
     estimates: dict[str, Estimate]
     confusion: Reals
-    class_f1: list[Estimate]
+    by_class: dict[str, list[Estimate]]
     reliability: Reals
     calibration_error: float
+    halves: tuple[Reals, Reals] | None = None
 
 
 def noise_variance(scale: float) -> float:
@@ -101,11 +105,20 @@ def noisy_figures(noisy_counts: NDArray[np.int64], classes: int, scale: float) -
     return _many_class_figures({name: grid.part(noisy_counts, name) for name, _ in grid.histograms}, classes, variance)
 
 
-def mean_ratio(counts: Reals, tops: Reals, bottoms: Reals, variance: float, *, most: float = 1.0) -> Estimate:
+def mean_ratio(
+    counts: Reals,
+    tops: Reals,
+    bottoms: Reals,
+    variance: float,
+    *,
+    most: float = 1.0,
+    deviations: float = INTERVAL_DEVIATIONS,
+) -> Estimate:
     """Return the mean of the ratios (tops @ counts) / (bottoms @ counts) that have a clear denominator.
 
     `tops` and `bottoms` are ratios × cells; figures are from 0 to `most`. A ratio without a clear denominator may have
-    any value or none at all, and the interval is widened by as far as that could move the mean.
+    any value or none at all, and the interval is widened by as far as that could move the mean. Its ends are
+    `deviations` standard deviations away.
     """
     below = bottoms @ counts
     clear = below > CLEAR_DEVIATIONS * np.sqrt(variance * (bottoms**2).sum(axis=1))
@@ -114,7 +127,7 @@ def mean_ratio(counts: Reals, tops: Reals, bottoms: Reals, variance: float, *, m
     tops, bottoms, below = tops[clear], bottoms[clear], below[clear]
     values = (tops @ counts) / below
     slope = ((tops - values[:, None] * bottoms) / below[:, None]).mean(axis=0)
-    estimate = _interval_around(float(values.mean()), slope, counts, variance, most)
+    estimate = _interval_around(float(values.mean()), slope, counts, variance, most, deviations=deviations)
     if clear.all():
         return estimate
     share = float(clear.mean())
@@ -157,9 +170,10 @@ def _two_class_figures(counts: Reals, variance: float) -> NoisyFigures:
     return NoisyFigures(
         estimates,
         confusion,
-        _class_f1(flat, cells, variance),
+        _by_class(flat, cells, variance),
         table,
         _calibration_error(counts[1], counts[0], variance),
+        (counts[1], counts[0]),
     )
 
 
@@ -179,7 +193,7 @@ def _many_class_figures(parts: dict[str, Reals], classes: int, variance: float) 
     table = _reliability(right, wrong, variance)
     confusion = flat.reshape(classes, classes)
     return NoisyFigures(
-        estimates, confusion, _class_f1(flat, cells, variance), table, _calibration_error(right, wrong, variance)
+        estimates, confusion, _by_class(flat, cells, variance), table, _calibration_error(right, wrong, variance)
     )
 
 
@@ -197,9 +211,14 @@ def _of_confusion(flat: Reals, cells: Reals, variance: float) -> dict[str, Estim
     }
 
 
-def _class_f1(flat: Reals, cells: Reals, variance: float) -> list[Estimate]:
-    right, either = np.einsum("kkm->km", cells), cells.sum(axis=1) + cells.sum(axis=0)
-    return [mean_ratio(flat, 2 * right[[k]], either[[k]], variance) for k in range(len(cells))]
+def _by_class(flat: Reals, cells: Reals, variance: float) -> dict[str, list[Estimate]]:
+    """Return F1, precision and recall of each class."""
+    right, true, named = np.einsum("kkm->km", cells), cells.sum(axis=1), cells.sum(axis=0)
+    ratios = {"f1": (2 * right, true + named), "precision": (right, named), "recall": (right, true)}
+    return {
+        name: [mean_ratio(flat, tops[[k]], bottoms[[k]], variance) for k in range(len(cells))]
+        for name, (tops, bottoms) in ratios.items()
+    }
 
 
 def _total(counts: Reals, variance: float) -> Estimate:
@@ -233,9 +252,16 @@ def _calibration_error(hits: Reals, misses: Reals, variance: float) -> float:
 
 
 def _interval_around(
-    value: float, slope: Reals, counts: Reals, variance: float, most: float, *, more: float = 0.0
+    value: float,
+    slope: Reals,
+    counts: Reals,
+    variance: float,
+    most: float,
+    *,
+    more: float = 0.0,
+    deviations: float = INTERVAL_DEVIATIONS,
 ) -> Estimate:
     """Return a value from 0 to `most` with its interval: the delta method, with `more` added to the variance."""
     spread = float(np.sqrt((slope**2 * (np.maximum(counts, 0) + variance)).sum() + more))
-    low, high = (min(max(value + side * INTERVAL_DEVIATIONS * spread, 0.0), most) for side in (-1, 1))
+    low, high = (min(max(value + side * deviations * spread, 0.0), most) for side in (-1, 1))
     return Estimate(min(max(value, 0.0), most), low, high)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeAlias, overload
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 import pandas as pd
 
 from dpsql.errors import ParameterError
 from dpsql.models import export_onnx, export_sql, scoring_sql
-from dpsql.models.explain import Learned, explain_model
+from dpsql.models.explain import Learned, RowExplanation, explain_model, explain_one_row
 from dpsql.models.model import ReleasedModel
 from dpsql.models.rows_in_memory import Rows, rows_frame
 from dpsql.models.score import predict_table, public_feature_rows
@@ -167,7 +167,8 @@ class Model(ReleasedModel):
             raise ParameterError("tree", allowed=f"a whole number from 0 to {trees - 1}", given=tree)
         if depth is not None and (isinstance(depth, bool) or not isinstance(depth, int) or depth < 1):
             raise ParameterError("depth", allowed="a whole number from 1", given=depth)
-        counts = "classes" not in self.certificate.get("facts", {})  # `auto` votes with shares, and has counts there
+        # `auto` votes with shares, and has its counts in `facts`; votes and shares are never below 0, noisy counts are.
+        counts = "classes" not in self.certificate.get("facts", {}) and int(self.released.weights.min(initial=0)) < 0
         return draw_tree(self.schema, self.released, tree, depth=depth, counts=counts)
 
     def explain(self, background: pd.DataFrame | str | None = None) -> Learned:
@@ -176,7 +177,19 @@ class Model(ReleasedModel):
         A `background` of public rows, a DataFrame or a table of the model's database, says how often values occur.
         Without one noisy counts do, as far as the model has some.
         """
-        return explain_model(self, public_feature_rows(self, background) if isinstance(background, str) else background)
+        return explain_model(self, self._public_rows(background))
+
+    def explain_row(
+        self, row: Mapping[str, Any] | pd.Series, background: pd.DataFrame | str | None = None
+    ) -> RowExplanation:
+        """Return why a row of yours gets its label: what each of its values adds to the score, which adds up. Free.
+
+        Features that the row leaves out count as NULL. A `background` is as in `explain`.
+        """
+        return explain_one_row(self, row, self._public_rows(background))
+
+    def _public_rows(self, background: pd.DataFrame | str | None) -> pd.DataFrame | None:
+        return public_feature_rows(self, background) if isinstance(background, str) else background
 
 
 def _frame(scored: pd.DataFrame | None, data: object) -> pd.DataFrame:

@@ -30,8 +30,9 @@ from dpsql.kernel.run import Job
 from dpsql.kernel.session import Session
 from dpsql.ledger import Entry, Ledger, format_epsilon, parse_epsilon
 from dpsql.models import store
+from dpsql.models.curves import RowsByProbability, rows_at_points
 from dpsql.models.evaluate import Evaluation, number_or_none
-from dpsql.models.noisy_figures import NoisyFigures, noisy_figures
+from dpsql.models.noisy_figures import Estimate, NoisyFigures, noise_variance, noisy_figures
 from dpsql.models.release_store import EVALUATIONS, digest_of
 from dpsql.models.usable_model import Model
 from dpsql.runs.release import release_once
@@ -41,7 +42,7 @@ from dpsql.trees.score_grid import MOST_CLASSES, ScoreGrid
 METHOD = "evaluate"
 _STEP = "scores"
 #: What a model's certificate does not keep of an evaluation: its own name, and tables.
-_LEFT_OUT = ("model", "confusion", "reliability")
+_LEFT_OUT = ("model", "confusion", "reliability", "curve")
 #: The figures that are fields of an `Evaluation` under the same names.
 _FIGURES = ("balanced_accuracy", "f1", "auc", "log_loss", "brier")
 
@@ -228,7 +229,8 @@ def _evaluation(request: EvaluationRequest, noisy_counts: NDArray[np.int64], ent
     scale = float(plan.noise_scale(_STEP))
     noisy = noisy_figures(noisy_counts, len(model.classes), scale)
     values = {name: number_or_none(estimate.value) for name, estimate in noisy.estimates.items()}
-    each = {f"f1 of {name}": estimate for name, estimate in zip(model.classes, noisy.class_f1, strict=True)}
+    of_classes = {what: dict(zip(model.classes, each, strict=True)) for what, each in noisy.by_class.items()}
+    each = {f"{what} of {name}": value for what, by_name in of_classes.items() for name, value in by_name.items()}
     estimates = noisy.estimates | each
     bounds = {
         name: (estimate.low, estimate.high)
@@ -243,14 +245,28 @@ def _evaluation(request: EvaluationRequest, noisy_counts: NDArray[np.int64], ent
         accuracy=noisy.estimates["accuracy"].value,
         majority=noisy.estimates["majority_class_share"].value,
         confusion=pd.DataFrame(confusion, index=list(model.classes), columns=list(model.classes)),
-        class_f1={name: number_or_none(f1.value) for name, f1 in zip(model.classes, noisy.class_f1, strict=True)},
+        class_f1=_plain(of_classes["f1"]),
+        class_precision=_plain(of_classes["precision"]),
+        class_recall=_plain(of_classes["recall"]),
         calibration_error=number_or_none(noisy.calibration_error),
         reliability=_reliability(noisy),
         intervals=bounds,
         epsilon=format_epsilon(plan.nano_epsilon),
         entry=entry.entry_id,
+        rows_by_probability=_rows_by_probability(model, noisy, scale),
         **{name: values[name] for name in _FIGURES},
     )
+
+
+def _plain(by_class: Mapping[str, Estimate]) -> dict[str, float | None]:
+    return {name: number_or_none(estimate.value) for name, estimate in by_class.items()}
+
+
+def _rows_by_probability(model: Model, noisy: NoisyFigures, scale: float) -> tuple[RowsByProbability, ...]:
+    """Return the counts that a curve follows from: of two classes the second's, of more none were asked for."""
+    if noisy.halves is None:
+        return ()
+    return (rows_at_points(model.classes[1], *noisy.halves, noise_variance(scale)),)
 
 
 def _reliability(noisy: NoisyFigures) -> pd.DataFrame:

@@ -37,6 +37,7 @@ from dpsql.runs.private_evaluation import check_hold_out_pays, evaluate_trained
 from dpsql.runs.release_model import ModelLabel, release_model
 from dpsql.runs.size_first import (
     FOR_THIS_RUN,
+    SIZE_ENTRY,
     KnownSize,
     earlier_size,
     find_size,
@@ -48,7 +49,9 @@ from dpsql.runs.size_first import (
 )
 from dpsql.schema import Schema
 
-_METHOD = f"One of: {', '.join(methods.METHODS)}. For a number auto is {methods.REGRESSION}."
+#: The numbers of rows for which a plan shows its steps, where the size is still to be bought.
+LIKELY_SIZES = (1_000, 10_000, 100_000)
+_METHOD = f"One of: {', '.join(methods.METHODS)}. For a number auto is {methods.REGRESSION}. See dpsql methods."
 
 
 def _argument(
@@ -169,6 +172,23 @@ class PlannedRun:
 def plan(engine: Engine, ledger: Ledger, request: TrainRequest) -> Plan:
     """Return what a training run would ask and cost, or raise what would refuse it. Reads no row, charges nothing."""
     return _plan_with_size(engine, ledger, plan_run(engine, ledger, request)).plan
+
+
+def plans_by_size(engine: Engine, ledger: Ledger, request: TrainRequest) -> tuple[tuple[int, Plan], ...]:
+    """Return what would follow after the size is bought, for each of a few likely sizes; () where it is not bought.
+
+    Reads no row: the sizes are the same for every table.
+    """
+    planned = plan_run(engine, ledger, request)
+    step = size_step(planned.plan, least=least_charge(ledger, planned.dataset))
+    if step is None or SIZE_ENTRY in _plan_with_size(engine, ledger, planned).plan.parameters:
+        return ()
+    left = request.nano_epsilon - step.nano_epsilon
+    sized = ((rows, replace(planned.dataset.schema, rows=rows)) for rows in LIKELY_SIZES)
+    return tuple(
+        (rows, _make_plan(engine, ledger, request, replace(planned.dataset, schema=schema), nano_epsilon=left).plan)
+        for rows, schema in sized
+    )
 
 
 def plan_run(engine: Engine, ledger: Ledger, request: TrainRequest) -> PlannedRun:

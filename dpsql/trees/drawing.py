@@ -40,7 +40,8 @@ def draw_tree(
     weights = released.weights[first : first + forest.leaves]
 
     def says(leaf: int) -> str:
-        if released.nat or (not counts and schema.target is None):
+        several = np.count_nonzero(weights[leaf]) > 1
+        if released.nat or (not counts and several and schema.target is None):
             return _share_text(schema, released.shares(weights[leaf : leaf + 1])[0])
         return leaf_text(schema, weights[leaf])
 

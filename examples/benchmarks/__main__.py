@@ -10,6 +10,7 @@ from examples.benchmarks.domains import domains
 from examples.benchmarks.get_tables import get_tables
 from examples.benchmarks.matrix_commands import matrix
 from examples.benchmarks.objectives import objectives
+from examples.benchmarks.readers import readers
 from examples.benchmarks.width import width
 
 
@@ -18,7 +19,7 @@ def main() -> None:
     """Measure methods on public tables. Figures are reported, not judged: the exit code is 0 whatever they are."""
 
 
-for _command in (get_tables, accuracy, peers, matrix, width, domains, objectives):
+for _command in (get_tables, accuracy, peers, matrix, width, domains, objectives, readers):
     main.add_command(_command)
 
 if __name__ == "__main__":

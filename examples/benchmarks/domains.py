@@ -249,7 +249,7 @@ def run_purchase(table: Table, purchase: Purchase, split: int) -> tuple[float | 
                 if "no column is left" not in str(error):
                     raise
                 return None, coverage_of(train, {}, left_out=len(table.schema["features"]))
-            seed = {"seed": split} if "seed" in methods.get(methods.DEFAULT).parameters else {}
+            seed: dict[str, Any] = {"seed": split} if "seed" in methods.get(methods.DEFAULT).parameters else {}
             model = db.train("train", epsilon=str(rest), **seed)
             accuracy = db.evaluate(model, test).accuracy
     features = bought.dataset.schema.to_dict()["features"]

@@ -39,6 +39,12 @@ FROM query(dpsql_score_call(
     CAST(model AS VARCHAR), CAST(table_name AS VARCHAR), CAST(CAST(probabilities AS BOOLEAN) AS VARCHAR)
 ));
 
+-- SELECT dpsql_score_sql('adult_1', 'new_rows'): that query itself, as text. It needs the model's tables and no dpsql.
+CREATE OR REPLACE TEMP MACRO dpsql_score_sql(model, table_name, probabilities := false) AS
+    dpsql_score_call(
+        CAST(model AS VARCHAR), CAST(table_name AS VARCHAR), CAST(CAST(probabilities AS BOOLEAN) AS VARCHAR)
+    );
+
 -- FROM dpsql_evaluate('adult_1', 'adult_test'): one row per figure. On a private registered table epsilon is charged, and
 -- low and high hold the figure 95 times in 100.
 CREATE OR REPLACE TEMP MACRO dpsql_evaluate(
@@ -46,6 +52,16 @@ CREATE OR REPLACE TEMP MACRO dpsql_evaluate(
 ) AS TABLE
 SELECT unnest(dpsql_evaluate_call(
     CAST(model AS VARCHAR), CAST(table_name AS VARCHAR), CAST(epsilon AS VARCHAR), CAST(request_id AS VARCHAR),
+    CAST(again AS VARCHAR)
+), recursive := true);
+
+-- FROM dpsql_compare(['adult_1', 'adult_2'], 'adult_test'): one row per model and figure, all on the same rows. On a private
+-- registered table epsilon is charged for all models together, shared evenly.
+CREATE OR REPLACE TEMP MACRO dpsql_compare(
+    models, table_name, epsilon := NULL, request_id := NULL, again := false
+) AS TABLE
+SELECT unnest(dpsql_compare_call(
+    CAST(models AS VARCHAR[]), CAST(table_name AS VARCHAR), CAST(epsilon AS VARCHAR), CAST(request_id AS VARCHAR),
     CAST(again AS VARCHAR)
 ), recursive := true);
 

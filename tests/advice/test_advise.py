@@ -62,7 +62,9 @@ def test_figures_are_those_of_the_plan(schema: Schema, rows: int, epsilon: float
     assert now is not None
     assert now.plan == plan
     leaves = "marginals" if plan.parameters["regime"] == ALONE else "counts"
-    assert (now.trees, now.depth) == (plan.step(leaves).trees, plan.parameters["planned_depth"])
+    asked = {step.name: step.trees for step in plan.steps if step.name in ("marginals", "counts")}
+    assert (now.trees, now.depth) == (sum(asked.values()), plan.parameters["planned_depth"])
+    assert now.of_one_feature == asked.get("marginals", 0)
     counts = next(step for step in plan.to_dict()["steps"] if step["name"] == leaves)
     assert now.leaf_deviation == pytest.approx(math.sqrt(2) * counts["noise_scale"])
     assert counts["expected_error"] == f"standard deviation {now.leaf_deviation:.3g} rows per count"
@@ -81,8 +83,8 @@ def test_a_size_that_is_not_declared_costs_its_share() -> None:
     assert guessed is not None
     assert known.plan.nano_epsilon == 10**9
     assert guessed.plan.nano_epsilon == 970_000_000
-    assert "size 0.03, " in str(advise_schema(WIDE, rows=5000))
-    assert "size 0.03" not in str(advise_schema(declared(5000)))
+    assert "size 0.03, " in advise_schema(WIDE, rows=5000).text(details=True)
+    assert "size 0.03" not in advise_schema(declared(5000)).text(details=True)
 
 
 def test_a_tiny_table_is_not_worth_the_budget() -> None:
@@ -165,7 +167,8 @@ def test_rows_of_a_unit_cost_noise() -> None:
     assert units.now.leaf_deviation == pytest.approx(4 * rows.now.leaf_deviation)
     assert units.fewer_rows.leaf_deviation == pytest.approx(2 * rows.now.leaf_deviation)
     assert (units.now.break_even or 0) == pytest.approx(4 * (rows.now.break_even or 0), rel=1e-3)
-    assert "max_rows 4 makes all noise 4 times that of one row. With max_rows 2" in str(units)
+    assert "max_rows 4 makes all noise 4 times that of one row. With max_rows 2" in units.text(details=True)
+    assert "max_rows 2  " in str(units)
 
 
 def test_a_number_gets_another_method_and_another_yardstick() -> None:
@@ -207,6 +210,29 @@ def test_a_guess_of_the_largest_class_moves_the_smallest_epsilon() -> None:
     assert harder is not None
     assert (found.break_even or 0) < (harder.break_even or math.inf)
     assert dict(advise_schema(declared(2000)).by_majority)[0.8] == harder.break_even
+
+
+@pytest.mark.parametrize("details", [True, False])
+def test_a_share_that_was_told_is_not_asked_for(*, details: bool) -> None:
+    """Advice names the share that it counts on; it asks for it only where nobody told it."""
+    asked, told = advise_schema(declared(2000)), advise_schema(declared(2000), majority=0.88)
+    assert "--majority SHARE" in asked.text(details=details)
+    assert "67 % of the rows (assumed" in asked.text(details=details)
+    assert "--majority" not in told.text(details=details)
+    assert "It depends on the largest class" not in told.text(details=details)
+    assert "88 % of the rows (as you say)" in told.text(details=details)
+
+
+def test_the_verdict_comes_first_and_the_rest_is_short() -> None:
+    """The first line is the verdict, then a table with a line for each case; what is assumed comes with details."""
+    advice = advise_schema(declared(5000))
+    lines = str(advice).splitlines()
+    assert lines[0].startswith("Worth it: ")
+    assert [line[:17].strip() for line in lines[4:7]] == ["epsilon 1", "twice the epsilon", "twice the rows"]
+    assert max(map(len, lines[3:7])) <= 100
+    assert "Likely: by 3 points in a reference problem" not in str(advice)
+    assert advice.text(details=True).startswith(str(advice))
+    assert "Likely: by 3 points in a reference problem" in advice.text(details=True)
 
 
 def test_it_is_plain_values_of_one_shape(db: Database) -> None:

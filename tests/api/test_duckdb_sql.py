@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -338,6 +339,23 @@ def test_evaluate_gives_a_row_for_each_figure(con: Connection, db: Database, mod
     assert found["accuracy"] == pytest.approx(wanted["accuracy"])
     assert found["auc"] == pytest.approx(wanted["auc"])
     assert found["f1 of no"] == pytest.approx(wanted["class_f1"]["no"])
+
+
+def test_compare_gives_a_row_for_each_model_and_figure(con: Connection, db: Database, model: dpsql.Model) -> None:
+    """`FROM dpsql_compare([...], table)` is what Python gives; on private rows one charge for all under one id."""
+    db.add(dataclasses.replace(model, name="copy"))
+    found = rows(con, "FROM dpsql_compare(['m', 'copy'], 'fresh')")
+    wanted = db.compare(["m", "copy"], "fresh").frame.set_index("model")
+    for row in found:
+        assert row["value"] == pytest.approx(wanted.loc[row["model"], row["figure"]])
+    assert {row["model"] for row in found} == {"m", "copy"}
+    query = "FROM dpsql_compare(['m', 'copy'], 'people', epsilon := 2, request_id := 'c')"
+    charged = rows(con, query)
+    assert db.budget("people").spent_text == "2.5"
+    assert rows(con, query) == charged
+    assert db.budget("people").spent_text == "2.5"
+    with pytest.raises(duckdb.Error, match="two or more different models"):
+        con.execute("FROM dpsql_compare(['m'], 'fresh')").fetchall()
 
 
 def test_evaluate_on_private_rows_is_charged_once_per_request(

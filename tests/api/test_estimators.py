@@ -247,6 +247,45 @@ def test_a_regressor_is_fitted_to_rows() -> None:
     assert bought.predict(array).dtype == float
 
 
+@pytest.mark.parametrize("front", [dpsql.DPForestClassifier, dpsql.DPForestRegressor])
+def test_a_schema_or_a_label_of_the_other_kind_is_refused(front: Any) -> None:
+    """A classifier refuses a target and numbers, a regressor classes and texts, and nothing is charged."""
+    frame, label = people(100)
+    target = {**SCHEMA, "target": {"lower": 0, "upper": 1}}
+    target.pop("classes")
+    is_classifier = front is dpsql.DPForestClassifier
+    estimator = front()
+    with pytest.raises(dpsql.UsageError, match="use DPForest"):
+        estimator.fit(frame, label, schema=target if is_classifier else SCHEMA)
+    with pytest.raises(dpsql.DataError, match="Unknown label type"):
+        estimator.fit(frame, frame["age"] / 2 if is_classifier else label, schema=SCHEMA if is_classifier else target)
+    assert estimator.budget_.spent == 0
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ({"X": np.zeros((3, 2, 2))}, "Expected 2D array"),
+        ({"X": np.zeros((3, 2), complex)}, "Complex data"),
+        ({"X": np.zeros((0, 2)), "y": []}, "0 sample"),
+        ({"y": None}, "requires y"),
+        ({"y": ["no"]}, "inconsistent"),
+        ({"y": np.array([["no", "yes"]] * 3)}, "1d array"),
+        ({"X": pd.DataFrame({"age": [1, 2, 3], 7: [1, 2, 3]})}, "string names"),
+        ({"X": pd.DataFrame([[1, 2]] * 3, columns=["age", "age"])}, "two columns of one name"),
+        ({"X": pd.DataFrame([[1, 2]] * 3, columns=["age", "Ill"])}, "which is the label"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_fitted_is_refused_before_a_charge(bad: dict[str, Any], said: str) -> None:
+    """Shapes and types that are no table are refused by name, and nothing is charged."""
+    forest = dpsql.DPForestClassifier(schema=SCHEMA)
+    with pytest.raises(dpsql.DataError, match=said):
+        forest.fit(**{"X": [[30, "north"]] * 3, "y": ["no", "yes", "no"]} | bad)
+    assert forest.budget_.spent == 0
+    assert forest.ledger_.empty
+
+
 def test_an_unknown_setting_is_refused_with_the_nearest() -> None:
     """A misspelt parameter is an error where it is written, not after a charge."""
     with pytest.raises(dpsql.UnknownName, match="Did you mean"):

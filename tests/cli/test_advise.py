@@ -34,7 +34,11 @@ def test_it_is_free(cli: Cli, path: Path) -> None:
 
 def test_words_say_what_to_know(cli: Cli) -> None:
     """Method, noise, the smallest epsilon, what more would bring, the budget, the assumption."""
-    out = cli(*ADVISE, "--rows", "5000", "--epsilon", "0.5").out
+    ran = cli(*ADVISE, "--rows", "5000", "--epsilon", "0.5")
+    assert "--details" in ran.err
+    assert "Method: auto" not in ran.out
+    out = cli(*ADVISE, "--rows", "5000", "--epsilon", "0.5", "--details").out
+    assert out.startswith(ran.out)
     for words in ("Method: auto", "Noise: a leaf's count", "Smallest epsilon", "Twice the epsilon", "Twice the rows",
                   "9 left of 10; a run at epsilon 0.5 fits", "reference problem", "your own guess"):  # fmt: skip
         assert words in out

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.api.database import connect
+from tests.tables import SMALL, run
 
 from .conftest import Cli, kept
 
@@ -20,6 +21,106 @@ def test_public_figures_are_printed(cli: Cli) -> None:
     places = [out.index(word) for word in words]
     assert places == sorted(places)
     assert "95 %" not in out
+
+
+def test_two_models_are_not_one(cli: Cli, path: Path) -> None:
+    """`evaluate` measures one model; several are refused with the command that compares them."""
+    before = kept(path)
+    ran = cli("evaluate", "--model", "m", "--model", "other one", "--table", "fresh")
+    assert (ran.code, ran.out) == (2, "")
+    assert "dpsql compare --db" in ran.err
+    assert "--model m --model 'other one' --table fresh" in ran.err
+    assert kept(path) == before
+
+
+def test_labels_of_other_words_are_an_error(cli: Cli, path: Path) -> None:
+    """Public rows without a class of the model: exit code 2, both lists, nothing on stdout."""
+    with connect(path) as opened:
+        run(opened.engine, "CREATE TABLE shouted AS SELECT * REPLACE (upper(y) AS y) FROM fresh")
+    ran = cli("evaluate", "--model", "m", "--table", "shouted")
+    assert (ran.code, ran.out) == (2, "")
+    assert "labels here: MAYBE, NO, UNKNOWN LABEL, YES;" in ran.err
+    assert "the model's classes: no, yes, maybe" in ran.err
+    assert "CASE y WHEN 'MAYBE' THEN 'maybe' … END" in ran.err
+
+
+def test_compare_shows_models_side_by_side(cli: Cli, path: Path) -> None:
+    """`dpsql compare` prints a line for each model and who is best; JSON has all figures of each."""
+    with connect(path) as opened:
+        opened.train("people", name="n", method="rosnam", epsilon=2, **SMALL)
+    words = ("compare", "--model", "m", "--model", "n", "--table", "fresh")
+    ran = cli(*words)
+    assert ran.code == 0, ran.err
+    assert all(word in ran.out for word in ("accuracy", "AUC", "log loss", "m ", "n ", " rows of fresh"))
+    assert "Best in" in ran.out or "Too near" in ran.out
+    figures = cli(*words, "--json").json
+    assert [one["model"] for one in figures["models"]] == ["m", "n"]
+    assert set(figures["best"]) == {"accuracy", "balanced_accuracy", "f1", "auc", "log_loss", "brier"}
+
+
+def test_a_charged_comparison_says_the_total_before(cli: Cli, path: Path) -> None:
+    """The dry run shows one step for each model and touches nothing; the run says its whole cost, and charges it."""
+    with connect(path) as opened:
+        opened.train("people", name="n", method="rosnam", **SMALL)
+    words = ("compare", "--model", "m", "--model", "n", "--table", "people", "--epsilon", "2")
+    before = kept(path)
+    dry = cli(*words, "--dry-run")
+    assert dry.code == 0, dry.err
+    assert "Plan of compare: epsilon 2 in all" in dry.out
+    assert kept(path) == before
+    ran = cli(*words)
+    assert "2 models at epsilon 1 each: epsilon 2 in all" in ran.err
+    assert "±" in ran.out
+    assert 'Charged epsilon 2. Budget of "people": 6 of 10 left.' in ran.out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--model", "m", "--table", "fresh"), 2, "two or more different models"),
+        (("--model", "m", "--model", "mm", "--table", "fresh"), 2, 'Did you mean "m"'),
+        (("--model", "m", "--model", "m", "--table", "fresh", "--dry-run"), 2, "--epsilon"),
+        (("--model", "m", "--model", "mm", "--table", "people"), 2, 'Did you mean "m"'),
+    ],
+)
+def test_a_broken_comparison_is_refused(cli: Cli, path: Path, words: tuple[str, ...], code: int, said: str) -> None:
+    """The message says what is allowed, and nothing is charged."""
+    before = kept(path)
+    ran = cli("compare", *words)
+    assert (ran.code, ran.out) == (code, "")
+    assert said in ran.err
+    assert kept(path) == before
+
+
+def test_the_curve_is_shown_on_request(cli: Cli) -> None:
+    """`--curve` prints recall and lift by threshold for each class; JSON has the same points."""
+    words = ("evaluate", "--model", "m", "--table", "fresh")
+    assert "lift" not in cli(*words).out
+    assert all(f"{name} from" in cli(*words, "--curve").out for name in ("no", "yes", "maybe"))
+    points = cli(*words, "--json").json["curve"]
+    assert {"class", "threshold", "named", "recall", "precision", "lift"} <= set(points[0])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--cost", "yes"], "CLASS=COST"),
+        (["--cost", "yes=5"], "for two classes"),
+    ],
+)
+def test_a_cost_that_makes_no_sense_is_refused(cli: Cli, words: list[str], said: str) -> None:
+    """A cost has a class and a number, and a threshold is for two classes."""
+    ran = cli("evaluate", "--model", "m", "--table", "fresh", *words)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+
+
+def test_a_cost_is_refused_before_a_charge(cli: Cli, path: Path) -> None:
+    """A charged evaluation whose cost could not be worked out is not made."""
+    before = kept(path)
+    assert cli(*PRIVATE, "--cost", "yes=5").code == 2
+    assert cli(*PRIVATE, "--plot-curves", "a.png").code == 2
+    assert kept(path) == before
 
 
 def test_private_figures_have_intervals_and_a_budget(cli: Cli, path: Path) -> None:

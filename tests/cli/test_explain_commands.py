@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from matplotlib.image import imread
 
@@ -80,3 +81,39 @@ def test_what_does_not_go_together_is_refused(cli: Cli, words: tuple[str, ...], 
     ran = cli("explain", *words)
     assert (ran.code, ran.out) == (2, "")
     assert message in ran.err
+
+
+def test_one_row_is_explained(cli: Cli, path: Path) -> None:
+    """`--row` says what `model.explain_row` says, from texts, from JSON and from a file; nothing stored changes."""
+    before = kept(path)
+    row = {"c": "b", "x": 40}
+    with connect(path) as opened:
+        why = opened.model("m").explain_row(row)
+    pd.DataFrame([row]).to_csv(path.parent / "few.csv", index=False)
+    words, as_object = "c=b,x=40", json.dumps(row)
+    ran = cli("explain", "--model", "m", "--row", words)
+    assert kept(path) == before
+    assert ran.out.splitlines()[:2] == str(why).splitlines()[:2]
+    assert cli("explain", "--model", "m", "--row", as_object).out == ran.out
+    of_file = cli("explain", "--model", "m", "--file", "few.csv", "--row", "1").out
+    assert of_file.splitlines()[1] == ran.out.splitlines()[1]
+    told = cli("explain", "--model", "m", "--row", words, "--json").json
+    assert told["average"] + sum(each["effect"] for each in told["contributions"]) == pytest.approx(told["score"])
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--model", "m", "--row", "c"), "COL=VALUE"),
+        (("--model", "m", "--row", "d=3"), "the features are c, x"),
+        (("--model", "m", "--row", "{1}"), "a JSON object"),
+        (("--model", "m", "--row", "x=3", "--plot", "x.png"), "--plot"),
+        (("--model", "m", "--file", "none.csv"), "--row 1"),
+        (("--model", "m", "--file", "none.csv", "--row", "1"), "there is no file"),
+        (("--table", "people", "--row", "x=3"), "--row goes with --model"),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_refused(cli: Cli, words: tuple[str, ...], says: str) -> None:
+    """The error says how a row is written."""
+    ran = cli("explain", *words)
+    assert (ran.code in (1, 2, 4), says in ran.err, ran.out) == (True, True, "")

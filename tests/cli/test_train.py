@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -195,3 +196,19 @@ def test_training_from_python_is_the_same(cli: Cli, db: Database) -> None:
     found = cli("show", "--model", model, "--json").json
     assert found["certificate"]["plan"] == twin.certificate["plan"]
     assert found["certificate"].keys() == twin.certificate.keys()
+
+
+def test_a_plan_that_waits_for_a_size_shows_likely_ones(cli: Cli, db: Database) -> None:
+    """Where the size is still to be bought, the steps are shown at three sizes; where it is known, once."""
+    ran = cli("train", "--table", "people", "--dry-run")
+    assert ran.code == 0
+    assert all(f"{rows} rows" in ran.out for rows in (1000, 10000, 100000))
+    assert "marginals" in ran.out
+    by_size = cli("train", "--table", "people", "--dry-run", "--json").json["by_size"]
+    assert [each["rows"] for each in by_size] == [1000, 10000, 100000]
+    spent = [sum(Decimal(step["epsilon"]) for step in each["plan"]["steps"]) for each in by_size]
+    assert spent == [Decimal("0.97")] * 3
+    db.advise("people", buy="1")
+    db.close()
+    assert "1000 rows" not in cli("train", "--table", "people", "--dry-run").out
+    assert "by_size" not in cli("train", "--table", "people", "--dry-run", "--json").json

@@ -165,6 +165,30 @@ def test_a_statement_that_does_not_listen_is_asked_again() -> None:
 
 
 @needs_signals
+def test_a_statement_that_never_listens_is_left_behind() -> None:
+    """After some patience the call ends; somebody goes on asking; the next statement has a thread of its own."""
+    asked: list[float] = []
+    done, ended = threading.Event(), threading.Event()
+
+    def act() -> None:
+        done.wait(60)
+        ended.set()
+
+    threading.Timer(0.1, press).start()
+    with pytest.raises(KeyboardInterrupt):
+        run_stoppable(act, lambda: asked.append(time.monotonic()), patience=0.3)
+    assert not ended.is_set()
+    assert run_stoppable(lambda: 7, lambda: None) == 7
+    so_far = len(asked)
+    deadline = time.monotonic() + 60
+    while len(asked) <= so_far and time.monotonic() < deadline:
+        select.select([], [], [], 0.05)
+    assert len(asked) > so_far
+    done.set()
+    assert ended.wait(60)
+
+
+@needs_signals
 def test_what_runs_inside_a_statement_is_stopped_with_it() -> None:
     """A function that the database calls back has its own statement stopped, in whatever thread it is called."""
     inner = duckdb.connect()

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from dpsql.api.database import Database
-from dpsql.errors import UnknownName
+from dpsql.errors import ParameterError, SchemaError, UnknownName, UsageError
 from dpsql.models.usable_model import Model
 from tests.tables import SCHEMA, TYPES, Row, fill, frame_of, memory, model_of, plain, run, small_forest, voting
 
@@ -55,9 +55,8 @@ CASES: dict[str, list[Row]] = {
     "all classes": rows(60, 1, ["no", "yes", "maybe"]),
     "one class": rows(20, 2, ["maybe"]),
     "NULL and unknown labels": rows(60, 3, ["no", "yes", None, "No", "", "never heard of"]),
-    "no known label": rows(10, 4, [None, "??"]),
-    "no rows": [],
 }
+UNKNOWN = {"no known label": rows(10, 4, [None, "??"]), "no label at all": rows(5, 4, [None]), "no rows": []}
 
 
 @pytest.mark.parametrize("table", CASES.values(), ids=CASES)
@@ -75,6 +74,96 @@ def test_a_frame_is_measured_as_by_hand(database: Database, model: Model, table:
     found = database.evaluate(model, frame_of(table)).to_dict()
     expected = by_hand(model, table)
     assert (found["rows"], found["accuracy"], found["majority_class_share"], found["confusion"]) == expected
+
+
+@pytest.mark.parametrize("table", UNKNOWN.values(), ids=UNKNOWN)
+def test_rows_without_a_known_class_are_an_error_with_both_lists(
+    database: Database, model: Model, table: list[Row]
+) -> None:
+    """The rows are public: the error says which labels they have, which classes the model has, and how to map them."""
+    fill(database.engine, "test", table)
+    for data in ("test", frame_of(table)):
+        with pytest.raises(SchemaError) as caught:
+            database.evaluate(model, data)
+        here = "labels here: ??;" if any(row[3] for row in table) else "no row has a label;"
+        assert here in str(caught.value)
+        assert "the model's classes: no, yes, maybe" in str(caught.value)
+        assert ("CASE y WHEN '??' THEN 'no' … END" if "??" in here else "is known") in str(caught.value.hint)
+
+
+def test_many_labels_are_cut_short(database: Database, model: Model) -> None:
+    """An error shows ten labels at most."""
+    fill(database.engine, "test", [(k, 1.0, "a", f"label {k:02}") for k in range(30)])
+    with pytest.raises(SchemaError) as caught:
+        database.evaluate(model, "test")
+    assert "label 09, …;" in str(caught.value)
+    assert "label 10" not in str(caught.value)
+
+
+def test_curves_of_a_table_are_those_of_scikit_learn(database: Database) -> None:
+    """Recall, precision and the share of false alarms at each threshold equal the library's, in SQL and in memory."""
+    oracle = pytest.importorskip("sklearn.metrics")
+    model = database.add(model_of(MODELS["log-scores"](2), replace(SCHEMA, classes=("no", "yes")), "with a curve"))
+    table = rows(200, 11, ["no", "yes"])
+    fill(database.engine, "test", table)
+    frame = frame_of(table)
+    truth, shares = (frame["y"] == "yes").to_numpy(int), model.predict_proba(frame)["yes"].to_numpy()
+    for points in (database.evaluate(model, "test").curve, database.evaluate(model, frame).curve):
+        assert points["threshold"].is_monotonic_increasing
+        for point in points.to_dict("records"):
+            named = (shares >= point["threshold"]).astype(int)
+            assert point["named"] == pytest.approx(named.mean())
+            assert point["recall"] == pytest.approx(oracle.recall_score(truth, named))
+            assert point["precision"] == pytest.approx(oracle.precision_score(truth, named))
+            assert point["lift"] == pytest.approx(point["precision"] / truth.mean())
+            assert point["false_positive_rate"] == pytest.approx(named[truth == 0].mean())
+    found = database.evaluate(model, "test")
+    assert found.class_precision["yes"] == pytest.approx(oracle.precision_score(truth, (shares > 0.5).astype(int)))
+    assert found.class_recall["no"] == pytest.approx(
+        oracle.recall_score(truth, (shares > 0.5).astype(int), pos_label=0)
+    )
+
+
+def test_more_classes_have_a_curve_each(database: Database, model: Model) -> None:
+    """Each class against the rest; no threshold for a cost, but a word on what to do instead."""
+    fill(database.engine, "test", CASES["all classes"])
+    found = database.evaluate(model, "test")
+    assert list(found.curve["class"].unique()) == list(SCHEMA.classes)
+    with pytest.raises(UsageError, match="for two classes") as caught:
+        found.cheapest({"yes": 5})
+    assert "class_weight" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("costs", [{"yes": 5}, {"no": 3.5, "yes": 0.5}, {"yes": 0}, {"no": 0}, {}])
+def test_the_cheapest_threshold_is_found_by_trying_all(database: Database, costs: dict[str, float]) -> None:
+    """No threshold costs less, and predicting with it costs as much as was said."""
+    schema = replace(SCHEMA, classes=("no", "yes"))
+    known = "for a cost" in database.models()["name"].tolist()
+    model = database.model("for a cost") if known else database.add(model_of(MODELS["votes"](2), schema, "for a cost"))
+    table = rows(200, 12, ["no", "yes"])
+    fill(database.engine, "test", table)
+    if not costs:
+        with pytest.raises(ParameterError, match="one or more classes"):
+            database.evaluate(model, "test").cheapest(costs)
+        return
+    found, frame = database.evaluate(model, "test").cheapest(costs), frame_of(table)
+    weights = {"no": 1.0, "yes": 1.0} | costs
+
+    def cost(labels: list[str]) -> float:
+        return sum(weights[true] for true, named in zip(frame["y"], labels, strict=True) if true != named) / len(frame)
+
+    thresholds = [step / 50 for step in range(51)]
+    tried = [cost(model.predict(frame, threshold={"yes": least}).tolist()) for least in thresholds]
+    assert found.cost.value <= min(tried) + 1e-12
+    assert found.usual.value == pytest.approx(cost(model.predict(frame).tolist()))
+    assert found.always.value == pytest.approx(cost(["yes"] * len(frame)))
+    assert found.never.value == pytest.approx(cost(["no"] * len(frame)))
+    if found.threshold <= 1:
+        labels = model.predict("test", threshold={"yes": found.threshold})["prediction"].tolist()
+        assert found.cost.value == pytest.approx(
+            cost(model.predict(frame, threshold={"yes": found.threshold}).tolist())
+        )
+        assert sorted(labels) == sorted(model.predict(frame, threshold={"yes": found.threshold}).tolist())
 
 
 def test_missing_labels_of_all_kinds_do_not_count(database: Database, model: Model) -> None:
@@ -138,6 +227,8 @@ def test_a_table_and_a_frame_give_the_same_figures(
     name = f"{kind} {classes}"
     known = name in database.models()["name"].tolist()
     model = database.model(name) if known else database.add(model_of(MODELS[kind](classes), schema, name))
+    if not any(row[3] in schema.classes for row in table):
+        table = [*table, (-1, 5.0, "a", "no")]
     fill(database.engine, "test", table)
     here, there = database.evaluate(model, frame_of(table)).to_dict(), database.evaluate(model, "test").to_dict()
     assert here.pop("table") != there.pop("table")

@@ -104,6 +104,18 @@ def test_an_earlier_size_is_used_for_nothing(database: Database) -> None:
     assert database.budget("t").spent_text == "2"
 
 
+def test_a_size_that_advice_bought_is_not_bought_again(database: Database) -> None:
+    """Training after `advise(buy=…)` is one charge of all its epsilon, as its plan says, and names the entry."""
+    database.register("t", GOOD, cap=3)
+    bought = database.advise("t", buy="0.5").bought
+    assert bought is not None
+    assert "size" not in {step.name for step in database.plan("t", epsilon=1).steps}
+    model = database.train("t", epsilon=1, request_id="r")
+    assert amounts(database)[1:] == [("r", "1", "released")]
+    assert model.certificate["size"]["ledger_entry"] == bought.entry
+    assert database.budget("t").spent_text == "1.5"
+
+
 def test_a_size_under_another_schema_is_not_used(database: Database) -> None:
     """What was counted under other classes says nothing of these."""
     database.register("t", GOOD, cap=3)

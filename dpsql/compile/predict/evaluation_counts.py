@@ -3,12 +3,15 @@
     WITH scored(truth, predicted, p_0, p_1, …) AS (the scoring query), measured AS (class numbers instead of labels)
     SELECT 'confusion', truth, predicted, rows, sum of log losses, sum of Brier scores … UNION ALL
     SELECT 'bin', bin, rows, sum of predicted probabilities, hits … UNION ALL
-    SELECT 'ranks', class, rows, Mann–Whitney sum, rows of the class …
+    SELECT 'ranks', class, rows, Mann–Whitney sum, rows of the class … UNION ALL
+    SELECT 'ladder', class, step of its probability, rows, rows of the class …
 
 This is for public rows alone; the kernel's own counts of private rows are in `compile/count/score_counts.py`.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from sqlglot import exp
 
@@ -27,14 +30,19 @@ def evaluation_query(
     *,
     bins: int,
     least: float,
+    ladders: Sequence[int] = (),
+    steps: int = 1,
+    slack: float = 0.0,
     synonyms: Synonyms = (),
 ) -> exp.Expr:
     """Return the statement over a scoring query that gives label, prediction and the probability of each class.
 
-    `synonyms` are stored texts of labels that mean a class.
+    `synonyms` are stored texts of labels that mean a class. `ladders` are the numbers of classes whose rows are counted
+    on a grid of `steps` steps of their probability; `slack` is added before a step is rounded down.
     """
     parts = [_confusion(len(classes), least), _bins(len(classes), bins)]
     parts += [_ranks(number) for number in range(len(classes))]
+    parts += [_ladder(number, steps, slack) for number in ladders]
     query: exp.Expr = parts[0]
     for part in parts[1:]:
         query = exp.union(query, part, distinct=False)
@@ -119,6 +127,17 @@ def _ranks(number: int) -> exp.Select:
     values_of_class = [exp.Literal.string("ranks"), int_literal(number), int_literal(0), _as_bigint(_or_zero(total))]
     values_of_class += [_or_zero(exp.Sum(this=exp.column(name))) for name in ("pairs", "positives")]
     return _select_named(values_of_class).from_(each.subquery("ranked"))
+
+
+def _ladder(number: int, steps: int, slack: float) -> exp.Select:
+    """Return how many rows have a probability of a class from each step to the next, and how many are of the class."""
+    scaled = exp.Mul(this=exp.column(_share(number)), expression=double(steps))
+    floor = exp.Floor(this=exp.Add(this=scaled, expression=double(slack)))
+    place = exp.cast(exp.func("LEAST", floor, double(steps)), exp.DataType.Type.INT)
+    hit = _flag(exp.column("truth").eq(int_literal(number)))
+    each = exp.select(exp.alias_(place, "step"), exp.alias_(hit, "hit")).from_(_MEASURED)
+    query = _grouped_part("ladder", int_literal(number), exp.column("step"), exp.column("hit"), double(0))
+    return query.from_(each.subquery("stepped")).group_by("step")
 
 
 def _grouped_part(

@@ -31,7 +31,7 @@ HARDENING = {
 #: door is shut. Nothing is run in between.
 _NOT_YET_CLOSED = {name: value for name, value in HARDENING.items() if name != "enable_external_access"}
 #: The format of a new file, which DuckDB 1.2 and later open. A file that exists keeps its own.
-_FILE_FORMAT = {"storage_compatibility_version": "v1.2.0"}
+_FILE_FORMAT: dict[str, str | bool | int | float | list[str]] = {"storage_compatibility_version": "v1.2.0"}
 #: Where rows that do not fit in memory are put.
 SPILL = "SELECT system.main.current_setting('temp_directory')"
 READ_ONLY_HINT = "check the file's permissions, or keep ledger and models in another file: --ledger FILE"

@@ -116,7 +116,7 @@ def find_tables(target: Path) -> list[TableFiles]:
 
 def ledger_file(target: Path, tables: Sequence[TableFiles], ledger: str | Path | None) -> Path:
     """Return where the ledger of these files lies: in their folder, unless the owner says otherwise."""
-    usual = _usual_ledger(target)
+    usual = usual_ledger(target)
     folder = usual.parent
     for inner in sorted({part for table in tables for part in table.folders}):
         if (inner / LEDGER).exists():
@@ -140,7 +140,7 @@ def ledger_file(target: Path, tables: Sequence[TableFiles], ledger: str | Path |
     return place
 
 
-def _usual_ledger(target: Path) -> Path:
+def usual_ledger(target: Path) -> Path:
     """Return where files have their ledger by themselves: SQLite beside the file that a link leads to, by its name."""
     if not is_sqlite(target):
         return _folder(target).resolve() / LEDGER

@@ -72,6 +72,8 @@ for _name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
     PySparkLogger.getLogger(_name).addFilter(_WITHHELD)
 
 
+#: Seconds that jobs have to stop. Spark plans a long statement for much longer, and listens to nothing meanwhile.
+_PATIENCE = 1.0
 _HINT = "check that the cluster and its workers are up"
 
 
@@ -80,7 +82,7 @@ def _reword(doing: str, error: Exception) -> QueryFailed:
     return QueryFailed(doing, type(error).__name__, hint=hint)
 
 
-_replacement = ErrorReplacement(_ERRORS, _reword, _HINT)
+_replacement = ErrorReplacement(_ERRORS, _reword, _HINT, patience=_PATIENCE)
 
 
 def replace_errors(doing: str, act: Callable[[], _Result], stop: Callable[[], object] | None = None) -> _Result:
@@ -97,7 +99,7 @@ def run_tagged(session: Any, doing: str, act: Callable[[], _Result]) -> _Result:
     """Do something in Spark that may take long, as `replace_errors` does; Ctrl-C stops its jobs, and no others.
 
     A tag is that of one thread. Jobs that start after a stop, as those of a statement that was being planned, are
-    stopped by the next one.
+    stopped by the next one, whether the caller still waits or not.
     """
     tag = f"dpsql_{secrets.token_hex(8)}"
 
@@ -214,7 +216,8 @@ class SparkWorkspace:
                 self._name_sources(query.copy()), lambda part: self._store_part(doing, part, once)
             )
             text = _render(ready, nested=nested)
-            return run_tagged(self._session, doing, lambda: act(self._session.sql(text)))
+            session = self._session  # by itself: a statement that is left behind must not hold the ledger open
+            return run_tagged(session, doing, lambda: act(session.sql(text)))
         finally:
             for frame in once:
                 replace_errors(COUNTING, lambda stored=frame: java_bridge.forget(stored))  # type: ignore[misc]
@@ -280,7 +283,8 @@ class SparkWorkspace:
     def _store_part(self, doing: str, query: exp.Select, once: list[Any]) -> exp.Select:
         """Compute a query's rows now, and return the query that reads them."""
         text = _render(query)
-        frame = run_tagged(self._session, doing, lambda: java_bridge.copy_rows(self._session.sql(text)))
+        session = self._session
+        frame = run_tagged(session, doing, lambda: java_bridge.copy_rows(session.sql(text)))
         once.append(frame)
         self._show("once", frame)
         return exp.select("*").from_(exp.to_table(self._views["once"]))

@@ -57,9 +57,15 @@ def memory_of(session: Any, leaf: Any) -> str:
 
 
 def store(frame: Any) -> Any:
-    """Return the frame after all its rows were computed and stored, in memory as far as they fit."""
+    """Return the frame after all its rows were computed and stored, in memory as far as they fit, or none of them."""
     frame.persist(StorageLevel.MEMORY_AND_DISK)
-    frame.write.format("noop").mode("overwrite").save()
+    stored = False
+    try:
+        frame.write.format("noop").mode("overwrite").save()
+        stored = True
+    finally:
+        if not stored:
+            frame.unpersist(blocking=False)
     return frame
 
 

@@ -29,8 +29,12 @@ Floats = NDArray[np.float64]
 def calibrate(session: Session, released: VotingForest) -> Trained:
     """Ask for the counts of step "calibration" and return the forest at the temperature that follows from them."""
     noisy_counts = session.score_counts("calibration", released, session.schema.features, confidence_alone=True)
-    best = temperature(noisy_counts.astype(np.float64).reshape(2, -1), session.deviation("calibration"))
-    return Trained(replace(released, nat=max(1, round(released.nat * best))), {"temperature": best})
+    deviation = session.deviation("calibration")
+    best = temperature(noisy_counts.astype(np.float64).reshape(2, -1), deviation)
+    counts = {"counts": noisy_counts.reshape(2, -1).tolist(), "deviation": round(float(deviation), 3)}
+    return Trained(
+        replace(released, nat=max(1, round(released.nat * best))), {"temperature": best, "calibration": counts}
+    )
 
 
 def temperature(noisy_counts: Floats, deviation: float) -> float:

@@ -57,7 +57,8 @@ class Mrf(Method):
     """Random trees over common cells, and the strategy from which all their leaves follow best."""
 
     name = "mrf"
-    summary = "random trees, one optimised question for all leaves (Tajima et al. 2025)"
+    summary = "random trees, one question for all their leaves (Tajima et al. 2025)"
+    when = "few features of few values; a batch of rows to label once"
     parameters: Mapping[str, Parameter] = {
         "trees": Integer(128, 1, 10_000, "number of trees; of all ensembles together"),
         "depth": Integer(None, 1, 20, "depth of the trees; by default three fifths of an ensemble's features"),

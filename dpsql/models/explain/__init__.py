@@ -10,5 +10,18 @@ from dpsql.models.explain.explanation import explain_model
 from dpsql.models.explain.explanation_text import TOP
 from dpsql.models.explain.explanation_values import ClassProfile, Effect, Group, Learned, Reason
 from dpsql.models.explain.picture import PANELS
+from dpsql.models.explain.row_contributions import Contribution, RowExplanation, explain_one_row
 
-__all__ = ["PANELS", "TOP", "Effect", "Group", "Learned", "ClassProfile", "Reason", "explain_model"]
+__all__ = [
+    "PANELS",
+    "TOP",
+    "ClassProfile",
+    "Contribution",
+    "Effect",
+    "Group",
+    "Learned",
+    "Reason",
+    "RowExplanation",
+    "explain_model",
+    "explain_one_row",
+]

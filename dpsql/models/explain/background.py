@@ -74,6 +74,12 @@ def background(schema: Schema, released: VotingForest, facts: Facts, public: Cel
     )
 
 
+def shuffled_orders(items: Sequence[int], count: int) -> Ints:
+    """Return so many orders of the items, from a fixed seed (count × items)."""
+    generator = np.random.default_rng(0)
+    return np.array([generator.permutation(items) for _ in range(count)], np.int64).reshape(count, len(items))
+
+
 def digit_of_cells(cells: Ints, place: int) -> Ints:
     """Return one base-64 digit of cells."""
     return cells >> (BITS * place) & (CELLS - 1)

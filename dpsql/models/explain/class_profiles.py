@@ -1,10 +1,10 @@
 """Says for each class which values speak for it: those that are more frequent in the class than in the whole table.
 
 The lift of a group of values is P(group | class) / P(group), which is P(class | group) / P(class). Of features that
-were counted, only groups that stand out are named: they hold rows beyond what noise alone would show, are as many
-standard errors of noise and chance above the average as the largest of all compared counts seldom is by noise alone,
-and have a lift of more than 1.05. For features that were not counted, the model's predictions are compared,
-and groups that are more than a tenth as strong as the strongest are named.
+were counted, only groups are named that stand out beyond noise and chance, after correction for how many sets of values
+could have been picked (`beyond_chance.py`), and have a lift of more than 1.05. For features that were not counted, the
+model's predictions are compared, and groups that are more than a tenth as strong as the strongest are named: how much
+of that is noise is not known.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from dpsql.models.explain.phrases import phrase
 from dpsql.schema import Schema
 
 Reals = NDArray[np.float64]
-#: Standard errors by which a counted group must stand out to be named, however few are compared.
-STANDS_OUT = 2.0
 #: The lift that a counted group must pass to be named.
 LEAST_LIFT = 1.05
 #: The share of the strongest group's strength that a predicted group must pass to be named.
@@ -85,30 +83,14 @@ def group_lifts(groups: Sequence[Group], shares: Reals) -> Reals:
     return np.array([group.values for group in groups]) / np.maximum(shares, _TINY)
 
 
-def largest_by_noise(compared: int) -> float:
-    """Return how many standard errors the largest of several noisy counts is seldom above, where noise is all there is.
-
-    The largest of k normal errors is about √(2 ln 2k), that of k Laplace errors about ln(2k)/√2.
-
-    >>> round(largest_by_noise(40), 2), round(largest_by_noise(1000), 2)
-    (3.1, 5.37)
-    """
-    doubled = math.log(2 * max(2, compared))
-    return max(STANDS_OUT, math.sqrt(2 * doubled), doubled / math.sqrt(2))
-
-
-def evidence(effect: Effect, counts: Counts | None, shares: Reals, *, compared: int = 1) -> Evidence:
+def evidence(effect: Effect, named: NDArray[np.bool_] | None, shares: Reals) -> Evidence:
     """Return how strongly each group of a feature speaks for each class.
 
-    `compared` is the number of counts, of all features, among which reasons are picked.
+    `named` says which groups of a counted feature stand out beyond chance for which class (`beyond_chance.py`).
     """
     strength = np.log(np.maximum(group_lifts(effect.groups, shares), _TINY))
-    if counts is not None:
-        limit = largest_by_noise(max(compared, counts.noisy_counts.size))
-        holds_rows = counts.noisy_counts.sum(axis=1) > limit * counts.errors * math.sqrt(len(shares))
-        stands_out = deviations_above_chance(counts, shares) > limit
-        clear = holds_rows[:, None] & stands_out & (strength > math.log(LEAST_LIFT))
-        strength = np.where(clear & (not effect.drowned), strength, 0.0)
+    if named is not None:
+        strength = np.where(named & (strength > math.log(LEAST_LIFT)), strength, 0.0)
     strength[[group.mass <= 0 for group in effect.groups]] = 0.0  # a value that does not occur says nothing
     return Evidence(effect, np.maximum(strength, 0.0) * effect.read, shares)
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dpsql.models.explain import facts as released_facts
 from dpsql.models.explain.background import background
+from dpsql.models.explain.beyond_chance import counts_beyond_chance, total_variance
 from dpsql.models.explain.class_profiles import Evidence, evidence, is_drowned, number_profiles, profiles
 from dpsql.models.explain.crowded import crowded_ranges
 from dpsql.models.explain.explanation_values import ClassProfile, Effect, Learned
@@ -18,6 +19,7 @@ from dpsql.models.explain.groups import counted_groups, predicted_groups
 from dpsql.models.explain.sweep import Swept, sweep
 from dpsql.models.model import ReleasedModel, lookup_note
 from dpsql.schema import Dated, Feature
+from dpsql.trees.tree_count import trees_of_one_feature
 
 Reals = NDArray[np.float64]
 
@@ -48,6 +50,7 @@ def explain_model(model: ReleasedModel, rows: pd.DataFrame | None = None) -> Lea
         classes=schema.classes,
         target=None if schema.target is None else str(schema.target),
         trees=released.forest.trees,
+        of_one_feature=trees_of_one_feature(released.forest),
         leaves=released.forest.leaves,
         epsilon=str(card.get("epsilon", "unknown")),
         neighbours=str(card.get("neighbours", schema.unit.neighbours)),
@@ -85,8 +88,11 @@ def _profiles(
         ]
         return number_profiles(schema, moved)
     pieces = []
-    compared = sum(counts.noisy_counts.size for counts in facts.features.values())
-    for effect in effects:
-        counts = facts.features.get(effect.feature)
-        pieces.append(evidence(effect, counts, shares if effect.counted else middle, compared=compared))
+    variance = total_variance(facts)
+    for feature, effect in zip(schema.features, effects, strict=True):
+        counts, named = facts.features.get(feature.name), None
+        if counts is not None:
+            many = len(facts.features)
+            named = counts_beyond_chance(feature, counts, shares, features=many, share_variance=variance)
+        pieces.append(evidence(effect, named, shares if effect.counted else middle))
     return profiles(schema, pieces, shares)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dpsql.models.explain.crowded import crowded_heading
+from dpsql.trees.tree_count import count_text
 
 if TYPE_CHECKING:
     from dpsql.models.explain.explanation_values import ClassProfile, Effect, Learned, Reason
@@ -46,7 +47,7 @@ def _head(learned: Learned) -> Iterator[str]:
     yield from _wrap(
         "From:      ",
         f'{used} of {len(learned.effects)} features of table "{learned.table}", by {learned.method}: '
-        f"{learned.trees} trees, {learned.leaves} leaves",
+        f"{count_text(learned.trees, learned.of_one_feature)}, {learned.leaves} leaves",
     )
     cost = f"epsilon {learned.epsilon} when it was trained ({learned.neighbours})"
     yield f"Cost:      {cost if learned.private else 'NOT differentially private: the variant has no proof'}"
@@ -103,7 +104,12 @@ def _profiles(learned: Learned) -> Iterator[str]:
 
 
 def _footer(learned: Learned) -> list[str]:
-    return _wrap("Domains:   ", learned.looked_up) if learned.looked_up else []
+    lines = _wrap("Domains:   ", learned.looked_up) if learned.looked_up else []
+    if not any(effect.counted for effect in learned.effects):
+        lines += _wrap(
+            "Noise:     ", "how much of these reasons is noise is not known: the model kept no counts of features"
+        )
+    return lines
 
 
 def _title(learned: Learned, profile: ClassProfile) -> str:

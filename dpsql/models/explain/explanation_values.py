@@ -91,9 +91,10 @@ class ClassProfile:
 class Learned(Readable):
     """What a model learned. `str()` is a readable summary; `effects` has the most important feature first.
 
-    `background` says how often each value was taken to occur. `looked_up` says which domains the owner looked up in the
-    private rows, "" where there are none. `crowded` has the numbers whose declared range is so wide that nearly all
-    rows lie in a few of its cells.
+    `trees` counts all trees, `of_one_feature` those of them that read one feature alone. `background` says how often
+    each value was taken to occur. `looked_up` says which domains the owner looked up in the private rows, "" where
+    there are none. `crowded` has the numbers whose declared range is so wide that nearly all rows lie in a few of its
+    cells.
     """
 
     model: str
@@ -103,6 +104,7 @@ class Learned(Readable):
     classes: tuple[str, ...]
     target: str | None
     trees: int
+    of_one_feature: int
     leaves: int
     epsilon: str
     neighbours: str

@@ -284,6 +284,7 @@ def test_a_bought_size_leads_to_the_same_steps() -> None:
             "features",
             "objective",
             "reader",
+            "calibration",
             "temperature",
             "zoom",
         }

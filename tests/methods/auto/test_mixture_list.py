@@ -18,10 +18,10 @@ from dpsql.methods.auto.mixture_list import (
     WEAK,
     Choice,
     MixtureParts,
-    _forest,
     choices,
     mixture_forest,
     mixtures,
+    reader_forest,
 )
 from dpsql.trees.grid import axes, grid_cells
 from dpsql.trees.grow.one_feature import one_feature_trees
@@ -78,7 +78,7 @@ def test_the_picked_forest_drops_silent_trees_and_scores_the_same(number: int) -
     """A mixture as a forest of its own has the same scores, without the trees that it does not listen to."""
     one = mixture_parts()
     a, b, kind = choices(KINDS, STRONG_FROM)[number]
-    found = _forest(one, (a, b, kind))
+    found = reader_forest(one, (a, b, kind))
     assert found.scores(CELLS).tolist() == plain_scores(one, (a, b, kind)).tolist()
     heard = sum(kind in ("", name) for name in KINDS) if b else 0
     assert found.forest.trees == (one.stumps.trees if a else 0) + heard
@@ -88,7 +88,7 @@ def test_the_picked_forest_drops_silent_trees_and_scores_the_same(number: int) -
 def test_scores_are_logarithms() -> None:
     """With naive Bayes alone, probabilities are the prior times the exponentials of the lifts."""
     one = mixture_parts()
-    found = _forest(one, (1, 0, ""))
+    found = reader_forest(one, (1, 0, ""))
     lifts = one.stump_lifts[one.stumps.route(CELLS)].sum(axis=1)
     expected = np.exp(one.prior + lifts)
     shares = found.shares(found.scores(CELLS))
@@ -132,7 +132,9 @@ def test_the_reader_that_labels_most_rows_right_is_picked() -> None:
     frame = {"c": [row[2] for row in rows], "x": [row[1] for row in rows]}
     grid, truth = grid_cells(SCHEMA, frame), np.array([row[3] for row in rows])
     names = np.array(SCHEMA.classes)
-    right = [int((names[_forest(one, choice).predict(grid)] == truth).sum()) for choice in choices(KINDS, STRONG_FROM)]
+    right = [
+        int((names[reader_forest(one, choice).predict(grid)] == truth).sum()) for choice in choices(KINDS, STRONG_FROM)
+    ]
     assert int((names[picked.forest.predict(grid)] == truth).sum()) == max(right) > min(right)
     chosen = picked.facts["reader"]
     assert (chosen["naive_bayes"], chosen["trees"], chosen["kind"]) in choices(KINDS, STRONG_FROM)

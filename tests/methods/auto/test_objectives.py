@@ -9,7 +9,17 @@ import pytest
 
 import dpsql
 from dpsql.errors import ParameterError
-from dpsql.methods.auto.mixture_list import FACTOR_ONE, STRONG_FROM, choices, mixtures
+from dpsql.methods.auto.mixture_list import (
+    FACTOR_ONE,
+    PREFERRED,
+    RARE_PREFERRED,
+    STRONG,
+    STRONG_FROM,
+    WEAK,
+    choices,
+    mixtures,
+    usual_mixture,
+)
 from dpsql.methods.auto.objectives import (
     GAIN_ONE,
     OBJECTIVES,
@@ -50,11 +60,31 @@ def test_usual_follows_the_noisy_shares(share: float, objective: str) -> None:
     assert choose_objective("balanced", log_shares) == "balanced"
 
 
+@pytest.mark.parametrize(
+    ("objective", "rarest", "strength", "factors"),
+    [
+        ("auc", 0.1, 2400, WEAK),
+        ("auc", 0.1, 2600, STRONG),
+        ("auc", 0.5, 1400, WEAK),
+        ("auc", 0.5, 1600, STRONG),
+        ("accuracy", 0.1, 1600, STRONG),
+        ("accuracy", 0.1, 1400, WEAK),
+    ],
+)
+def test_for_auc_the_usual_mixture_follows_the_rows_of_the_rarest_class(
+    objective: str, rarest: float, strength: float, factors: tuple[float, float]
+) -> None:
+    """Trees are trusted more where the rarest class, too, has rows enough; for accuracy all rows count."""
+    assert usual_mixture(strength, objective, np.log([1 - rarest, rarest])) == (*factors, "")
+
+
 def test_auc_asks_each_mixture_with_and_without_the_shares() -> None:
     """Each option has two mixtures: the scores as they are, and with the logs of the classes' shares taken off."""
     parts, offered = mixture_parts(), choices(KINDS, STRONG_FROM)
     plain, both = (mixtures(parts, offered, USUAL_CHOICE, objective) for objective in ("accuracy", "auc"))
-    assert both.weights.tolist() == plain.weights.tolist()
+    place = offered.index(USUAL_CHOICE)
+    assert np.delete(both.weights, place).tolist() == np.delete(plain.weights, place).tolist()
+    assert (plain.weights[place], both.weights[place]) == (PREFERRED, RARE_PREFERRED)
     assert both.option_of_mixture.tolist() == 2 * list(range(len(offered)))
     assert both.largest_gain == 2 * GAIN_ONE
     for number in (0, 7, len(offered) - 1):

@@ -25,7 +25,7 @@ PEOPLE = Schema(
 )
 
 
-def people(rows: int = 20_000, seed: int = 2) -> pd.DataFrame:
+def people(rows: int = 40_000, seed: int = 2) -> pd.DataFrame:
     """Return rows in which kin, age (32 to 56) and owning speak for a high income, and the sign for nothing."""
     generator = np.random.default_rng(seed)
     kin = generator.choice(["Husband", "Wife", "Child", "Alone", None], rows, p=[0.3, 0.1, 0.25, 0.25, 0.1])
