@@ -255,7 +255,7 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     ((*BATCH, "--model", "m"), 2, "a model of that name exists"),
     ((*BATCH, "--to", "data.duckdb"), 2, "exists, and is not overwritten"),
     ((*BATCH, "--epsilon", ""), 2, "epsilon must be a number above 0"),
-    ((*BATCH, "--into", "fresh"), 2, "the name of a new table; this one exists"),
+    ((*BATCH, "--into", "fresh"), 2, "exists, and tables are never overwritten"),
     ((*BATCH, "--key", "nope"), 2, "--key does not go with --private"),
     ((*BATCH, "--threshold", "zzz"), 2, "--threshold does not go with --private"),
     ((*BATCH, "--top", "99"), 2, "--top does not go with --private"),
