@@ -36,6 +36,8 @@ _Handler = Callable[[int, FrameType | None], Any]
 #: Seconds after which a statement that still runs is looked at, and stopped again: one that was being planned may have
 #: started since.
 _AGAIN = 0.25
+#: Seconds that the end of the interpreter waits for a statement that was left behind.
+_LAST_WAIT = 1.0
 _PRESSED, _ENDED = "pressed", "ended"
 #: Set where the process has a way of its own to stop.
 _STOPS_BY_ITSELF = threading.Event()
@@ -204,6 +206,13 @@ class _Thread:
         self._statements.put(None)
         self._thread = None
 
+    def end(self) -> None:
+        """End the thread with the interpreter: one that lives on keeps alive what it was started with, and drivers."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._statements.put(None)
+            thread.join(_LAST_WAIT)
+
     def _run_all(self) -> None:
         statements = self._statements
         while _run_next(statements):
@@ -220,6 +229,7 @@ def _run_next(statements: _Statements) -> bool:
 
 
 _THREAD = _Thread()
+atexit.register(_THREAD.end)
 #: The main thread's statement inside which this is called.
 _enclosing: contextvars.ContextVar[_Statement[Any] | None] = contextvars.ContextVar("enclosing", default=None)
 
