@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
+from sqlglot import exp
 
+from dpsql.api import census
 from dpsql.api.database import Database, connect
 from dpsql.schema import schema_file
 from tests import tables
@@ -191,3 +194,21 @@ def test_training_from_python_is_the_same(cli: Cli, db: Database) -> None:
     found = cli("train", *asked, "--json", *SMALL).json
     assert found["certificate"]["plan"] == twin.certificate["plan"]
     assert found["certificate"].keys() == twin.certificate.keys()
+
+
+def test_train_says_how_good_the_model_is_likely_to_be(cli: Cli, path: Path) -> None:
+    """What its own counts suggest and what it costs to know are results; the command that measures it is a note."""
+    with connect(path) as opened:
+        opened.engine.create("census", exp.select("*").from_("batch"), {"batch": census.rows(4000, 3)})
+        opened.register("census", census.SCHEMA, cap=9, holdout="20%")
+    ran = cli("train", "--table", "census", "--epsilon", "4", "--name", "told")
+    assert ran.code == 0, ran.err
+    assert "Likely: its own noisy counts suggest an accuracy of" in ran.out
+    assert 'of "census:holdout" (9 left) for the accuracy to about ±' in ran.out
+    [command] = [line for line in ran.err.splitlines() if line.startswith("Measure it:  dpsql evaluate --db")]
+    words = shlex.split(command.removeprefix("Measure it:  dpsql "))
+    assert cli(*words[:1], *words[3:]).code == 0
+    measured = cli("train", "--table", "census", "--epsilon", "1", "--evaluate", "1")
+    assert "Measured:" in measured.out
+    assert "Likely:" not in measured.out
+    assert "To know:" not in measured.out
