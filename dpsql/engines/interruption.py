@@ -18,6 +18,7 @@ in a process that has said that it stops by itself (`never_hold_interrupts`).
 
 from __future__ import annotations
 
+import atexit
 import contextvars
 import math
 import queue
