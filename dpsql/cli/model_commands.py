@@ -12,9 +12,21 @@ import pandas as pd
 from dpsql.cli.evaluation_lines import evaluation_line
 from dpsql.cli.label_commands import label_new_rows, label_options, refuse_label_options
 from dpsql.cli.options import DatabaseTarget, as_json, database
-from dpsql.cli.output import check_new, note, print_json, print_table, say, say_exact, show_progress, write_new
+from dpsql.cli.output import (
+    check_new,
+    note,
+    print_json,
+    print_json_rows,
+    print_table,
+    say,
+    say_exact,
+    show_progress,
+)
+from dpsql.engines.files.write_rows import check_ending
 from dpsql.errors import ParameterError, UsageError
 from dpsql.models.model import lookup_note, purchase_note
+from dpsql.models.score import predict_table
+from dpsql.models.score_chunks import predict_chunks, write_predictions
 from dpsql.models.scoring_sql import FORMS
 from dpsql.models.usable_model import Model
 from dpsql.runs.update import rebuild_gain
@@ -101,7 +113,7 @@ def show(target: DatabaseTarget, model: str, tree: int, depth: int, as_json: boo
 @click.option("--probabilities", "--proba", "proba", is_flag=True, help="Add each class's probability.")
 @click.option("--threshold", metavar="CLASS=P", help="Name this class where its probability is at least P.")
 @click.option("--top", type=int, metavar="K", help="The K most probable classes of each row, in place of the label.")
-@click.option("--to", metavar="PATH", help="Write all predictions to a new CSV file.")
+@click.option("--to", metavar="PATH", help="Write all predictions to a new .csv or .parquet file, chunk by chunk.")
 @label_options
 @as_json
 def predict(
@@ -124,18 +136,21 @@ def predict(
     \b
     Example:
       dpsql predict --db data.duckdb --model adult_1 --table new_rows --into scored
-      dpsql predict --db data.duckdb --model adult_1 --file new_rows.csv --to labels.csv
+      dpsql predict --db data.duckdb --model adult_1 --file new_rows.csv --to labels.parquet
       dpsql predict --db data.duckdb --model adult_1 --table new_rows --threshold ">50K=0.3"
       dpsql predict --db data.duckdb --private --structure cars.json --table new_cars --epsilon 1
 
-    Free of charge, for ever. A registered private table is refused. With --threshold a class that is not probable
+    Free of charge, for ever. A registered private table is refused. Without --into, --to or --json only the first 20
+    rows are scored, and shown. With --threshold a class that is not probable
     enough gives way to the most probable of the others.
 
     With --private there is no model yet: the rows are labelled straight from the private table that the structure
     names, and epsilon is CHARGED for this batch. What is released is stored as a model, so that the same labels can
     be read again for nothing. dpsql structure writes a structure.
     """
-    if (table is None) == (file is None):
+    if table is not None and file is not None:
+        raise UsageError("name one: --table or --file.", hint="leave out the other")
+    if table is None and file is None:
         raise UsageError("name the rows to score.", hint="--table TABLE or --file PATH")
     for name, value in (("--to", to), ("--probabilities", proba), ("--top", top is not None), ("--key", key)):
         if into is not None and value:
@@ -143,6 +158,8 @@ def predict(
     if sum((proba, top is not None, threshold is not None)) > 1:
         raise UsageError("one thing at a time: --probabilities, --threshold or --top.", hint="leave out the others")
     check_new(to)
+    if to is not None:
+        check_ending(to)
     data: str | Path = table if table is not None else Path(str(file))
     with target.open(writes=into is not None or (private and not labelling["dry_run"])) as db:
         if private:
@@ -156,22 +173,29 @@ def predict(
             if model is None:
                 raise UsageError("name the model to score with.", hint="--model NAME, or dpsql models to see them")
             scoring = db.model(model)
-        with show_progress(f"scoring {data}"):
-            scored = _score(scoring, data, into=into, key=key, proba=proba, threshold=threshold, top=top)
+        ways = _ways_to_show(scoring, key=key, proba=proba, threshold=threshold, top=top)
+        if as_json and into is None and to is None:
+            print_json_rows(map(_plain_rows, predict_chunks(scoring, data, **ways)))
+            return
+        with show_progress(f"scoring {data}") as tell:
+            if to is not None:
+                rows = write_predictions(
+                    scoring, data, to, **ways, on_rows=lambda done: tell(f"scoring {data}: {done:,} rows")
+                )
+            else:
+                scored = predict_table(scoring, data, into=into, **ways, limit=None if into else _SHOWN + 1)
     model = scoring.name
-    if not isinstance(scored, pd.DataFrame):
+    if into is not None:
         if as_json:
             print_json({"model": model, "into": into})
         else:
             say(f'Scored rows are in table "{into}".')
-        return
-    if to is not None:
-        write_new(to, scored.to_csv(index=False))
-        note(f"Wrote {len(scored)} predictions to {to}.")
+    elif to is not None:
+        note(f"Wrote {rows} predictions to {to}.")
         if as_json:
-            print_json({"model": model, "to": to, "rows": len(scored)})
-        return
-    _print_predictions(scored, as_json=as_json)
+            print_json({"model": model, "to": to, "rows": rows})
+    elif scored is not None:
+        _print_first(scored)
 
 
 @click.command()
@@ -236,21 +260,16 @@ def import_(target: DatabaseTarget, source: str, name: str | None, as_json: bool
         say(f'Stored model "{stored.name}".')
 
 
-def _score(
-    model: Model,
-    data: str | Path,
-    *,
-    into: str | None,
-    key: str | None,
-    proba: bool,
-    threshold: str | None,
-    top: int | None,
-) -> pd.DataFrame | pd.Series | None:
+def _ways_to_show(
+    model: Model, *, key: str | None, proba: bool, threshold: str | None, top: int | None
+) -> dict[str, Any]:
+    """Return what to show of each row, checked before any row is read."""
     if proba:
-        return model.predict_proba(data, key=key)
+        model.check_classes()
     if top is not None:
-        return model.predict_top(data, top, key=key)
-    return model.predict(data, into=into, key=key, threshold=None if threshold is None else _threshold(threshold))
+        model.check_top(top)
+    given = None if threshold is None else _threshold(threshold)
+    return {"key": key, "probabilities": proba, "threshold": given, "top": top or 0}
 
 
 def _threshold(text: str) -> dict[str, float]:
@@ -262,11 +281,13 @@ def _threshold(text: str) -> dict[str, float]:
         raise ParameterError("threshold", allowed="CLASS=P with a probability P, as in yes=0.3", given=text) from None
 
 
-def _print_predictions(scored: pd.DataFrame, *, as_json: bool) -> None:
-    plain = scored.astype(object).where(scored.notna(), None)
-    if as_json:
-        print_json(plain.to_dict("records"))
-        return
-    print_table(None, [str(name) for name in scored.columns], plain.head(_SHOWN).to_numpy().tolist())
+def _plain_rows(scored: pd.DataFrame) -> list[dict[Any, Any]]:
+    return scored.astype(object).where(scored.notna(), None).to_dict("records")
+
+
+def _print_first(scored: pd.DataFrame) -> None:
+    """Print the first rows; one more than is shown was scored, to see whether there are more."""
+    rows = [list(row.values()) for row in _plain_rows(scored.head(_SHOWN))]
+    print_table(None, [str(name) for name in scored.columns], rows)
     if len(scored) > _SHOWN:
-        note(f"… {len(scored) - _SHOWN} more rows. All of them: --to FILE, --json, or --into TABLE.")
+        note(f"The first {_SHOWN} of more rows. All of them: --to FILE, --into TABLE, or --json.")

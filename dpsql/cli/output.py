@@ -9,7 +9,7 @@ import math
 import shlex
 import sys
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -61,9 +61,24 @@ def say_exact(text: str) -> None:
 
 def print_json(value: Any) -> None:
     """Print one JSON value to stdout and nothing else; characters that could steer a terminal are escaped."""
+    click.echo(_json_text(value))
+
+
+def _json_text(value: Any) -> str:
     text = json.dumps(_plain(value), indent=2, ensure_ascii=False, default=str, allow_nan=False)
     strange = {c for c in text if c != "\n" and unicodedata.category(c) in _UNPRINTABLE}
-    click.echo(text.translate({ord(c): json.dumps(c)[1:-1] for c in strange}))
+    return text.translate({ord(c): json.dumps(c)[1:-1] for c in strange})
+
+
+def print_json_rows(chunks: Iterable[Sequence[Mapping[Any, Any]]]) -> None:
+    """Print the rows of chunks as one JSON list, as `print_json` would, each chunk as it comes."""
+    begun = False
+    for rows in chunks:
+        for row in rows:
+            text = _json_text([row]).removeprefix("[\n").removesuffix("\n]")
+            click.echo(f",\n{text}" if begun else f"[\n{text}", nl=False)
+            begun = True
+    click.echo("\n]" if begun else "[]")
 
 
 def _plain(value: Any) -> Any:
@@ -134,11 +149,11 @@ def write_new(to: str, text: str) -> None:
 
 
 @contextmanager
-def show_progress(doing: str) -> Iterator[None]:
-    """Show that something long is going on, on stderr and only on a terminal."""
+def show_progress(doing: str) -> Iterator[Callable[[str], None]]:
+    """Show that something long is going on, on stderr and only on a terminal; what is given says how far it is."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield
+        yield lambda said: None
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
@@ -149,7 +164,7 @@ def show_progress(doing: str) -> Iterator[None]:
             progress.update(task, description=said, total=len(KINDS), completed=KINDS.index(kind))
 
         with watch_search(draw_progress):
-            yield
+            yield lambda said: progress.update(task, description=clean(said))
 
 
 def print_plan(plan: Plan, budget: Budget, before: int, *, as_json: bool) -> None:

@@ -70,6 +70,8 @@ class ReleasedModel:
     certificate: Mapping[str, Any]
     model_id: int | None = None
     database: Home | None = field(default=None, repr=False)
+    #: Whether rows are scored all at once; a part of them cannot tell a column of booleans from one of words.
+    whole_columns: bool = field(default=True, repr=False)
 
     def __repr__(self) -> str:
         forest = self.released.forest
@@ -106,6 +108,12 @@ class ReleasedModel:
         """Raise UsageError where the model predicts a number: it has no classes, so no probabilities."""
         if self.schema.target is not None:
             raise UsageError(f'model "{self.name}" predicts a number: it has no classes to share votes.')
+
+    def check_top(self, top: object) -> None:
+        """Raise ParameterError unless a number of most probable classes is one from 1 to all of them."""
+        self.check_classes()
+        if isinstance(top, bool) or not isinstance(top, int) or not 1 <= top <= len(self.classes):
+            raise ParameterError("top", allowed=f"a whole number from 1 to {len(self.classes)}, the classes", given=top)
 
     def labels(self, frame: pd.DataFrame, *, threshold: Mapping[str, float] | None = None) -> NDArray[Any]:
         """Return the predicted label of each row of a DataFrame: texts, or floats where the target is a number."""
@@ -159,7 +167,7 @@ class ReleasedModel:
             if feature.name not in frame.columns:
                 raise UnknownName("column in the data called", feature.name, (str(name) for name in frame.columns))
             columns[feature.name] = _plain_column(feature, frame[feature.name])
-            if isinstance(feature, Categorical):
+            if isinstance(feature, Categorical) and self.whole_columns:
                 check_booleans(feature, columns[feature.name])
         return grid.grid_cells(self.schema, columns)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ from dpsql.models import export_onnx, export_sql, scoring_sql
 from dpsql.models.explain import Learned, explain_model
 from dpsql.models.model import ReleasedModel
 from dpsql.models.score import predict_table, public_feature_rows
+from dpsql.models.score_chunks import ROWS, predict_chunks, write_predictions
 from dpsql.trees.drawing import draw_tree
 
 
@@ -24,40 +25,68 @@ class Model(ReleasedModel):
         data: pd.DataFrame | str | Path,
         *,
         into: str | None = None,
+        to: str | Path | None = None,
         key: str | None = None,
         threshold: Mapping[str, float] | None = None,
+        limit: int | None = None,
     ) -> pd.Series | pd.DataFrame | None:
         """Return labels (or numbers) for a DataFrame, or for a table or file of new rows.
 
         A DataFrame gives a Series of labels with the same index. A table's name gives a DataFrame of key and label;
-        `into` leaves the scored rows in the database as a new table and returns None. With `threshold={"yes": 0.3}`
-        that class is named where its probability is at least 0.3, else the most probable of the others.
+        `into` leaves the scored rows in the database as a new table and returns None, and so does `to` with a new CSV
+        or Parquet file, which takes the memory of one chunk. With a `limit` only the first so many rows are scored.
+        With `threshold={"yes": 0.3}` that class is named where its probability is at least 0.3, else the most probable
+        of the others.
         """
+        _check_places(data, into=into, to=to, limit=limit)
+        if to is not None and not isinstance(data, pd.DataFrame):
+            write_predictions(self, data, to, key=key, threshold=threshold)
+            return None
         if isinstance(data, pd.DataFrame):
-            if into is not None:
-                raise ParameterError("into", allowed="given only with a table or file to score", given=into)
             kind = object if self.schema.target is None else float
             labels = self.labels(data, threshold=threshold)
             return pd.Series(labels, index=data.index, name=self.schema.label, dtype=kind)
-        return predict_table(self, data, into=into, key=key, threshold=threshold)
+        return predict_table(self, data, into=into, key=key, threshold=threshold, limit=limit)
 
-    def predict_proba(self, data: pd.DataFrame | str | Path, *, key: str | None = None) -> pd.DataFrame:
+    def predict_chunks(
+        self,
+        data: str | Path,
+        *,
+        key: str | None = None,
+        probabilities: bool = False,
+        threshold: Mapping[str, float] | None = None,
+        rows: int = ROWS,
+    ) -> Iterator[pd.DataFrame]:
+        """Yield what `predict` returns for a table or file, about `rows` rows at a time: for more than fits in memory.
+
+        With `probabilities` each class's follows the label, as `p_<class>`.
+        """
+        if probabilities:
+            self.check_classes()
+        return predict_chunks(self, data, key=key, probabilities=probabilities, threshold=threshold, rows=rows)
+
+    def predict_proba(
+        self, data: pd.DataFrame | str | Path, *, key: str | None = None, limit: int | None = None
+    ) -> pd.DataFrame:
         """Return each class's probability: a DataFrame with one column per class (`p_<class>` for a table or file).
 
-        They are shares of the votes, or the probabilities that log-scores stand for, as the method has it.
+        They are shares of the votes, or the probabilities that log-scores stand for, as the method has it. With a
+        `limit` only the first so many rows of a table or file are scored.
         """
         self.check_classes()
+        _check_places(data, limit=limit)
         if not isinstance(data, pd.DataFrame):
-            return _frame(predict_table(self, data, into=None, key=key, probabilities=True), data)
+            return _frame(predict_table(self, data, into=None, key=key, probabilities=True, limit=limit), data)
         return self.shares(data)
 
-    def predict_top(self, data: pd.DataFrame | str | Path, top: int, *, key: str | None = None) -> pd.DataFrame:
+    def predict_top(
+        self, data: pd.DataFrame | str | Path, top: int, *, key: str | None = None, limit: int | None = None
+    ) -> pd.DataFrame:
         """Return the `top` most probable classes of each row: `class_1`, `probability_1`, `class_2`, …"""
-        self.check_classes()
-        if isinstance(top, bool) or not isinstance(top, int) or not 1 <= top <= len(self.classes):
-            raise ParameterError("top", allowed=f"a whole number from 1 to {len(self.classes)}, the classes", given=top)
+        self.check_top(top)
+        _check_places(data, limit=limit)
         if not isinstance(data, pd.DataFrame):
-            return _frame(predict_table(self, data, into=None, key=key, top=top), data)
+            return _frame(predict_table(self, data, into=None, key=key, top=top, limit=limit), data)
         scores = self.scores(data)
         ranked = self.rank_classes(self.released.shares(scores), np.argmax(scores, axis=1), top)
         return pd.DataFrame(ranked, index=data.index)
@@ -128,6 +157,19 @@ class Model(ReleasedModel):
         Without one noisy counts do, as far as the model has some.
         """
         return explain_model(self, public_feature_rows(self, background) if isinstance(background, str) else background)
+
+
+def _check_places(
+    data: object, *, into: str | None = None, to: str | Path | None = None, limit: int | None = None
+) -> None:
+    """Raise ParameterError where results cannot go to one place, or a DataFrame is given with a place of its own."""
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+        raise ParameterError("limit", allowed="a whole number from 0", given=limit)
+    given = [(name, value) for name, value in (("into", into), ("to", to), ("limit", limit)) if value is not None]
+    if given and isinstance(data, pd.DataFrame):
+        raise ParameterError(given[0][0], allowed="given only with a table or file to score", given=given[0][1])
+    if len(given) > 1:
+        raise ParameterError(given[1][0], allowed=f"given without {given[0][0]}", given=given[1][1])
 
 
 def _frame(scored: pd.DataFrame | None, data: object) -> pd.DataFrame:
