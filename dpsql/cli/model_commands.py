@@ -7,31 +7,25 @@ from pathlib import Path
 from typing import Any
 
 import click
-import pandas as pd
 
 from dpsql.cli.evaluation_lines import evaluation_line
 from dpsql.cli.label_commands import label_new_rows, label_options, refuse_label_options
+from dpsql.cli.labels_shown import Display
 from dpsql.cli.options import DatabaseTarget, as_json, database
 from dpsql.cli.output import (
     check_new,
     note,
     print_json,
-    print_json_rows,
     print_table,
     say,
     say_exact,
-    show_progress,
 )
 from dpsql.engines.files.write_rows import check_ending
-from dpsql.errors import ParameterError, UsageError
+from dpsql.errors import UsageError
 from dpsql.models.model import lookup_note, purchase_note
-from dpsql.models.score import predict_table
-from dpsql.models.score_chunks import predict_chunks, write_predictions
 from dpsql.models.scoring_sql import FORMS
-from dpsql.models.usable_model import Model
 from dpsql.runs.update import rebuild_gain
 
-_SHOWN = 20
 #: What an imported model's certificate may leave out.
 _UNSAID = "not said"
 _PRIVATE = {True: "yes", False: "NO: the published variant has no proof", None: f"{_UNSAID}: do not rely on it"}
@@ -161,41 +155,18 @@ def predict(
     if to is not None:
         check_ending(to)
     data: str | Path = table if table is not None else Path(str(file))
-    with target.open(writes=into is not None or (private and not labelling["dry_run"])) as db:
-        if private:
-            display = {"--key": key, "--probabilities": proba or None, "--threshold": threshold, "--top": top}
-            shown = [option for option, value in display.items() if value is not None]
-            scoring = label_new_rows(db, data, model, as_json=as_json, into=into, shown=shown, **labelling)
-            if scoring is None:
-                return
-        else:
-            refuse_label_options(labelling)
-            if model is None:
-                raise UsageError("name the model to score with.", hint="--model NAME, or dpsql models to see them")
-            scoring = db.model(model)
-        ways = _ways_to_show(scoring, key=key, proba=proba, threshold=threshold, top=top)
-        if as_json and into is None and to is None:
-            print_json_rows(map(_plain_rows, predict_chunks(scoring, data, **ways)))
-            return
-        with show_progress(f"scoring {data}") as tell:
-            if to is not None:
-                rows = write_predictions(
-                    scoring, data, to, **ways, on_rows=lambda done: tell(f"scoring {data}: {done:,} rows")
-                )
-            else:
-                scored = predict_table(scoring, data, into=into, **ways, limit=None if into else _SHOWN + 1)
-    model = scoring.name
-    if into is not None:
-        if as_json:
-            print_json({"model": model, "into": into})
-        else:
-            say(f'Scored rows are in table "{into}".')
-    elif to is not None:
-        note(f"Wrote {rows} predictions to {to}.")
-        if as_json:
-            print_json({"model": model, "to": to, "rows": rows})
-    elif scored is not None:
-        _print_first(scored)
+    shown = Display(key=key, probabilities=proba, threshold=threshold, top=top, into=into, to=to, as_json=as_json)
+    if private:
+        with target.open(writes=not labelling["dry_run"]) as db:
+            labels = label_new_rows(db, data, model, as_json=as_json, into=into, shown=shown.options, **labelling)
+            if labels is not None:
+                shown.show(labels, data)
+        return
+    refuse_label_options(labelling)
+    if model is None:
+        raise UsageError("name the model to score with.", hint="--model NAME, or dpsql models to see them")
+    name = model
+    shown.open_and_show(target, lambda db: db.model(name), data)
 
 
 @click.command()
@@ -258,36 +229,3 @@ def import_(target: DatabaseTarget, source: str, name: str | None, as_json: bool
         print_json({"model": stored.name})
     else:
         say(f'Stored model "{stored.name}".')
-
-
-def _ways_to_show(
-    model: Model, *, key: str | None, proba: bool, threshold: str | None, top: int | None
-) -> dict[str, Any]:
-    """Return what to show of each row, checked before any row is read."""
-    if proba:
-        model.check_classes()
-    if top is not None:
-        model.check_top(top)
-    given = None if threshold is None else _threshold(threshold)
-    return {"key": key, "probabilities": proba, "threshold": given, "top": top or 0}
-
-
-def _threshold(text: str) -> dict[str, float]:
-    """Return CLASS=P as a class and a number; the last equals sign divides them."""
-    name, _, least = text.rpartition("=")
-    try:
-        return {name: float(least)}
-    except ValueError:
-        raise ParameterError("threshold", allowed="CLASS=P with a probability P, as in yes=0.3", given=text) from None
-
-
-def _plain_rows(scored: pd.DataFrame) -> list[dict[Any, Any]]:
-    return scored.astype(object).where(scored.notna(), None).to_dict("records")
-
-
-def _print_first(scored: pd.DataFrame) -> None:
-    """Print the first rows; one more than is shown was scored, to see whether there are more."""
-    rows = [list(row.values()) for row in _plain_rows(scored.head(_SHOWN))]
-    print_table(None, [str(name) for name in scored.columns], rows)
-    if len(scored) > _SHOWN:
-        note(f"The first {_SHOWN} of more rows. All of them: --to FILE, --into TABLE, or --json.")

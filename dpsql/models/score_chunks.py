@@ -28,6 +28,8 @@ from dpsql.models.score import (
 
 #: The rows of one chunk; with a dozen columns some 10 MB.
 ROWS = 100_000
+#: What DuckDB may take of memory while the command scores: with Python and the writing of a file it stays below 512 MB.
+SCORING_MEMORY = "192MB"
 
 
 def predict_chunks(

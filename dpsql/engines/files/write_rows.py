@@ -23,7 +23,7 @@ from dpsql.errors import ParameterError, UsageError
 #: The endings of files that can be written.
 ENDINGS = (".csv", ".parquet")
 #: What DuckDB may use of memory while it writes Parquet; a chunk of 100,000 rows takes some 10 MB.
-_MEMORY = "128MB"
+_MEMORY = "64MB"
 _DIALECT = "duckdb"
 _CHUNK = "chunk"
 
