@@ -36,7 +36,7 @@ class Display:
     @property
     def options(self) -> list[str]:
         """The options that say what to show of each row."""
-        given = {"--key": self.key, "--probabilities": self.probabilities or None}
+        given: dict[str, object] = {"--key": self.key, "--probabilities": self.probabilities or None}
         given |= {"--threshold": self.threshold, "--top": self.top}
         return [option for option, value in given.items() if value is not None]
 
@@ -46,13 +46,20 @@ class Display:
         What is written is there as a whole or not at all, so that it can be written once more.
         """
         printed_as_it_comes = self.as_json and self.into is None and self.to is None
-        for memory in (None,) if printed_as_it_comes else (SCORING_MEMORY, None):
-            try:
-                with target.open(writes=self.into is not None, memory_limit=memory) as database:
-                    return self.show(model(database), data)
-            except QueryFailed as error:
-                if memory is None or not error.out_of_memory:
-                    raise
+        try:
+            self._open(target, model, data, None if printed_as_it_comes else SCORING_MEMORY)
+        except QueryFailed as error:
+            if printed_as_it_comes or not error.out_of_memory:
+                raise
+        else:
+            return
+        self._open(target, model, data, None)
+
+    def _open(
+        self, target: DatabaseTarget, model: Callable[[Database], Model], data: str | Path, memory: str | None
+    ) -> None:
+        with target.open(writes=self.into is not None, memory_limit=memory) as database:
+            self.show(model(database), data)
 
     def show(self, model: Model, data: str | Path) -> None:
         """Score rows and show them as was asked."""
@@ -61,7 +68,12 @@ class Display:
         if self.top is not None:
             model.check_top(self.top)
         threshold = None if self.threshold is None else _threshold(self.threshold)
-        ways = {"key": self.key, "probabilities": self.probabilities, "threshold": threshold, "top": self.top or 0}
+        ways: dict[str, Any] = {
+            "key": self.key,
+            "probabilities": self.probabilities,
+            "threshold": threshold,
+            "top": self.top or 0,
+        }
         if self.to is not None:
             self._write(model, data, self.to, ways)
         elif self.into is not None:

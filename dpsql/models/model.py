@@ -71,7 +71,7 @@ class ReleasedModel:
     model_id: int | None = None
     database: Home | None = field(default=None, repr=False)
     #: Whether rows are scored all at once; a part of them cannot tell a column of booleans from one of words.
-    whole_columns: bool = field(default=True, repr=False)
+    sees_all_rows: bool = field(default=True, repr=False)
 
     def __repr__(self) -> str:
         forest = self.released.forest
@@ -167,7 +167,7 @@ class ReleasedModel:
             if feature.name not in frame.columns:
                 raise UnknownName("column in the data called", feature.name, (str(name) for name in frame.columns))
             columns[feature.name] = _plain_column(feature, frame[feature.name])
-            if isinstance(feature, Categorical) and self.whole_columns:
+            if isinstance(feature, Categorical) and self.sees_all_rows:
                 check_booleans(feature, columns[feature.name])
         return grid.grid_cells(self.schema, columns)
 

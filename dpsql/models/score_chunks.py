@@ -89,7 +89,7 @@ def _chunks_of_file(
     probabilities: bool,
     threshold: Mapping[str, float] | None,
 ) -> Iterator[pd.DataFrame]:
-    before, booleans, scorer = 0, BooleanParts(model.schema), replace(model, whole_columns=False)
+    before, booleans, scorer = 0, BooleanParts(model.schema), replace(model, sees_all_rows=False)
     for chunk in read_chunks(public_file(model.database, path), number_columns(model.schema), rows):
         scored = score_rows(
             scorer, chunk, path, into=None, key=key, probabilities=probabilities, threshold=threshold, before=before

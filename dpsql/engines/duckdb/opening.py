@@ -142,7 +142,9 @@ def _remove_left_rows(file: Path) -> None:
 def _try_open(path: str | Path, read_only: bool) -> tuple[duckdb.DuckDBPyConnection | None, DatabaseError]:
     """Open the file or say why not, in our own words."""
     try:
-        return duckdb.connect(str(path), read_only=read_only, config=_NOT_YET_CLOSED | _FILE_FORMAT), DatabaseError("")
+        return duckdb.connect(
+            str(path), read_only=read_only, config={**_NOT_YET_CLOSED, **_FILE_FORMAT}
+        ), DatabaseError("")
     except duckdb.IOException as error:
         text = str(error)
     except duckdb.ConnectionException:
