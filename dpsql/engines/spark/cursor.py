@@ -190,7 +190,7 @@ class SparkWorkspace:
         with self.ready(doing, query, {}) as text:
             frame = replace_errors(doing, lambda: self._session.sql(text))
             schema = replace_errors(doing, lambda: to_arrow_schema(frame.schema))
-            given = replace_errors(doing, frame.toLocalIterator)
+            given = replace_errors(doing, lambda: iter(frame.toLocalIterator()))
             first = True
             while True:
                 listed = replace_errors(doing, lambda: list(islice(given, rows)))
