@@ -5,6 +5,6 @@ from __future__ import annotations
 from dpsql.bench.accuracy_commands import accuracy_command
 from dpsql.bench.engine_commands import engines
 from dpsql.bench.forms import forms
-from dpsql.bench.speed_commands import counts_command, growth, noise, scoring
+from dpsql.bench.speed_commands import counts_command, growth, noise, scoring_command
 
-COMMANDS = (accuracy_command, counts_command, forms, growth, noise, scoring, engines)
+COMMANDS = (accuracy_command, counts_command, forms, growth, noise, scoring_command, engines)

@@ -10,8 +10,7 @@ from rich.table import Table
 
 from dpsql.bench import counts as counting
 from dpsql.bench import growth as growing
-from dpsql.bench import noise_speed, show
-from dpsql.bench import scoring as predicting
+from dpsql.bench import noise_speed, scoring, show
 
 _SHORT = click.option("--short", is_flag=True, help="A smaller run of a few seconds.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON and nothing else.")
@@ -69,18 +68,18 @@ def noise(draws: int, repeat: int, short: bool, as_json: bool) -> None:
     show.either(figures, noise_lines(figures), as_json=as_json)
 
 
-@click.command()
+@click.command("scoring")
 @click.option("--rows", type=click.IntRange(1), default=5_000_000, show_default=True, help="Rows of the table.")
 @_SHORT
 @_JSON
-def scoring(rows: int, short: bool, as_json: bool) -> None:
+def scoring_command(rows: int, short: bool, as_json: bool) -> None:
     """Score a long table into a CSV file, a Parquet file and a table, and say what memory that takes.
 
     \b
     Example:
       dpsql bench scoring --rows 5000000
     """
-    figures = predicting.measure_scoring(500_000 if short else rows)
+    figures = scoring.measure_scoring(500_000 if short else rows)
     show.either(figures, scoring_table(figures), as_json=as_json)
 
 

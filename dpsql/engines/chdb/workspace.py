@@ -94,13 +94,13 @@ class ChdbWorkspace:
             text = replace_errors(doing, lambda: render(self._with_texts(ready)))
             stream = replace_errors(doing, lambda: self._session.send_query(text, "Arrow"))
             try:
-                batches = replace_errors(doing, lambda: iter(stream.record_batch(rows)))
-                batch = replace_errors(doing, lambda: next(batches, None))
-                if batch is None:
+                blocks = replace_errors(doing, lambda: iter(stream.record_batch(rows)))
+                block = replace_errors(doing, lambda: next(blocks, None))
+                if block is None:
                     yield replace_errors(doing, lambda: self.fetch_frame(ready))
-                while batch is not None:
-                    yield batch.to_pandas(integer_object_nulls=True)
-                    batch = replace_errors(doing, lambda: next(batches, None))
+                while block is not None:
+                    yield block.to_pandas(integer_object_nulls=True)
+                    block = replace_errors(doing, lambda: next(blocks, None))
             finally:
                 stream.close()
 
