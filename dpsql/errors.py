@@ -308,6 +308,11 @@ class QueryFailed(DpsqlError):
         )
         self.kind = kind
 
+    @property
+    def out_of_memory(self) -> bool:
+        """Whether DuckDB had too little memory."""
+        return self.kind == "OutOfMemoryException"
+
 
 class RunFailed(QueryFailed):
     """A run failed after it was charged. The message is the same for every cause, which can depend on private rows."""

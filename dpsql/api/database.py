@@ -63,6 +63,7 @@ def connect(
     who: str | None = None,
     ledger: str | Path | None = None,
     attach: Sequence[str | Path] = (),
+    memory_limit: str | None = None,
 ) -> Database:
     """Open a DuckDB file, files of Parquet and CSV, a server by its URL, or what a connection of yours is connected to.
 
@@ -71,12 +72,15 @@ def connect(
     of your own cannot be: `Database.weaknesses()` says what it leaves open. Files have their ledger beside them, in
     `dpsql_ledger.duckdb`, or in the file that `ledger` names; that of Spark and chDB is where `ledger` says, and that
     of a DuckDB file that you cannot write, too. `attach` are other DuckDB files, each FILE or NAME=FILE, whose tables
-    are called NAME.TABLE. `who` is the name that ledger entries carry; by default the login name, or the environment
-    variable DPSQL_WHO.
+    are called NAME.TABLE. `memory_limit`, such as "512MB", is what a DuckDB that dpsql opens may take of memory; more
+    than that is spilled to disk. `who` is the name that ledger entries carry; by default the login name, or the
+    environment variable DPSQL_WHO.
     """
     if isinstance(wait, bool) or not isinstance(wait, int | float) or not 0 <= wait < math.inf:
         raise ParameterError("wait", allowed="a number of seconds from 0", given=wait)
-    engine = open_engine(target, create=create, read_only=read_only, wait=wait, ledger=ledger, attach=attach)
+    engine = open_engine(
+        target, create=create, read_only=read_only, wait=wait, ledger=ledger, attach=attach, memory_limit=memory_limit
+    )
     return Database(engine, who=who)
 
 

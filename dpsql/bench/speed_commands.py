@@ -10,7 +10,7 @@ from rich.table import Table
 
 from dpsql.bench import counts as counting
 from dpsql.bench import growth as growing
-from dpsql.bench import noise_speed, show
+from dpsql.bench import noise_speed, scoring, show
 
 _SHORT = click.option("--short", is_flag=True, help="A smaller run of a few seconds.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON and nothing else.")
@@ -66,6 +66,33 @@ def noise(draws: int, repeat: int, short: bool, as_json: bool) -> None:
     """
     figures = noise_speed.measure_noise(20_000 if short else draws, repeat=2 if short else repeat)
     show.either(figures, noise_lines(figures), as_json=as_json)
+
+
+@click.command("scoring")
+@click.option("--rows", type=click.IntRange(1), default=5_000_000, show_default=True, help="Rows of the table.")
+@_SHORT
+@_JSON
+def scoring_command(rows: int, short: bool, as_json: bool) -> None:
+    """Score a long table into a CSV file, a Parquet file and a table, and say what memory that takes.
+
+    \b
+    Example:
+      dpsql bench scoring --rows 5000000
+    """
+    figures = scoring.measure_scoring(500_000 if short else rows)
+    show.either(figures, scoring_table(figures), as_json=as_json)
+
+
+def scoring_table(figures: Mapping[str, Any]) -> Table:
+    """Return the figures of scoring as a table."""
+    shown = Table(title=f"Scoring {figures['rows']:,} rows, a file of {figures['file_mb']:,.0f} MB")
+    for word in ("way", "peak MB", f"below {figures['goal_mb']} MB", "CPU s", "wall s"):
+        shown.add_column(word, justify="right")
+    for cost in figures["cases"]:
+        met = "met" if cost["peak_mb"] < figures["goal_mb"] else "missed"
+        times = (show.number_text(cost[name], places=1) for name in ("cpu_seconds", "seconds"))
+        shown.add_row(cost["way"], f"{cost['peak_mb']:,.0f}", met, *times)
+    return shown
 
 
 def counts_table(figures: Mapping[str, Any]) -> Table:

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
-import pandas as pd
 
 from dpsql.cli.class_numbers import numbers_of_classes
 from dpsql.cli.command import command
 from dpsql.cli.evaluation_lines import evaluation_line
 from dpsql.cli.label_commands import label_new_rows, label_options, refuse_label_options
+from dpsql.cli.labels_shown import Display
 from dpsql.cli.options import DatabaseTarget, as_json, database
-from dpsql.cli.output import check_new, note, print_json, print_table, say, say_exact, show_progress, write_new
+from dpsql.cli.output import check_new, note, print_json, say, say_exact
 from dpsql.cli.written_files import overwrites
+from dpsql.engines.files.write_rows import check_ending
 from dpsql.errors import UsageError
 from dpsql.models.model import lookup_note, purchase_note
 from dpsql.models.monotone_request import monotone_note
 from dpsql.models.scoring_sql import FORMS
-from dpsql.models.usable_model import Model
 from dpsql.runs.update import rebuild_gain
 from dpsql.trees.tree_count import forest_count_text
 
-_SHOWN = 20
 #: What an imported model's certificate may leave out.
 _UNSAID = "not said"
 _PRIVATE = {True: "yes", False: "NO: the published variant has no proof", None: f"{_UNSAID}: do not rely on it"}
@@ -92,7 +91,7 @@ def show(target: DatabaseTarget, model: str, tree: int, depth: int, as_json: boo
 @click.option("--threshold", metavar="CLASS=P", help="Name this class where its probability is at least P.")
 @click.option("--class-weight", metavar="CLASS=W", multiple=True, help="Weigh a class's probability; for one or more.")
 @click.option("--top", type=int, metavar="K", help="The K most probable classes of each row, in place of the label.")
-@click.option("--to", metavar="PATH", help="Write all predictions to a new CSV file.")
+@click.option("--to", metavar="PATH", help="Write all predictions to a new .csv or .parquet file, chunk by chunk.")
 @overwrites
 @label_options
 @as_json
@@ -117,19 +116,22 @@ def predict(
     \b
     Example:
       dpsql predict --db data.duckdb --model adult_1 --table new_rows --into scored
-      dpsql predict --db data.duckdb --model adult_1 --file new_rows.csv --to labels.csv
+      dpsql predict --db data.duckdb --model adult_1 --file new_rows.csv --to labels.parquet
       dpsql predict --db data.duckdb --model adult_1 --table new_rows --threshold ">50K=0.3"
       dpsql predict --db data.duckdb --private --structure cars.json --table new_cars --epsilon 1
 
-    Free of charge, for ever. A registered private table is refused. With --threshold a class that is not probable
-    enough gives way to the most probable of the others. With --class-weight the class is named whose weight, 1 unless
+    Free of charge, for ever. A registered private table is refused. Without --into, --to or --json only the first 20
+    rows are scored, and shown. With --threshold a class that is not probable enough gives way to the most probable of
+    the others. With --class-weight the class is named whose weight, 1 unless
     given, times probability is the largest: what does it cost to miss a row of the class?
 
     With --private there is no model yet: the rows are labelled straight from the private table that the structure
     names, and epsilon is CHARGED for this batch. What is released is stored as a model, so that the same labels can
     be read again for nothing. dpsql structure writes a structure.
     """
-    if (table is None) == (file is None):
+    if table is not None and file is not None:
+        raise UsageError("name one: --table or --file.", hint="leave out the other")
+    if table is None and file is None:
         raise UsageError("name the rows to score.", hint="--table TABLE or --file PATH")
     for name, value in (("--to", to), ("--probabilities", proba), ("--top", top is not None), ("--key", key)):
         if into is not None and value:
@@ -139,36 +141,21 @@ def predict(
         raise UsageError(f"one thing at a time: {ways}.", hint="leave out the others")
     decision = _decision(threshold, class_weight)
     check_new(to)
-    data: str | Path = table if table is not None else Path(str(file))
-    with target.open(writes=into is not None or (private and not labelling["dry_run"])) as db:
-        if private:
-            display: dict[str, object] = {"--key": key, "--probabilities": proba or None, "--threshold": threshold}
-            display |= {"--class-weight": class_weight or None, "--top": top}
-            shown = [option for option, value in display.items() if value is not None]
-            scoring = label_new_rows(db, data, model, as_json=as_json, into=into, shown=shown, **labelling)
-            if scoring is None:
-                return
-        else:
-            refuse_label_options(labelling)
-            if model is None:
-                raise UsageError("name the model to score with.", hint="--model NAME, or dpsql models to see them")
-            scoring = db.model(model)
-        with show_progress(f"scoring {data}"):
-            scored = _score(scoring, data, into=into, key=key, proba=proba, decision=decision, top=top)
-    model = scoring.name
-    if not isinstance(scored, pd.DataFrame):
-        if as_json:
-            print_json({"model": model, "into": into})
-        else:
-            say(f'Scored rows are in table "{into}".')
-        return
     if to is not None:
-        write_new(to, scored.to_csv(index=False))
-        note(f"Wrote {len(scored)} predictions to {to}.")
-        if as_json:
-            print_json({"model": model, "to": to, "rows": len(scored)})
+        check_ending(to)
+    data: str | Path = table if table is not None else Path(str(file))
+    shown = Display(key=key, probabilities=proba, decision=decision, top=top, into=into, to=to, as_json=as_json)
+    if private:
+        with target.open(writes=not labelling["dry_run"]) as db:
+            labels = label_new_rows(db, data, model, as_json=as_json, into=into, shown=shown.options, **labelling)
+            if labels is not None:
+                shown.show(labels, data)
         return
-    _print_predictions(scored, as_json=as_json)
+    refuse_label_options(labelling)
+    if model is None:
+        raise UsageError("name the model to score with.", hint="--model NAME, or dpsql models to see them")
+    name = model
+    shown.open_and_show(target, lambda db: db.model(name), data)
 
 
 @command()
@@ -233,23 +220,6 @@ def import_(target: DatabaseTarget, source: str, name: str | None, as_json: bool
         say(f'Stored model "{stored.name}".')
 
 
-def _score(
-    model: Model,
-    data: str | Path,
-    *,
-    into: str | None,
-    key: str | None,
-    proba: bool,
-    decision: Mapping[str, Mapping[str, float]],
-    top: int | None,
-) -> pd.DataFrame | pd.Series | None:
-    if proba:
-        return model.predict_proba(data, key=key)
-    if top is not None:
-        return model.predict_top(data, top, key=key)
-    return model.predict(data, into=into, key=key, **decision)
-
-
 def _decision(threshold: str | None, class_weight: Sequence[str]) -> dict[str, dict[str, float]]:
     """Return the arguments of `predict` that say how labels follow from probabilities."""
     if threshold is not None:
@@ -257,13 +227,3 @@ def _decision(threshold: str | None, class_weight: Sequence[str]) -> dict[str, d
         return {"threshold": numbers_of_classes("threshold", [threshold], allowed=allowed)}
     allowed = "CLASS=W with a weight W, as in yes=5"
     return {"class_weight": numbers_of_classes("class_weight", class_weight, allowed=allowed)} if class_weight else {}
-
-
-def _print_predictions(scored: pd.DataFrame, *, as_json: bool) -> None:
-    plain = scored.astype(object).where(scored.notna(), None)
-    if as_json:
-        print_json(plain.to_dict("records"), rows_of_users=True)
-        return
-    print_table(None, [str(name) for name in scored.columns], plain.head(_SHOWN).to_numpy().tolist())
-    if len(scored) > _SHOWN:
-        note(f"… {len(scored) - _SHOWN} more rows. All of them: --to FILE, --json, or --into TABLE.")

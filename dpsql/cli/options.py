@@ -43,8 +43,11 @@ class DatabaseTarget:
     ledger: str | None = None
     attach: tuple[str, ...] = ()
 
-    def open(self, *, writes: bool = True) -> Database:
-        """Open the database, hardened and locked; a command that `writes` nothing leaves every file as it was."""
+    def open(self, *, writes: bool = True, memory_limit: str | None = None) -> Database:
+        """Open the database, hardened and locked; a command that `writes` nothing leaves every file as it was.
+
+        `memory_limit` is that of `connect`.
+        """
         if self.db is None:
             raise UsageError("no database was named.", hint="--db PATH")
         db = connect(
@@ -54,6 +57,7 @@ class DatabaseTarget:
             who=self.who,
             ledger=self.ledger,
             attach=self.attach,
+            memory_limit=memory_limit,
         )
         try:
             refuse_private_files(db)

@@ -9,7 +9,7 @@ import math
 import shlex
 import sys
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import get_terminal_size
@@ -83,11 +83,26 @@ def print_json(value: Any, *, rows_of_users: bool = False) -> None:
 
     Amounts are numbers, with their exact texts beside them (`cli/json_values.py`); `rows_of_users` stay as they are.
     """
-    plain = _plain(value if rows_of_users else plain_numbers(value))
-    text = json.dumps(plain, indent=2, ensure_ascii=False, default=str, allow_nan=False)
-    strange = {c for c in text if c != "\n" and unicodedata.category(c) in _UNPRINTABLE}
-    click.echo(text.translate({ord(c): json.dumps(c)[1:-1] for c in strange}))
+    click.echo(_json_text(value if rows_of_users else plain_numbers(value)))
     _Stdout.has_value = True
+
+
+def print_json_rows(chunks: Iterable[Sequence[Mapping[Any, Any]]]) -> None:
+    """Print the rows of chunks, which are a user's own, as one JSON list, each chunk as it comes."""
+    begun = False
+    for rows in chunks:
+        for row in rows:
+            text = _json_text([row]).removeprefix("[\n").removesuffix("\n]")
+            click.echo(f",\n{text}" if begun else f"[\n{text}", nl=False)
+            begun = _Stdout.has_value = True
+    click.echo("\n]" if begun else "[]")
+    _Stdout.has_value = True
+
+
+def _json_text(value: Any) -> str:
+    text = json.dumps(_plain(value), indent=2, ensure_ascii=False, default=str, allow_nan=False)
+    strange = {c for c in text if c != "\n" and unicodedata.category(c) in _UNPRINTABLE}
+    return text.translate({ord(c): json.dumps(c)[1:-1] for c in strange})
 
 
 class _Stdout:
@@ -195,11 +210,14 @@ def write_new(to: str, text: str) -> None:
 
 
 @contextmanager
-def show_progress(doing: str) -> Iterator[None]:
-    """Show how far something long is, on stderr and only on a terminal: the step of the plan, the share, the time."""
+def show_progress(doing: str) -> Iterator[Callable[[str], None]]:
+    """Show how far something long is, on stderr and only on a terminal: the step of the plan, the share, the time.
+
+    What has no plan says how far it is by calling what it is given.
+    """
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield
+        yield lambda said: None
         return
     said = TextColumn("{task.description}", markup=False)
     columns = (SpinnerColumn(), said, BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
@@ -211,7 +229,7 @@ def show_progress(doing: str) -> Iterator[None]:
             bar.update(task, description=clean(f"{doing}: {progress}"), total=total, completed=progress.share)
 
         with watch_progress(draw_progress):
-            yield
+            yield lambda said: bar.update(task, description=clean(said))
 
 
 def print_plan(

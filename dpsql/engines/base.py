@@ -7,7 +7,7 @@ read by a `Workspace`, and whatever differs between databases lives in that engi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -274,6 +274,13 @@ class Engine(Protocol):
 
     def frame(self, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> pd.DataFrame:
         """Run a query over public or released tables and return it as a DataFrame (predictions, never training)."""
+        ...
+
+    def chunks(self, query: exp.Expr, rows: int) -> Iterator[pd.DataFrame]:
+        """Run a query over public or released tables, and yield its rows as they come, about `rows` at a time.
+
+        Memory is bounded by a chunk. The first one comes even where there are no rows.
+        """
         ...
 
     def create(self, name: str, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> None:

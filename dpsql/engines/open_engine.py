@@ -35,13 +35,14 @@ def open_engine(
     wait: float = 2.0,
     ledger: str | Path | None = None,
     attach: Sequence[str | Path] = (),
+    memory_limit: str | None = None,
 ) -> Engine:
     """Open what a target names, or wrap a connection.
 
     `ledger` is where the ledger of files, of a DuckDB file that is only read, of Spark or of chDB lies; `attach` are
     the DuckDB files to attach to a DuckDB file.
     """
-    opening = Opening(create, read_only, wait, ledger, attach=tuple(map(str, attach)))
+    opening = Opening(create, read_only, wait, ledger, attach=tuple(map(str, attach)), memory_limit=memory_limit)
     if isinstance(target, str | Path):
         return _open_target(str(target), opening)
     return _adopt(target, opening)

@@ -19,7 +19,8 @@ class Opening:
     `wait` are the seconds to wait for others who hold the database. `ledger_place` is where the caller wants the
     ledger; `ledger` is the open database that holds it, for an engine that declares `ledger_elsewhere`.
     `made_by_writing` says that a file which is not there is made by the first write to it, and not before. `attach` are
-    the databases to attach to a DuckDB file, each FILE or NAME=FILE.
+    the databases to attach to a DuckDB file, each FILE or NAME=FILE. `memory_limit` is what DuckDB may take of this
+    process's memory, such as "512MB"; other databases have limits of their own.
     """
 
     create: bool = False
@@ -29,6 +30,7 @@ class Opening:
     ledger: Engine | None = None
     made_by_writing: bool = False
     attach: tuple[str, ...] = ()
+    memory_limit: str | None = None
 
     @property
     def open_ledger(self) -> Engine:

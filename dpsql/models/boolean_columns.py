@@ -10,7 +10,7 @@ import pandas as pd
 
 from dpsql.errors import SchemaError
 from dpsql.kernel.datasets.word_offers import boolean_mapping
-from dpsql.schema import Categorical, category_text
+from dpsql.schema import Categorical, Schema, category_text
 
 _BOOLEANS = frozenset(("true", "false"))
 
@@ -42,3 +42,23 @@ def check_booleans(feature: Categorical, column: pd.Series) -> None:
 def _declare(what: str, true_word: str, false_word: str) -> str:
     mapping = f'values: {{"false": {false_word}, "true": {true_word}}}'
     return f"replace the values before you predict; or train again with {what} declared: {mapping}"
+
+
+class BooleanParts:
+    """What columns hold that come in parts, as far as it tells booleans from words; checked at the end."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._seen: dict[Categorical, set[str]] = {
+            feature: set() for feature in schema.features if isinstance(feature, Categorical)
+        }
+
+    def add(self, frame: pd.DataFrame) -> None:
+        """Look at one more part: of the texts that are no booleans one is enough."""
+        for feature, seen in self._seen.items():
+            texts = {text for text in map(category_text, frame[feature.name].dropna().unique()) if text is not None}
+            seen |= {*(texts & _BOOLEANS), *sorted(texts - _BOOLEANS)[:1]}
+
+    def check(self) -> None:
+        """Raise the SchemaError of `check_booleans` for the first column that deserves it."""
+        for feature, seen in self._seen.items():
+            check_booleans(feature, pd.Series(sorted(seen), dtype=object))

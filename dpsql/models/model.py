@@ -18,7 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from dpsql.engines.base import Engine
-from dpsql.errors import SchemaError, UnknownName, UsageError
+from dpsql.errors import ParameterError, SchemaError, UnknownName, UsageError
 from dpsql.ledger import Ledger, formats, json_text
 from dpsql.models.boolean_columns import check_booleans
 from dpsql.models.read_decision import read_decision
@@ -73,6 +73,8 @@ class ReleasedModel:
     certificate: Mapping[str, Any]
     model_id: int | None = None
     database: Home | None = field(default=None, repr=False)
+    #: Whether rows are scored all at once; a part of them cannot tell a column of booleans from one of words.
+    sees_all_rows: bool = field(default=True, repr=False)
 
     def __repr__(self) -> str:
         forest = self.released.forest
@@ -131,6 +133,12 @@ class ReleasedModel:
         if self.schema.target is not None:
             raise UsageError(f'model "{self.name}" predicts a number: it has no classes to share votes.')
 
+    def check_top(self, top: object) -> None:
+        """Raise ParameterError unless a number of most probable classes is one from 1 to all of them."""
+        self.check_classes()
+        if isinstance(top, bool) or not isinstance(top, int) or not 1 <= top <= len(self.classes):
+            raise ParameterError("top", allowed=f"a whole number from 1 to {len(self.classes)}, the classes", given=top)
+
     def labels(self, frame: pd.DataFrame, *, decision: Decision | None = None) -> NDArray[Any]:
         """Return the predicted label of each row of a DataFrame: texts, or floats where the target is a number."""
         scores = self.scores(frame)
@@ -179,7 +187,7 @@ class ReleasedModel:
             if feature.name not in frame.columns:
                 raise UnknownName("column in the data called", feature.name, (str(name) for name in frame.columns))
             columns[feature.name] = _plain_column(feature, frame[feature.name])
-            if isinstance(feature, Categorical):
+            if isinstance(feature, Categorical) and self.sees_all_rows:
                 check_booleans(feature, columns[feature.name])
         return grid.grid_cells(self.schema, columns)
 

@@ -44,27 +44,31 @@ def predict_table(
     probabilities: bool = False,
     decision: Decision | None = None,
     top: int = 0,
+    limit: int | None = None,
 ) -> pd.DataFrame | None:
     """Score a table of the model's database, or a CSV or Parquet file; `into` stores the result in the database.
 
-    `decision` says how labels follow from probabilities; with `top` the most probable classes stand in their place.
+    `decision` says how labels follow from probabilities; with `top` the most probable classes stand in their place. Of
+    all rows only the first `limit` are scored.
     """
     shown = probabilities or top > 0
-    if is_file(data) and not _is_table(model, data):
-        scored_file = _score_file(model, Path(data), into=into, key=key, probabilities=shown, decision=decision)
-        return scored_file if scored_file is None or not top else _top(model, scored_file, top)
-    database = _database(model)
+    if names_file(model, data):
+        path = public_file(model.database, Path(data))
+        frame = read_rows(path, number_columns(model.schema), limit=limit)
+        scored_file = score_rows(model, frame, path, into=into, key=key, probabilities=shown, decision=decision)
+        return scored_file if scored_file is None or not top else most_probable_classes(model, scored_file, top)
+    database = home_of(model)
     info = public_table(database, str(data))
-    query = scoring_query(model, info, key=key, into=into, probabilities=shown, decision=decision)
+    query = scoring_query(model, info, key=key, into=into, probabilities=shown, decision=decision, limit=limit)
     if into is None:
         scored = database.engine.frame(query)
-        return _top(model, scored, top) if top else scored
+        return most_probable_classes(model, scored, top) if top else scored
     check_new_table(database, into)
     database.engine.create(into, query)
     return None
 
 
-def _top(model: ReleasedModel, scored: pd.DataFrame, top: int) -> pd.DataFrame:
+def most_probable_classes(model: ReleasedModel, scored: pd.DataFrame, top: int) -> pd.DataFrame:
     """Return the most probable classes in place of the label and all probabilities, which are the last columns."""
     count = len(model.classes)
     shares = scored.iloc[:, -count:].to_numpy(float)
@@ -82,9 +86,13 @@ def scoring_query(
     probabilities: bool = False,
     decision: Decision | None = None,
     ordered: bool = True,
+    limit: int | None = None,
 ) -> exp.Select:
-    """Return the query that scores a table: the key (all columns with `into`), the label, any probabilities."""
-    database = _database(model)
+    """Return the query that scores a table: the key (all columns with `into`), the label, any probabilities.
+
+    With a `limit` it reads that many rows and no more, the first in the order in which the database gives them.
+    """
+    database = home_of(model)
     _check_stored(model, database)
     fit_features(info, model.schema)
     taken = [name for name in (PREDICTION, *OWN_COLUMNS) if info.column(name) is not None]
@@ -110,6 +118,7 @@ def scoring_query(
         probabilities=probabilities,
         decision=decision,
         ordered=ordered and into is None,
+        relation=None if limit is None else exp.select("*").from_(place.copy()).limit(limit).subquery("some_rows"),
     )
 
 
@@ -157,7 +166,7 @@ def public_file(database: Home | None, path: Path) -> Path:
 
 def public_feature_rows(model: ReleasedModel, name: str) -> pd.DataFrame:
     """Return the model's features of the first rows of a public table."""
-    return feature_rows(_database(model), model.schema, name, most=_MOST_ROWS)
+    return feature_rows(home_of(model), model.schema, name, most=_MOST_ROWS)
 
 
 def feature_rows(database: Home, schema: Schema, name: str, *, most: int) -> pd.DataFrame:
@@ -191,16 +200,21 @@ def with_moments(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     )
 
 
-def _score_file(
+def score_rows(
     model: ReleasedModel,
+    frame: pd.DataFrame,
     path: Path,
     *,
     into: str | None,
     key: str | None,
     probabilities: bool,
     decision: Decision | None,
+    before: int = 0,
 ) -> pd.DataFrame | None:
-    frame = read_rows(public_file(model.database, path), number_columns(model.schema))
+    """Return the key and label of rows of a file, and any probabilities; with `into` store all columns, and the label.
+
+    `before` is the number of the file's rows that came before these.
+    """
     read = with_moments(frame, model.schema)
     keys = [key] if key else [name for name in frame.columns if model.schema.feature(str(name)) is None]
     if key is not None and key not in frame.columns:
@@ -208,12 +222,12 @@ def _score_file(
     if PREDICTION in (str(name).lower() for name in frame.columns):
         raise ParameterError("file", allowed=f'without a column named "{PREDICTION}"', given=path.name)
     if into is not None:
-        database = _database(model)
+        database = home_of(model)
         check_new_table(database, into)
         scored = frame.assign(**{PREDICTION: model.labels(read, decision=decision)})
         database.engine.create(into, exp.select("*").from_("dpsql_scored"), {"dpsql_scored": scored})
         return None
-    result = frame[keys].copy() if keys else pd.DataFrame({"row": range(1, len(frame) + 1)})
+    result = frame[keys].copy() if keys else pd.DataFrame({"row": range(before + 1, before + len(frame) + 1)})
     result[PREDICTION] = model.labels(read, decision=decision)
     if probabilities:
         result = result.join(model.shares(read).add_prefix("p_"))
@@ -230,9 +244,11 @@ def _keys(model: ReleasedModel, info: TableInfo, key: str | None) -> list[str]:
     return [column.name for column in info.columns if column.name.lower() not in features] or [ROW]
 
 
-def _is_table(model: ReleasedModel, data: str | Path) -> bool:
-    """Whether a text that looks like a file's name is that of a table in the model's database."""
-    return isinstance(data, str) and model.database is not None and model.database.engine.table(data) is not None
+def names_file(model: ReleasedModel, data: str | Path) -> bool:
+    """Whether what is to be scored is a file: a text that looks like its name can be that of a table, too."""
+    if not is_file(data) or not isinstance(data, str) or model.database is None:
+        return is_file(data)
+    return model.database.engine.table(data) is None
 
 
 def check_new_table(database: Home, into: str) -> None:
@@ -259,7 +275,8 @@ def _check_stored(model: ReleasedModel, database: Home) -> None:
         )
 
 
-def _database(model: ReleasedModel) -> Home:
+def home_of(model: ReleasedModel) -> Home:
+    """Return the database that a model is stored in; a model that is stored in none is refused."""
     if model.database is None or model.model_id is None:
         raise ParameterError(
             "model", allowed="stored in the database that holds the table", given=model.name, hint="db.add(model)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias, overload
 
@@ -15,6 +15,7 @@ from dpsql.models.explain import Learned, RowExplanation, explain_model, explain
 from dpsql.models.model import ReleasedModel
 from dpsql.models.rows_in_memory import Rows, rows_frame
 from dpsql.models.score import predict_table, public_feature_rows
+from dpsql.models.score_chunks import ROWS, predict_chunks, write_predictions
 from dpsql.trees.drawing import draw_tree
 
 #: A number for each class that is named: the probability from which it is predicted, or its weight.
@@ -30,9 +31,11 @@ class Model(ReleasedModel):
         data: str | Path,
         *,
         into: None = None,
+        to: None = None,
         key: str | None = None,
         threshold: ClassNumbers | None = None,
         class_weight: ClassNumbers | None = None,
+        limit: int | None = None,
     ) -> pd.DataFrame: ...
 
     @overload
@@ -41,6 +44,19 @@ class Model(ReleasedModel):
         data: str | Path,
         *,
         into: str,
+        to: None = None,
+        key: str | None = None,
+        threshold: ClassNumbers | None = None,
+        class_weight: ClassNumbers | None = None,
+    ) -> None: ...
+
+    @overload
+    def predict(
+        self,
+        data: str | Path,
+        *,
+        into: None = None,
+        to: str | Path,
         key: str | None = None,
         threshold: ClassNumbers | None = None,
         class_weight: ClassNumbers | None = None,
@@ -52,6 +68,7 @@ class Model(ReleasedModel):
         data: Rows,
         *,
         into: None = None,
+        to: None = None,
         key: None = None,
         threshold: ClassNumbers | None = None,
         class_weight: ClassNumbers | None = None,
@@ -62,46 +79,76 @@ class Model(ReleasedModel):
         data: Rows | str | Path,
         *,
         into: str | None = None,
+        to: str | Path | None = None,
         key: str | None = None,
         threshold: ClassNumbers | None = None,
         class_weight: ClassNumbers | None = None,
+        limit: int | None = None,
     ) -> pd.Series | pd.DataFrame | None:
         """Return labels (or numbers) for rows in memory, or for a table or file of new rows.
 
         A DataFrame gives a Series of labels with the same index; so does an array, whose columns are the features in
-        the schema's order, and a list of dicts. A table's name gives a DataFrame of key and label;
-        `into` leaves the scored rows in the database as a new table and returns None. With `threshold={"yes": 0.3}`
-        that class is named where its probability is at least 0.3, else the most probable of the others. With
-        `class_weight={"yes": 5}` the class is named whose weight (1 unless given) times probability is the largest.
+        the schema's order, and a list of dicts. A table's name gives a DataFrame of key and label; `into` leaves the
+        scored rows in the database as a new table and returns None, and so does `to` with a new CSV or Parquet file,
+        which takes the memory of one chunk. With a `limit` only the first so many rows are scored.
+
+        With `threshold={"yes": 0.3}` that class is named where its probability is at least 0.3, else the most probable
+        of the others. With `class_weight={"yes": 5}` the class is named whose weight (1 unless given) times probability
+        is the largest.
         """
+        _check_places(data, into=into, to=to, key=key, limit=limit)
         decision = self.decision(threshold=threshold, class_weight=class_weight)
         if not isinstance(data, str | Path):
-            for name, given in (("into", into), ("key", key)):
-                if given is not None:
-                    raise ParameterError(name, allowed="given only with a table or file to score", given=given)
             kind = object if self.schema.target is None else float
             frame = self._frame(data)
             labels = self.labels(frame, decision=decision)
             return pd.Series(labels, index=frame.index, name=self.schema.label, dtype=kind)
-        return predict_table(self, data, into=into, key=key, decision=decision)
+        if to is not None:
+            write_predictions(self, data, to, key=key, decision=decision)
+            return None
+        return predict_table(self, data, into=into, key=key, decision=decision, limit=limit)
 
-    def predict_proba(self, data: Rows | str | Path, *, key: str | None = None) -> pd.DataFrame:
+    def predict_chunks(
+        self,
+        data: str | Path,
+        *,
+        key: str | None = None,
+        probabilities: bool = False,
+        threshold: ClassNumbers | None = None,
+        class_weight: ClassNumbers | None = None,
+        rows: int = ROWS,
+    ) -> Iterator[pd.DataFrame]:
+        """Yield what `predict` returns for a table or file, about `rows` rows at a time: for more than fits in memory.
+
+        With `probabilities` each class's follows the label, as `p_<class>`.
+        """
+        if probabilities:
+            self.check_classes()
+        decision = self.decision(threshold=threshold, class_weight=class_weight)
+        return predict_chunks(self, data, key=key, probabilities=probabilities, decision=decision, rows=rows)
+
+    def predict_proba(
+        self, data: Rows | str | Path, *, key: str | None = None, limit: int | None = None
+    ) -> pd.DataFrame:
         """Return each class's probability: a DataFrame with one column per class (`p_<class>` for a table or file).
 
-        They are shares of the votes, or the probabilities that log-scores stand for, as the method has it.
+        They are shares of the votes, or the probabilities that log-scores stand for, as the method has it. With a
+        `limit` only the first so many rows of a table or file are scored.
         """
         self.check_classes()
+        _check_places(data, limit=limit)
         if isinstance(data, str | Path):
-            return _frame(predict_table(self, data, into=None, key=key, probabilities=True), data)
+            return _frame(predict_table(self, data, into=None, key=key, probabilities=True, limit=limit), data)
         return self.shares(self._frame(data))
 
-    def predict_top(self, data: Rows | str | Path, top: int, *, key: str | None = None) -> pd.DataFrame:
+    def predict_top(
+        self, data: Rows | str | Path, top: int, *, key: str | None = None, limit: int | None = None
+    ) -> pd.DataFrame:
         """Return the `top` most probable classes of each row: `class_1`, `probability_1`, `class_2`, …"""
-        self.check_classes()
-        if isinstance(top, bool) or not isinstance(top, int) or not 1 <= top <= len(self.classes):
-            raise ParameterError("top", allowed=f"a whole number from 1 to {len(self.classes)}, the classes", given=top)
+        self.check_top(top)
+        _check_places(data, limit=limit)
         if isinstance(data, str | Path):
-            return _frame(predict_table(self, data, into=None, key=key, top=top), data)
+            return _frame(predict_table(self, data, into=None, key=key, top=top, limit=limit), data)
         frame = self._frame(data)
         scores = self.scores(frame)
         ranked = self.rank_classes(self.released.shares(scores), np.argmax(scores, axis=1), top)
@@ -190,6 +237,27 @@ class Model(ReleasedModel):
 
     def _public_rows(self, background: pd.DataFrame | str | None) -> pd.DataFrame | None:
         return public_feature_rows(self, background) if isinstance(background, str) else background
+
+
+def _check_places(
+    data: object,
+    *,
+    into: str | None = None,
+    to: str | Path | None = None,
+    key: str | None = None,
+    limit: int | None = None,
+) -> None:
+    """Raise ParameterError where results cannot go to one place, or rows in memory are given with what is a table's."""
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+        raise ParameterError("limit", allowed="a whole number from 0", given=limit)
+    places = {name: value for name, value in (("into", into), ("to", to), ("limit", limit)) if value is not None}
+    of_tables = places if key is None else {**places, "key": key}
+    if of_tables and not isinstance(data, str | Path):
+        name, value = next(iter(of_tables.items()))
+        raise ParameterError(name, allowed="given only with a table or file to score", given=value)
+    if len(places) > 1:
+        (first, _), (second, value), *_ = places.items()
+        raise ParameterError(second, allowed=f"given without {first}", given=value)
 
 
 def _frame(scored: pd.DataFrame | None, data: object) -> pd.DataFrame:

@@ -8,9 +8,11 @@ from pathlib import Path
 import duckdb
 import pandas as pd
 import pytest
+import sqlglot
 
 from dpsql.api.database import Database, connect
 from dpsql.cli.json_values import plain_numbers
+from dpsql.errors import ParameterError, QueryFailed
 from tests import tables
 
 from .conftest import Cli, kept
@@ -293,3 +295,66 @@ def test_predict_refuses_broken_decisions(cli: Cli, words: list[str], said: str)
 def test_sql_with_probabilities_has_a_column_for_each_class(cli: Cli) -> None:
     """`sql --probabilities` names them p_<class>."""
     assert all(f'"p_{name}"' in cli("sql", "--model", "m", "--probabilities").out for name in tables.SCHEMA.classes)
+
+
+def test_a_look_says_nothing_of_more_rows_where_there_are_none(cli: Cli, path: Path) -> None:
+    """Twenty rows are all shown, and nothing is left to say."""
+    with connect(path) as opened:
+        tables.run(opened.engine, "CREATE TABLE twenty AS SELECT x, c FROM fresh, range(5) AS copies(copy) LIMIT 20")
+    ran = cli("predict", "--model", "m", "--table", "twenty")
+    assert (len(ran.out.splitlines()), ran.err) == (22, "")
+
+
+def test_predict_to_parquet_writes_parquet(cli: Cli, path: Path) -> None:
+    """The ending says what is written."""
+    ran = cli("predict", "--model", "m", "--table", "fresh", "--to", "labels.parquet")
+    assert (ran.code, ran.out) == (0, "")
+    with duckdb.connect() as connection, connect(path) as opened:
+        rows = connection.execute("SELECT prediction FROM read_parquet('labels.parquet')").fetchall()
+        assert [label for (label,) in rows] == labels(opened)
+
+
+@pytest.mark.parametrize("name", ["labels.xlsx", "labels", "labels.csv.gz"])
+def test_predict_to_another_kind_is_refused_with_the_list(cli: Cli, name: str) -> None:
+    """A file of a kind that cannot be written is refused before anything is read."""
+    ran = cli("predict", "--model", "m", "--table", "fresh", "--to", name)
+    assert ran.code == 2
+    assert ".csv or .parquet" in ran.err
+    assert not Path(name).exists()
+
+
+def test_predict_takes_a_table_or_a_file(cli: Cli) -> None:
+    """With both the error says so, and does not ask for what was given."""
+    ran = cli("predict", "--model", "m", "--table", "fresh", "--file", "fresh.csv")
+    assert (ran.code, ran.err.splitlines()[0]) == (2, "Error: name one: --table or --file.")
+
+
+def test_predict_as_json_has_every_row(cli: Cli, path: Path) -> None:
+    """JSON is one list of all rows, also where it comes in several chunks or there are none."""
+    with connect(path) as opened:
+        tables.run(opened.engine, "CREATE TABLE none AS FROM fresh LIMIT 0")
+        tables.run(opened.engine, "CREATE TABLE many AS SELECT x, c, copy FROM fresh, range(7000) AS copies(copy)")
+        wanted = labels(opened, "many")
+    assert cli("predict", "--model", "m", "--table", "none", "--json").json == []
+    assert [row["prediction"] for row in cli("predict", "--model", "m", "--table", "many", "--json").json] == wanted
+
+
+def test_rows_too_wide_for_little_memory_get_more(cli: Cli, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where DuckDB runs out of the memory that it is given, the command scores once more without a limit."""
+    wide = ", ".join(f"RANDOM() AS w{number}" for number in range(60))
+    with connect(path) as opened:
+        tables.run(opened.engine, f"CREATE TABLE wide AS SELECT x, c, {wide} FROM fresh, range(2000) AS copies(copy)")
+        wanted = labels(opened, "wide")
+    monkeypatch.setattr("dpsql.cli.labels_shown.SCORING_MEMORY", "1MB")
+    assert cli("predict", "--model", "m", "--table", "wide", "--to", "labels.csv").code == 0
+    with Path("labels.csv").open() as file:
+        assert [row["prediction"] for row in csv.DictReader(file)] == wanted
+
+
+def test_a_memory_limit_is_held_and_checked(path: Path) -> None:
+    """DuckDB gets no more than the limit, and a limit that is no size is refused."""
+    with connect(path, memory_limit="64MB") as opened, pytest.raises(QueryFailed) as caught:
+        opened.engine.frame(sqlglot.parse_one("SELECT LIST(range) FROM range(50000000)", dialect="duckdb"))
+    assert caught.value.out_of_memory
+    with pytest.raises(ParameterError, match="512MB"):
+        connect(path, memory_limit="lots")

@@ -169,6 +169,11 @@ class ChdbEngine(LedgerElsewhere):
         with self.workspace() as workspace:
             return workspace.run("read the table", query, tables or {}, workspace.fetch_frame)
 
+    def chunks(self, query: exp.Expr, rows: int) -> Iterator[pd.DataFrame]:
+        """Run a query over public or released tables, and yield its rows as ClickHouse streams them."""
+        with self.workspace() as workspace:
+            yield from workspace.chunks("read the table", query, rows)
+
     def create(self, name: str, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> None:
         """Create a table from a query over public or released tables; ClickHouse names it when it is complete."""
         unordered = exp.Order(expressions=[exp.Ordered(this=exp.Tuple(), nulls_first=False)])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
@@ -71,17 +72,38 @@ class ChdbWorkspace:
         self, doing: str, query: exp.Expr, tables: Mapping[str, Any], act: Callable[[exp.Expr], _Result]
     ) -> _Result:
         """Do something with a query, with `tables` loaded for it and its MATERIALIZED parts computed before."""
+        with self.ready(doing, query, tables) as ready:
+            return replace_errors(doing, lambda: act(ready), self._stop)
+
+    @contextmanager
+    def ready(self, doing: str, query: exp.Expr, tables: Mapping[str, Any]) -> Iterator[exp.Expr]:
+        """Give a query while what it reads is there: `tables`, and the rows of its MATERIALIZED parts."""
         for name, columns in tables.items():
             self._load(name, columns)
         once: list[str] = []
         try:
-            ready = store_materialized_parts(
+            yield store_materialized_parts(
                 self._name_sources(query.copy()), lambda part: self._store_part(doing, part, once)
             )
-            return replace_errors(doing, lambda: act(ready), self._stop)
         finally:
             for table in [*once, *(self._names.pop(name) for name in tables)]:
                 self._drop(table)
+
+    def chunks(self, doing: str, query: exp.Expr, rows: int) -> Iterator[pd.DataFrame]:
+        """Yield a query's rows while it runs, about `rows` at a time; the first chunk even where there are none."""
+        with self.ready(doing, query, {}) as ready:
+            text = replace_errors(doing, lambda: render(self._with_texts(ready)))
+            stream = replace_errors(doing, lambda: self._session.send_query(text, "Arrow"), self._stop)
+            try:
+                blocks = replace_errors(doing, lambda: iter(stream.record_batch(rows)))
+                block = replace_errors(doing, lambda: next(blocks, None), self._stop)
+                if block is None:
+                    yield replace_errors(doing, lambda: self.fetch_frame(ready))
+                while block is not None:
+                    yield block.to_pandas(integer_object_nulls=True)
+                    block = replace_errors(doing, lambda: next(blocks, None), self._stop)
+            finally:
+                stream.close()
 
     def fetch(self, query: exp.Expr) -> arrow.Table:
         """Return a query's rows."""
@@ -89,13 +111,17 @@ class ChdbWorkspace:
 
     def fetch_frame(self, query: exp.Expr) -> pd.DataFrame:
         """Return a query's rows, with types that Arrow has no word for as text."""
+        return self.fetch(self._with_texts(query)).to_pandas(integer_object_nulls=True)
+
+    def _with_texts(self, query: exp.Expr) -> exp.Expr:
+        """Return a query whose columns of types that Arrow has no word for are texts."""
         described = exp.Describe(this=exp.Subquery(this=query))
         kinds = {row["name"]: row["type"] for row in self.fetch(described).to_pylist()}
         odd = [exp.column(name, quoted=True) for name, kind in kinds.items() if _SHOWN.search(kind)]
-        if odd:
-            texts = [exp.alias_(exp.cast(column, exp.DataType.Type.TEXT), column.name, quoted=True) for column in odd]
-            query = exp.select(exp.Star(replace=texts)).from_(exp.Subquery(this=query))
-        return self.fetch(query).to_pandas(integer_object_nulls=True)
+        if not odd:
+            return query
+        texts = [exp.alias_(exp.cast(column, exp.DataType.Type.TEXT), column.name, quoted=True) for column in odd]
+        return exp.select(exp.Star(replace=texts)).from_(exp.Subquery(this=query))
 
     def alter(self, change: exp.Alter) -> None:
         """Change what the catalog says of a table."""

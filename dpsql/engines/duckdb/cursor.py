@@ -37,6 +37,8 @@ DISK_FULL = "there is no room left on the disk for the database file."
 #: The system's words for a full disk, a full quota, and a file at its size limit; DuckDB's for its temporary folder.
 _FULL = ("no space left on device", "disk quota exceeded", "file too large", "not enough disk space")
 
+#: The rows that DuckDB computes at a time.
+_VECTOR = 2048
 #: Rows up to which a table is handed over as lists.
 SHORT = 4096
 #: Types of columns that are handed over as lists, each with DuckDB's name for it.
@@ -93,6 +95,20 @@ def hold_one_state(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
         yield
     finally:
         rollback_quietly(cursor)
+
+
+def fetch_chunks(cursor: duckdb.DuckDBPyConnection, text: str, rows: int) -> Iterator[pd.DataFrame]:
+    """Run a query and yield its rows while it runs; days are `datetime.date`, to tell them from moments."""
+    doing, vectors = "read the table", max(1, rows // _VECTOR)
+    replace_errors(doing, lambda: cursor.execute(text), cursor.interrupt)
+    days = [name for name, kind, *_ in cursor.description or [] if str(kind) == "DATE"]
+    first = True
+    while True:
+        chunk = replace_errors(doing, lambda: cursor.fetch_df_chunk(vectors), cursor.interrupt)
+        if chunk.empty and not first:
+            return
+        first = False
+        yield chunk.assign(**{name: chunk[name].dt.date for name in days}) if days else chunk
 
 
 def rollback_quietly(cursor: duckdb.DuckDBPyConnection) -> None:

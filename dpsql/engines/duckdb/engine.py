@@ -38,6 +38,7 @@ from dpsql.engines.duckdb.cursor import (
     DuckDBWorkspace,
     StandIn,
     compare_bytes,
+    fetch_chunks,
     fetch_from_duckdb,
     hold_one_state,
     load_into_duckdb,
@@ -335,6 +336,12 @@ class DuckDBEngine:
                 load_into_duckdb(cursor, name, columns)
             text = render_for_this_database(cursor, query, self._stand_in(cursor))
             return replace_errors("read the table", lambda: cursor.execute(text).fetchdf(), cursor.interrupt)
+
+    def chunks(self, query: exp.Expr, rows: int) -> Iterator[pd.DataFrame]:
+        """Run a query over public or released tables, and yield its rows as they come, about `rows` at a time."""
+        with self._cursor("read the table") as cursor, self._tune_optimizer(cursor):
+            text = render_for_this_database(cursor, query, self._stand_in(cursor))
+            yield from fetch_chunks(cursor, text, rows)
 
     def create(self, name: str, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> None:
         """Create a table from a query over public or released tables; nothing is left when it fails."""

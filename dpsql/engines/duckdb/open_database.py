@@ -20,6 +20,7 @@ from dpsql.engines.duckdb.folder import FileTables
 from dpsql.engines.duckdb.opening import (
     LEAVE_OUT_READ_ONLY,
     READ_ONLY_HINT,
+    limit_memory,
     open_duckdb_connection,
     refuse_to_make,
     secure,
@@ -47,7 +48,14 @@ def open_target(target: str, opening: Opening) -> DuckDBEngine:
         return open_beside_ledger(Path(target), attach, opening)
     if opening.made_by_writing and not attach and target != ":memory:" and not Path(target).exists():
         return open_unwritten(Path(target), read_only=opening.read_only, wait=opening.wait)
-    return open_file(target, create=opening.create, read_only=opening.read_only, wait=opening.wait, attach=attach)
+    return open_file(
+        target,
+        create=opening.create,
+        read_only=opening.read_only,
+        wait=opening.wait,
+        attach=attach,
+        memory_limit=opening.memory_limit,
+    )
 
 
 def open_beside_ledger(target: Path, attach: Sequence[Attached], opening: Opening) -> DuckDBEngine:
@@ -73,6 +81,7 @@ def open_beside_ledger(target: Path, attach: Sequence[Attached], opening: Openin
             wait=opening.wait,
             attach=[source, *attach],
             home_database=source.name,
+            memory_limit=opening.memory_limit,
         )
         if unwritten:
             engine.path, engine.before_writing = place, refuse_to_make(place, read_only=True)
@@ -93,7 +102,9 @@ def open_files(target: Path, opening: Opening) -> DuckDBEngine:
     place = ledger_file(target, tables, opening.ledger_place)
     files = FileTables(tables)
     opened = open_file if place.exists() else open_unwritten
-    engine = opened(place, read_only=opening.read_only, wait=opening.wait, files=files)
+    engine = opened(
+        place, read_only=opening.read_only, wait=opening.wait, files=files, memory_limit=opening.memory_limit
+    )
     with ExitStack() as undo:
         undo.callback(engine.close)
         check_other_ledgers(engine.connection, place, tables, wait=opening.wait)
@@ -109,7 +120,12 @@ def adopt_connection(connection: object, opening: Opening) -> DuckDBEngine:
 
 
 def open_unwritten(
-    place: Path, *, read_only: bool = False, wait: float = 2.0, files: FileTables | None = None
+    place: Path,
+    *,
+    read_only: bool = False,
+    wait: float = 2.0,
+    files: FileTables | None = None,
+    memory_limit: str | None = None,
 ) -> DuckDBEngine:
     """Open a ledger that is not there yet, as an empty database in memory. Its file is made by the first write.
 
@@ -119,13 +135,13 @@ def open_unwritten(
     refuse = refuse_to_make(place, read_only=read_only)
     if not place.parent.is_dir():
         refuse()
-    engine = open_file(":memory:", files=files)
+    engine = open_file(":memory:", files=files, memory_limit=memory_limit)
     engine.path = place
 
     def make_file() -> DuckDBEngine:
         if read_only or not os.access(place.parent, os.W_OK):
             refuse()
-        return open_file(place, create=True, wait=wait, files=files)
+        return open_file(place, create=True, wait=wait, files=files, memory_limit=memory_limit)
 
     engine.before_writing = make_file
     return engine
@@ -145,11 +161,13 @@ def open_file(
     files: FileTables | None = None,
     attach: Sequence[Attached] = (),
     home_database: str | None = None,
+    memory_limit: str | None = None,
 ) -> DuckDBEngine:
     """Open a DuckDB file (or ":memory:") hardened and locked; wait up to `wait` seconds for another process.
 
     With `files` their tables are there too, and the databases of `attach`: these are all that the connection reaches
-    outside its own file. Tables of `home_database`, one of those, are called by their names alone.
+    outside its own file. Tables of `home_database`, one of those, are called by their names alone. What goes beyond
+    `memory_limit` is spilled to disk.
     Raises DatabaseError when there is no such file and `create` is not given, DatabaseLocked when another
     process keeps it.
     """
@@ -161,6 +179,7 @@ def open_file(
     asked, read_only = read_only, read_only or (file is not None and file.exists() and not os.access(file, os.W_OK))
     connection = open_duckdb_connection(path, read_only=read_only and file is not None, wait=wait)
     try:
+        limit_memory(connection, memory_limit)
         spill = secure(connection, file, files=files, attach=attach, read_only=read_only, wait=wait)
     except DpsqlError:
         connection.close()

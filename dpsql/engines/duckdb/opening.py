@@ -13,11 +13,11 @@ import duckdb
 from sqlglot import exp
 
 from dpsql.engines.duckdb.attaching import Attached, attach_files, check_attached
-from dpsql.engines.duckdb.cursor import fetch_from_duckdb, replace_errors
+from dpsql.engines.duckdb.cursor import fetch_from_duckdb, replace_errors, try_set
 from dpsql.engines.duckdb.folder import FileTables
 from dpsql.engines.duckdb.vocabulary import DIALECT
 from dpsql.engines.files import spill_folder
-from dpsql.errors import DatabaseError, DatabaseLocked, DatabaseReadOnly
+from dpsql.errors import DatabaseError, DatabaseLocked, DatabaseReadOnly, ParameterError
 
 #: Statements are shaped by hand; these two rewrites turn a level join into a build on the data side.
 HAND_SHAPED = "SET disabled_optimizers = 'join_order,build_side_probe_side'"
@@ -55,6 +55,15 @@ def open_duckdb_connection(path: str | Path, *, read_only: bool, wait: float) ->
         time.sleep(0.05)
 
 
+def limit_memory(connection: duckdb.DuckDBPyConnection, limit: str | None) -> None:
+    """Let DuckDB take no more memory than a limit such as "512MB"; a database that is open already keeps its own."""
+    if limit is None or _is_locked(connection):
+        return
+    text = exp.Literal.string(str(limit)).sql(DIALECT)
+    if not try_set(connection, f"SET memory_limit = {text}"):
+        raise ParameterError("memory_limit", allowed='a size such as "512MB" or "4GB"', given=limit)
+
+
 def secure(
     connection: duckdb.DuckDBPyConnection,
     file: Path | None,
@@ -81,7 +90,7 @@ def _secure(
     read_only: bool,
     wait: float,
 ) -> str:
-    if fetch_from_duckdb(connection, "SELECT system.main.current_setting('lock_configuration')")[0][0]:
+    if _is_locked(connection):
         if files is not None:
             files.check_allowed(connection)
         check_attached(connection, attach)
@@ -100,6 +109,11 @@ def _secure(
     replace_errors("close itself", lambda: connection.execute("SET enable_external_access = false"))
     connection.execute("SET lock_configuration = true")
     return spill
+
+
+def _is_locked(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Whether this process has the database open already, with its settings locked."""
+    return bool(fetch_from_duckdb(connection, "SELECT system.main.current_setting('lock_configuration')")[0][0])
 
 
 def refuse_to_make(ledger: Path, *, read_only: bool) -> Callable[[], NoReturn]:
@@ -128,7 +142,9 @@ def _remove_left_rows(file: Path) -> None:
 def _try_open(path: str | Path, read_only: bool) -> tuple[duckdb.DuckDBPyConnection | None, DatabaseError]:
     """Open the file or say why not, in our own words."""
     try:
-        return duckdb.connect(str(path), read_only=read_only, config=_NOT_YET_CLOSED | _FILE_FORMAT), DatabaseError("")
+        return duckdb.connect(
+            str(path), read_only=read_only, config={**_NOT_YET_CLOSED, **_FILE_FORMAT}
+        ), DatabaseError("")
     except duckdb.IOException as error:
         text = str(error)
     except duckdb.ConnectionException:

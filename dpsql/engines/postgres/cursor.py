@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -108,6 +108,22 @@ def execute(
 def fetch_from_postgres(connection: Connection, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
     """Run a query on the catalog or the settings and return its rows."""
     return replace_errors("read its catalog", lambda: execute(connection, query, parameters).fetchall())
+
+
+def fetch_chunks(connection: Connection, query: exp.Expr, rows: int) -> Iterator[pd.DataFrame]:
+    """Yield a query's rows in the open transaction, `rows` at a time."""
+    doing = "read the table"
+    declare = exp.Command(this="DECLARE dpsql_rows NO SCROLL CURSOR FOR", expression=render(query))
+    fetch = exp.Command(this="FETCH", expression=f"{rows:d} FROM dpsql_rows")
+    replace_errors(doing, lambda: execute(connection, declare))
+    first = True
+    while True:
+        arrays = replace_errors(doing, lambda: postgres_arrays(execute(connection, fetch)), stop_of(connection))
+        chunk = pd.DataFrame(arrays)
+        if chunk.empty and not first:
+            return
+        first = False
+        yield chunk
 
 
 def load_into_postgres(

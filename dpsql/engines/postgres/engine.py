@@ -27,6 +27,7 @@ from dpsql.engines.postgres.cursor import (
     PostgresTransaction,
     PostgresWorkspace,
     execute,
+    fetch_chunks,
     fetch_from_postgres,
     load_into_postgres,
     lock,
@@ -295,6 +296,14 @@ class PostgresEngine:
             return pd.DataFrame(
                 replace_errors("read the table", lambda: postgres_arrays(execute(connection, query)), stop)
             )
+
+    def chunks(self, query: exp.Expr, rows: int) -> Iterator[pd.DataFrame]:
+        """Run a query over public or released tables, and yield its rows as a cursor of the server's hands them out."""
+        with (
+            self._connection("read the table") as connection,
+            self._in_transaction(connection, "REPEATABLE READ", keep=False),
+        ):
+            yield from fetch_chunks(connection, query, rows)
 
     def create(self, name: str, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> None:
         """Create a table in schema public from a query over public or released tables, or leave nothing."""

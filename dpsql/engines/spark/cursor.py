@@ -8,6 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql.functions import broadcast
+from pyspark.sql.pandas.types import to_arrow_schema
 from sqlglot import exp
 
 from dpsql.engines.arrow_columns import arrow_column
@@ -208,6 +210,29 @@ class SparkWorkspace:
         self, doing: str, query: exp.Expr, tables: Tables, act: Callable[[Any], _Result], *, nested: bool = False
     ) -> _Result:
         """Do something with a query's rows, with `tables` loaded as small tables that every worker gets in full."""
+        with self.ready(doing, query, tables, nested=nested) as text:
+            session = self._session  # by itself: a statement that is left behind must not hold the ledger open
+            return run_tagged(session, doing, lambda: act(session.sql(text)))
+
+    def chunks(self, doing: str, query: exp.Expr, rows: int) -> Iterator[Arrays]:
+        """Yield a query's rows, partition by partition, `rows` at a time; the first even where there are none."""
+        with self.ready(doing, query, {}) as text:
+            frame = replace_errors(doing, lambda: self._session.sql(text))
+            schema = replace_errors(doing, lambda: to_arrow_schema(frame.schema))
+            given = replace_errors(doing, lambda: iter(frame.toLocalIterator()))
+            first = True
+            while True:
+                listed = run_tagged(self._session, doing, lambda: list(islice(given, rows)))
+                if not listed and not first:
+                    return
+                first = False
+                columns = list(zip(*listed, strict=True)) or [()] * len(schema)
+                arrays = [arrow.array(cells, field.type) for cells, field in zip(columns, schema, strict=True)]
+                yield spark_arrays(arrow.Table.from_arrays(arrays, schema=schema))
+
+    @contextmanager
+    def ready(self, doing: str, query: exp.Expr, tables: Tables, *, nested: bool = False) -> Iterator[str]:
+        """Give a query's text while what it reads is there: `tables`, and the rows of its MATERIALIZED parts."""
         for name, columns in tables.items():
             self._load(name, columns)
         once: list[Any] = []
@@ -215,9 +240,7 @@ class SparkWorkspace:
             ready = store_materialized_parts(
                 self._name_sources(query.copy()), lambda part: self._store_part(doing, part, once)
             )
-            text = _render(ready, nested=nested)
-            session = self._session  # by itself: a statement that is left behind must not hold the ledger open
-            return run_tagged(session, doing, lambda: act(session.sql(text)))
+            yield _render(ready, nested=nested)
         finally:
             for frame in once:
                 replace_errors(COUNTING, lambda stored=frame: java_bridge.forget(stored))  # type: ignore[misc]

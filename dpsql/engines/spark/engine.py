@@ -186,6 +186,11 @@ class SparkEngine(LedgerElsewhere):
                 workspace.run("read the table", query, tables or {}, lambda frame: spark_arrays(frame.toArrow()))
             )
 
+    def chunks(self, query: exp.Expr, rows: int) -> Iterator[pd.DataFrame]:
+        """Run a query over public or released tables, and yield its rows as partitions are computed."""
+        with self.workspace() as workspace:
+            yield from map(pd.DataFrame, workspace.chunks("read the table", query, rows))
+
     def create(self, name: str, query: exp.Expr, tables: Mapping[str, Any] | None = None) -> None:
         """Create a table from a query over public or released tables: Parquet in the folder, or one of the catalog."""
         with self.workspace() as workspace:
