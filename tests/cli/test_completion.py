@@ -136,6 +136,7 @@ def test_the_script_of_a_shell_is_printed(cli: Cli, shell: str) -> None:
     assert ran.code == 0
     assert f"_DPSQL_COMPLETE={shell}_complete" in ran.out
     assert "dpsql" in ran.out
+    assert cli("completion", shell, "--json", db=None).json == {"shell": shell, "script": ran.out.removesuffix("\n")}
 
 
 def test_another_shell_is_refused(cli: Cli) -> None:
