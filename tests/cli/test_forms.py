@@ -74,11 +74,11 @@ def commands(group: click.Group = app, path: tuple[str, ...] = ()) -> Iterator[t
 
 
 def test_every_command_has_a_json_form_under_test() -> None:
-    """The list leaves out the groups, and what is tested on its own: `import`, `demo`, `update`, `init`, …"""
+    """The list leaves out the groups, and what is tested on its own: `import`, `demo`, `compare`, …"""
     tested = {words[:2] if words[0] in ("schema", "ledger") else words[:1] for words in JSON_FORMS}
     tested = {("ledger",) if words == ("ledger", "--json") else words for words in tested}
     missing = {words for words in set(commands()) - tested if words[:1] not in (("party",), ("bench",))}
-    alone = {(name,) for name in ("schema", "import", "demo", "update", "init", "methods", "completion")}
+    alone = {(name,) for name in ("schema", "import", "demo", "update", "init", "methods", "completion", "compare")}
     assert missing == {(), *alone}
 
 

@@ -76,9 +76,9 @@ def test_the_reach_is_that_of_a_charged_evaluation(classes: int) -> None:
 def db() -> Iterator[Database]:
     """Open a database with the demo's census in a table with a hold-out and one without."""
     with connect(":memory:", who="ann") as opened:
-        for name, more in (("kept", {"holdout": "20%"}), ("whole", {})):
+        for name, more in (("kept", {"cap": 3, "holdout": "20%"}), ("whole", {"cap": 9})):
             opened.engine.create(name, exp.select("*").from_("batch"), {"batch": census.rows(4000, 3)})
-            opened.register(name, census.SCHEMA, cap=3, **more)
+            opened.register(name, census.SCHEMA, **more)
         yield opened
 
 
@@ -101,7 +101,7 @@ def test_an_offer_names_who_pays_and_what_it_tells(db: Database) -> None:
 
 def test_without_a_hold_out_the_table_itself_is_offered(db: Database) -> None:
     """The rows are those that the model learned from, and the offer says so; a spent budget offers nothing."""
-    model = db.train("whole", epsilon=2, name="whole")
+    model = db.train("whole", epsilon=8, name="whole")
     offered = offer(db, model, "whole")
     assert offered is not None
     assert (offered.table, offered.left, offered.is_hold_out) == ("whole", "1", False)
@@ -109,7 +109,7 @@ def test_without_a_hold_out_the_table_itself_is_offered(db: Database) -> None:
     assert own is not None
     assert own.low <= own.value <= own.high
     json.dumps(model.certificate["facts"]["calibration"])
-    db.set_cap("whole", 2)
+    db.set_cap("whole", 8)
     assert offer(db, model, "whole") is None
 
 
@@ -127,7 +127,7 @@ def test_own_counts_hold_the_accuracy_on_the_training_rows(db: Database) -> None
         other.register("people", census.SCHEMA, cap=100)
         held = 0
         for _ in range(12):
-            model = other.train("people", epsilon=2)
+            model = other.train("people", epsilon=8)
             own = own_accuracy(model)
             held += own is not None and own.low <= other.evaluate(model, frame).accuracy <= own.high
     assert held >= 9
