@@ -1,15 +1,15 @@
 """Says why one row gets its label: what each of its values adds to the score, from released values alone.
 
-For classes the score is that of the label less that of the runner-up: in nats of log-odds where scores are logs of
-probabilities, else in votes. For a number it is the predicted number itself.
+Where a model adds up logs of probabilities, the score is the log-odds of the label against the runner-up, in nats.
+Where it adds up votes, it is the label's share of them. For a number it is the predicted number itself.
 
 The contributions are Shapley values (Štrumbelj & Kononenko 2010): the row is compared with each of up to `MOST_ROWS`
 background rows (`background.py`). The values of a background row are replaced by the row's own, one feature after
 another, and what the score changes by is the feature's. Each background row has an order of its own, from a fixed
 seed, and is gone through in that order and in the reverse one; the changes are averaged. So they always add up: average
 score of the background + contributions = score of the row. Where no tree reads more than two features, the
-contributions to a score of votes or nats are the exact Shapley values against these rows. With deeper trees, and for a
-number, they are an average over orders: what several features do together is shared out among them, and other orders
+contributions to log-odds are the exact Shapley values against these rows. With deeper trees, for shares and for a
+number they are an average over orders: what several features do together is shared out among them, and other orders
 would share it out a little differently.
 """
 
@@ -55,9 +55,10 @@ class Contribution:
 class RowExplanation:
     """Why a row gets its label (or number). `average` plus all contributions is `score`.
 
-    `unit` is what the score is counted in: "nats" of log-odds, "votes", or the label's own units. `against` is the
-    runner-up, `probability` that of the label; both are None where the model predicts a number. `background` says how
-    often values were taken to occur, and `missing` has the features that the row left out, which count as NULL.
+    `unit` is what the score is counted in: "nats" of log-odds, "share" of the votes, or the label's own units.
+    `against` is the runner-up, `probability` that of the label; both are None where the model predicts a number.
+    `background` says how often values were taken to occur, and `missing` has the features that the row left out, which
+    count as NULL.
     """
 
     model: str
@@ -108,7 +109,7 @@ def explain_one_row(
         prediction=str(model.labels(frame)[0]) if not numbers else f"{float(model.labels(frame)[0]):.6g}",
         against=None if numbers else schema.classes[int(order[1])],
         probability=None if numbers else float(released.shares(own)[0, order[0]]),
-        unit=schema.label if numbers else "nats" if released.nat else "votes",
+        unit=schema.label if numbers else "nats" if released.nat else "share",
         score=float(_score(model, own, order)[0]),
         average=average,
         contributions=tuple(
@@ -164,11 +165,12 @@ def _contributions(
 
 
 def _score(model: ReleasedModel, scores: NDArray[np.int64], order: NDArray[np.int64]) -> Reals:
-    """Return what is explained: the predicted number, or how far the label's score is above the runner-up's."""
+    """Return what is explained: the predicted number, the label's log-odds against the runner-up, or its share."""
     if model.schema.target is not None:
         return predicted_numbers(model.schema.target, scores)
-    difference = scores[:, order[0]] - scores[:, order[1]]
-    return np.asarray(difference / (model.released.nat or 1), np.float64)
+    if not model.released.nat:
+        return model.released.shares(scores)[:, order[0]]
+    return np.asarray((scores[:, order[0]] - scores[:, order[1]]) / model.released.nat, np.float64)
 
 
 def _value_text(frame: pd.DataFrame, feature: Feature) -> str:
@@ -183,9 +185,10 @@ def _lines(why: RowExplanation, top: int) -> Iterator[str]:
     if why.against is None:
         yield f"{why.prediction} = {why.average:.4g} on average {sign} {abs(change):.4g} from this row's values:"
     else:
-        score = "Log-odds" if why.unit == "nats" else "Votes"
+        odds = why.unit == "nats"
+        score = f"Log-odds of {why.prediction} over {why.against}" if odds else f"Votes for {why.prediction}"
         yield (
-            f"{score} of {why.prediction} over {why.against}: {_figure(why, why.score)} = {_figure(why, why.average)} "
+            f"{score}: {_figure(why, why.score)} = {_figure(why, why.average)} "
             f"on average {sign} {_figure(why, abs(change)).lstrip('+')} from this row's values:"
         )
     shown = [each for each in why.contributions if each.effect][:top]
@@ -208,4 +211,6 @@ def _head(why: RowExplanation) -> str:
 
 
 def _figure(why: RowExplanation, value: float) -> str:
+    if why.unit == "share" and why.against is not None:
+        return f"{100 * value:+.1f} %"
     return f"{value:+.2f}" if why.unit == "nats" else f"{value:+.4g}"

@@ -78,9 +78,12 @@ def test_contributions_always_add_up(seed: int, kind: str, x: float, w: float | 
     frame = pd.DataFrame([row]).astype(object)
     if kind == "number":
         assert why.score == pytest.approx(model.predict(frame)[0])
+    elif kind == "votes":
+        assert why.score == pytest.approx(model.predict_proba(frame)[why.prediction][0])
+        assert f"Votes for {why.prediction}: {100 * why.score:+.1f} % = " in str(why)
     else:
         scores = np.sort(model.scores(frame)[0])
-        assert why.score * (100 if kind == "nats" else 1) == pytest.approx(scores[-1] - scores[-2])
+        assert 100 * why.score == pytest.approx(scores[-1] - scores[-2])
 
 
 def test_two_features_a_tree_give_exact_shapley_values() -> None:
@@ -88,7 +91,7 @@ def test_two_features_a_tree_give_exact_shapley_values() -> None:
     schema = Schema("label", ("a", "b"), (Numeric("x", 0, 1), Numeric("y", 0, 1)))
     forest = random_forest(axes(schema), trees=4, depth=5, seed=3)
     weights = np.random.default_rng(3).integers(1, 1000, (forest.leaves, 2))
-    released = VotingForest(forest, weights.astype(np.int64))
+    released = VotingForest(forest, weights.astype(np.int64), nat=1)
     model = Model("two", "rdt", "t", schema, released, card(released))
     rows = pd.DataFrame({"x": np.linspace(0, 1, 50), "y": np.linspace(1, 0, 50) ** 2})
     row = {"x": 0.7, "y": 0.2}
