@@ -58,7 +58,7 @@ def models(context: click.Context, target: DatabaseTarget, tag: str | None, as_j
 @click.option("--force", is_flag=True, help="Drop it though views or macros read it.")
 @as_json
 def drop_command(target: DatabaseTarget, name: str, force: bool, as_json: bool) -> None:
-    """Drop a stored model. What it cost stays charged.
+    """Drop a stored model, whose charge stays.
 
     \b
     Example:

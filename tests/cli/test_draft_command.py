@@ -23,7 +23,7 @@ def test_json_is_a_list_of_proposals(cli: Cli) -> None:
         "feature": {"type": "numeric", "lower": None, "upper": None},
         "gaps": ["lower", "upper"],
         "alternatives": [],
-        "origin": "",
+        "origin": None,
         "advice": "write the public bounds; values beyond are clamped",
     }
     assert by_name["note"]["role"] == "identifier"
