@@ -53,7 +53,10 @@ class Terminal:
         while text not in self.output and time.monotonic() < deadline:
             self.type(key)
             for _ in range(4):
-                self.output += self._read_part() or ""
+                part = self._read_part()
+                if part is None:
+                    raise AssertionError(f"the command ended, and {text!r} did not come, but: {self.output!r}")
+                self.output += part
                 if text in self.output:
                     break
         self.wait_for(text)

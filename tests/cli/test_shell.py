@@ -47,8 +47,8 @@ def test_the_shell_trains_and_charges(cli: Cli) -> None:
     size, last = cli("ledger", "--json").json[-2:]
     assert ran.code == 0
     assert "by_sql" in ran.out
-    assert (last["who"], last["epsilon"], last["state"]) == ("bob", "0.485", "released")
-    assert (size["who"], size["epsilon"], size["state"]) == ("bob", "0.015", "released")
+    assert (last["who"], last["epsilon"], last["state"]) == ("bob", 0.485, "released")
+    assert (size["who"], size["epsilon"], size["state"]) == ("bob", 0.015, "released")
 
 
 @pytest.mark.parametrize(
