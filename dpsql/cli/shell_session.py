@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterator
 from functools import partial
 
 import click
@@ -46,40 +45,43 @@ def talk(shell: Shell) -> None:
     """Read statements and dot commands until the end, and print what each gives."""
     note(_GREETING)
     with LineEditor(lambda beginning: completions(shell, beginning)).open() as editor:
-        for text in _read_statements(editor):
-            command = dot_command(text)
-            if command in _LEAVE:
-                return
-            editor.remember(text)
-            _stop_at_interrupt(partial(_do, shell, text, command))
+        while _answer_next(shell, editor):
+            pass
 
 
-def _read_statements(editor: LineEditor) -> Iterator[str]:
-    """Yield dot commands, and statements up to their semicolon. What is not ended at Ctrl-D is not run."""
-    lines: list[str] = []
-    while True:
-        try:
-            lines.append(editor.read_line(_MORE if lines else _PROMPT))
-        except KeyboardInterrupt:
-            click.echo(err=True)
-            lines = []
-            continue
-        except EOFError:
-            click.echo(err=True)
-            return
-        text = "\n".join(lines)
-        if is_complete(text) or (len(lines) == 1 and dot_command(text) is not None) or not text.strip():
-            lines = []
-            if text.strip():
-                yield text
+def _answer_next(shell: Shell, editor: LineEditor) -> bool:
+    """Read a statement or a dot command and do what it says; return False where it is the last one.
 
-
-def _stop_at_interrupt(work: Callable[[], None]) -> None:
-    """Do something until Ctrl-C comes, which ends it and says what stays charged; the shell goes on."""
+    Ctrl-C clears what is typed, or stops what runs, whenever it comes.
+    """
+    text = None
     try:
-        name_charges(work)
+        text = _read_statement(editor)
+        command = dot_command(text)
+        if command in _LEAVE:
+            return False
+        editor.remember(text)
+        name_charges(partial(_do, shell, text, command))
+    except EOFError:
+        click.echo(err=True)
+        return False
     except Interrupted as stop:
         note(f"Stopped. {stop}")
+    except KeyboardInterrupt:
+        note("" if text is None else "Stopped.")
+    return True
+
+
+def _read_statement(editor: LineEditor) -> str:
+    """Return a dot command, or a statement up to its semicolon. What is not ended at Ctrl-D is not run."""
+    lines: list[str] = []
+    while True:
+        lines.append(editor.read_line(_MORE if lines else _PROMPT))
+        text = "\n".join(lines)
+        if is_complete(text) or (len(lines) == 1 and dot_command(text) is not None):
+            return text
+        if not text.strip():
+            lines = []
 
 
 def _do(shell: Shell, text: str, command: str | None) -> None:

@@ -48,12 +48,15 @@ class Terminal:
         return said + text
 
     def press_until(self, key: str, text: str) -> None:
-        """Press a key again and again until the command says a text: one that comes too early is missed."""
+        """Press a key, and once more after ten seconds, until the command says a text: one too early is missed."""
         deadline = time.monotonic() + PATIENCE
         while text not in self.output and time.monotonic() < deadline:
             self.type(key)
-            for _ in range(4):
-                self.output += self._read_part() or ""
+            for _ in range(40):
+                part = self._read_part()
+                if part is None:
+                    raise AssertionError(f"the command ended, and {text!r} did not come, but: {self.output!r}")
+                self.output += part
                 if text in self.output:
                     break
         self.wait_for(text)
