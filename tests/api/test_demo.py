@@ -117,4 +117,4 @@ def test_the_demo_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     """`--json` gives file, model, figures and budget as one value."""
     assert run_command_line(["demo", "--db", str(tmp_path / "small.duckdb"), "--rows", "1000", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["model"], found["spent"], found["left"]) == ("census_forest", "1", "2")
+    assert (found["model"], found["spent"], found["left"]) == ("census_forest", 1, 2)
