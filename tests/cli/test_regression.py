@@ -76,7 +76,7 @@ def test_the_default_method_predicts_numbers(numbers: Cli) -> None:
     assert ran.code == 0
     assert 'Model "d": rdt, ' in ran.out
     named = numbers("train", "--table", "numbers", "--depth", "2", "--method", "auto", "--json").json
-    assert named["certificate"]["plan"]["method"] == "rdt"
+    assert named["certificate"]["method"] == "rdt"
     assert [row["method"] for row in numbers("models", "--json").json] == ["rosnam", "rdt", "rdt", "rdt"]
     measured = numbers("evaluate", "--model", "d", "--table", "others", "--json").json
     assert measured["rmse"] > 0
