@@ -19,9 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 from dpsql import methods
 from dpsql.api.database import Database
 from dpsql.api.estimator_base import BaseEstimator, ClassifierMixin, NotFitted, RegressorMixin
+from dpsql.api.feature_names import check_names, string_names
 from dpsql.api.fit_ledger import FitLedger
 from dpsql.api.fit_rows import Bounds, FitRequest, fit_rows
-from dpsql.api.fitting_rows import fitting_rows, string_names
+from dpsql.api.fitting_rows import fitting_rows
 from dpsql.errors import DataError, UnknownName, UsageError
 from dpsql.kernel.datasets.dataset import find_dataset
 from dpsql.ledger import Budget
@@ -244,7 +245,7 @@ class _Forest(BaseEstimator):
                 f"X has {frame.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
                 "features as input."
             )
-        _check_names(names, fitted, type(self).__name__)
+        check_names(names, fitted, type(self).__name__)
         return frame.set_axis(list(self._features), axis="columns")
 
 
@@ -394,28 +395,6 @@ def _check_setting(front: type[_Forest], name: str, own: Sequence[str]) -> None:
     known = {*own, *(set(ARGUMENTS) - _NOT_SETTINGS), *methods.PARAMETERS}
     if name not in known:
         raise UnknownName(f"setting of {front.__name__} called", name, known)
-
-
-def _check_names(given: Sequence[str] | None, fitted: NDArray[Any] | None, who: str) -> None:
-    """Compare the names of rows to predict with those of the rows that were fitted, in scikit-learn's words."""
-    if given is None and fitted is not None:
-        warnings.warn(f"X does not have valid feature names, but {who} was fitted with feature names", stacklevel=4)
-    elif given is not None and fitted is None:
-        warnings.warn(f"X has feature names, but {who} was fitted without feature names", stacklevel=4)
-    elif given is not None and fitted is not None and list(given) != list(fitted):
-        raise DataError(_differing_names(set(given), set(fitted)))
-
-
-def _differing_names(given: set[str], fitted: set[str]) -> str:
-    """Return what differs between two sets of column names."""
-    parts = ["The feature names should match those that were passed during fit."]
-    for title, names in (("unseen at fit time", given - fitted), ("seen at fit time, yet now missing", fitted - given)):
-        if names:
-            listed = [f"- {name}" for name in sorted(names)[:5]] + (["- ..."] if len(names) > 5 else [])
-            parts.append("\n".join([f"Feature names {title}:", *listed]))
-    if given == fitted:
-        parts.append("Feature names must be in the same order as they were in fit.")
-    return "\n".join(parts) + "\n"
 
 
 def _other_kind(label: str, is_number_wanted: bool) -> UsageError:

@@ -15,8 +15,9 @@ import numpy as np
 import pandas as pd
 
 from dpsql.api.estimator_base import DataConversionWarning
+from dpsql.api.feature_names import string_names
 from dpsql.errors import DataError
-from dpsql.models.rows_in_memory import is_dicts, rows_frame, with_names
+from dpsql.models.rows_in_memory import rows_frame, with_names
 from dpsql.schema import Schema, category_text
 
 #: What the label is called where neither a schema nor `y` names it.
@@ -57,23 +58,6 @@ def fitting_rows(X: Any, y: Any, schema: Schema | None, *, who: str) -> FittingR
     name = _label_name(y, schema, features)
     table = typed_frame(frame.reset_index(drop=True), schema).assign(**{name: plain_column(label)})
     return FittingRows(table, features, named, name, label.dtype.kind)
-
-
-def string_names(X: Any) -> tuple[str, ...] | None:  # noqa: N803 - scikit-learn's name
-    """Return the names of columns (the keys of dicts) if all are text, None if none is or there are no names."""
-    if is_dicts(X):
-        X = rows_frame(X)  # noqa: N806 - scikit-learn's name
-    if not isinstance(X, pd.DataFrame):
-        return None
-    text = [isinstance(name, str) for name in X.columns]
-    if any(text) and not all(text):
-        raise DataError(
-            "Feature names are only supported if all input features have string names.",
-            hint="X.rename(columns=str)",
-        )
-    if X.columns.has_duplicates:
-        raise DataError("X has two columns of one name.", hint="name each column differently")
-    return tuple(X.columns) if text and all(text) else None
 
 
 def check_shape(frame: pd.DataFrame) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from dpsql.cli.command import command
 from dpsql.errors import UsageError
 
 SHELLS = ("bash", "zsh", "fish")
@@ -12,7 +13,7 @@ SHELLS = ("bash", "zsh", "fish")
 _VARIABLE = "_DPSQL_COMPLETE"
 
 
-@click.command("completion")
+@command("completion")
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion_command(context: click.Context, shell: str) -> None:

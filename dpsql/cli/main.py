@@ -58,8 +58,10 @@ def run_command_line(arguments: list[str] | None = None) -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt) as stop:
         interrupt = stop if isinstance(stop, KeyboardInterrupt) else stop.__cause__ or stop.__context__
-        _note(f"Stopped. {interrupt}" if isinstance(interrupt, Interrupted) else "Stopped.")
-        return Interrupted.exit_code if isinstance(interrupt, KeyboardInterrupt) else 1
+        said = f"Stopped. {interrupt}" if isinstance(interrupt, Interrupted) else "Stopped."
+        code = Interrupted.exit_code if isinstance(interrupt, KeyboardInterrupt) else 1
+        _report_stop(said, code, as_json=as_json)
+        return code
     except BrokenPipeError:  # who read the output has gone, as in `dpsql ledger | head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
@@ -88,6 +90,16 @@ def _report_usage(error: click.ClickException, *, as_json: bool) -> None:
     from dpsql.cli.output import report_usage
 
     report_usage(error)
+
+
+def _report_stop(said: str, code: int, *, as_json: bool) -> None:
+    """Say that a command was stopped, and what stays charged."""
+    if not as_json:
+        _note(said)
+        return
+    stopped = DpsqlError(said)
+    stopped.exit_code = code
+    _report(stopped, as_json=True)
 
 
 def _note(text: str) -> None:

@@ -7,13 +7,14 @@ import shlex
 import click
 
 from dpsql.api.method_descriptions import MethodDescription, ParameterDescription, describe_method
+from dpsql.cli.command import command
 from dpsql.cli.known_names import KnownName
 from dpsql.cli.options import as_json
 from dpsql.cli.output import note, print_json, print_table, say
 from dpsql.methods import METHODS
 
 
-@click.command("methods")
+@command("methods")
 @click.argument("name", required=False, metavar="[NAME]", type=KnownName("method"))
 @as_json
 def methods_command(name: str | None, as_json: bool) -> None:

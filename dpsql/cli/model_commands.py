@@ -19,6 +19,7 @@ from dpsql.cli.output import check_new, note, print_json, print_table, say, say_
 from dpsql.cli.written_files import overwrites
 from dpsql.errors import UsageError
 from dpsql.models.model import lookup_note, purchase_note
+from dpsql.models.monotone_request import monotone_note
 from dpsql.models.scoring_sql import FORMS
 from dpsql.models.usable_model import Model
 from dpsql.runs.update import rebuild_gain
@@ -58,6 +59,8 @@ def show(target: DatabaseTarget, model: str, tree: int, depth: int, as_json: boo
     say(f"Private:     {_PRIVATE[card.get('private')]}")
     say(f"Epsilon:     {card['epsilon']}")
     say(f"Neighbours:  {card.get('neighbours', _UNSAID)}")
+    if monotone_note(stored.schema, card):
+        say(f"Monotone:    {monotone_note(stored.schema, card)}")
     for sentence in filter(None, (lookup_note(card), purchase_note(card))):
         say(f"Domains:     {sentence}")
     say(f"Trained on:  {card.get('table', _UNSAID)} (dataset {card.get('dataset', _UNSAID)}), {card['created_at']}")

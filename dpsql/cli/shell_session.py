@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from functools import partial
 
 import click
 
@@ -11,9 +12,10 @@ from dpsql.api.shell import Answer, Shell
 from dpsql.cli.line_editor import LineEditor
 from dpsql.cli.output import note
 from dpsql.cli.wide_rows import print_rows
+from dpsql.errors import Interrupted
+from dpsql.kernel.charges_made import name_charges
 
 _GREETING = "SQL, ended by a semicolon; .help says more, Ctrl-D leaves."
-_STOPPED = "Interrupted. What was charged before stays charged: FROM dpsql_ledger();"
 _PROMPT, _MORE = "dpsql> ", "...> "
 #: What leaves, with and without a dot or a semicolon.
 _LEAVE = (".quit", ".exit", "quit", "exit")
@@ -50,21 +52,20 @@ def talk(shell: Shell) -> None:
 def _answer_next(shell: Shell, editor: LineEditor) -> bool:
     """Read a statement or a dot command and do what it says; return False where it is the last one.
 
-    Ctrl-C clears what is typed, or stops what runs, whenever it comes.
+    Ctrl-C clears what is typed, or stops what runs and says what stays charged, whenever it comes.
     """
-    text = None
     try:
         text = _read_statement(editor)
         command = dot_command(text)
         if command in _LEAVE:
             return False
         editor.remember(text)
-        _do(shell, text, command)
+        name_charges(partial(_do, shell, text, command))
     except EOFError:
         click.echo(err=True)
         return False
-    except KeyboardInterrupt:
-        note("" if text is None else _STOPPED)
+    except KeyboardInterrupt as stop:
+        note(f"Stopped. {stop}" if isinstance(stop, Interrupted) else "")
     return True
 
 

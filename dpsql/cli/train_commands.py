@@ -29,6 +29,7 @@ from dpsql.kernel.describe import larger_noise_notes
 from dpsql.ledger import Budget
 from dpsql.ledger.odds import note_large
 from dpsql.models.model import lookup_note, purchase_note
+from dpsql.models.monotone_request import monotone_note
 from dpsql.runs.likely_quality import offer_evaluation, own_accuracy
 from dpsql.runs.private_evaluation import evaluation_of_training
 from dpsql.runs.size_first import FOR_THIS_RUN
@@ -112,6 +113,8 @@ def train_command(target: DatabaseTarget, dry_run: bool, verbose: bool, sql: boo
         say("NOT differentially private: the published variant has no proof.")
     say(f"Charged {_loss(model.certificate)} ({model.certificate['neighbours']}){_entries(model.certificate)}.")
     say(f'Budget of "{left.table}": {left.spent_text} of {left.cap_text} spent, {left.left_text} left.')
+    if monotone_note(model.schema, model.certificate):
+        say(f"Monotone: {monotone_note(model.schema, model.certificate)}.")
     for sentence in filter(None, (lookup_note(model.certificate), purchase_note(model.certificate))):
         say(f"Domains: {sentence}.")
     for sentence in model.certificate.get("warnings", ()):

@@ -18,6 +18,7 @@ in a process that has said that it stops by itself (`never_hold_interrupts`).
 
 from __future__ import annotations
 
+import atexit
 import contextvars
 import math
 import queue
@@ -33,8 +34,11 @@ from typing import Any, Generic, TypeVar
 _Result = TypeVar("_Result")
 _Other = TypeVar("_Other")
 _Handler = Callable[[int, FrameType | None], Any]
-#: Seconds after which a statement that still runs is stopped again: one that was being planned may have started since.
+#: Seconds after which a statement that still runs is looked at, and stopped again: one that was being planned may have
+#: started since.
 _AGAIN = 0.25
+#: Seconds that the end of the interpreter waits for a statement that was left behind.
+_LAST_WAIT = 1.0
 _PRESSED, _ENDED = "pressed", "ended"
 #: Set where the process has a way of its own to stop.
 _STOPS_BY_ITSELF = threading.Event()
@@ -119,25 +123,31 @@ class _Statement(Generic[_Result]):
 
         Return False where it has not ended so many seconds after it was first asked to stop.
         """
-        word = self.news.get()
-        asked = time.monotonic()
-        while word != _ENDED:
-            self.stopped = True
-            for stop_it in (*self.inner, stop):
+        asked = math.inf
+        while (word := self._hear()) != _ENDED:
+            if word == _PRESSED:
+                self.stopped, asked = True, min(asked, time.monotonic())
+            for stop_it in (*self.inner, stop) if self.stopped else ():
                 stop_it()
             if time.monotonic() - asked > patience:
                 return False
-            try:
-                word = self.news.get(timeout=_AGAIN)
-            except queue.Empty:
-                word = _PRESSED
         return True
+
+    def _hear(self) -> str:
+        """Return what happens next, or "" after a moment without anything.
+
+        The moment has an end even where nothing was pressed yet: a signal that comes just before a thread begins to
+        wait does not wake it.
+        """
+        try:
+            return self.news.get(timeout=_AGAIN)
+        except queue.Empty:
+            return ""
 
     def leave(self, stop: Callable[[], object]) -> None:
         """Have another thread go on asking the statement to stop, and let go whatever it gives."""
 
         def ask_on() -> None:
-            self.news.put(_PRESSED)
             self.wait(stop)
             self.forget()
 
@@ -197,6 +207,13 @@ class _Thread:
         self._statements.put(None)
         self._thread = None
 
+    def end(self) -> None:
+        """End the thread with the interpreter: one that lives on keeps alive what it was started with, and drivers."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._statements.put(None)
+            thread.join(_LAST_WAIT)
+
     def _run_all(self) -> None:
         statements = self._statements
         while _run_next(statements):
@@ -213,6 +230,7 @@ def _run_next(statements: _Statements) -> bool:
 
 
 _THREAD = _Thread()
+atexit.register(_THREAD.end)
 #: The main thread's statement inside which this is called.
 _enclosing: contextvars.ContextVar[_Statement[Any] | None] = contextvars.ContextVar("enclosing", default=None)
 

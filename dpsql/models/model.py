@@ -270,7 +270,7 @@ _CERTIFICATE_TYPES: dict[Any, tuple[str, ...]] = {
         "digest", "composition", "updated_from", "request_id", "account",
     ),
     bool: ("private",),
-    dict: ("plan", "versions", "size"),
+    dict: ("plan", "versions", "size", "monotone"),
     list: ("batches", "updates", "parties", "warnings", "evaluations", LOOKED_UP, PURCHASES),
     int | None: ("ledger_entry",),
 }  # fmt: skip

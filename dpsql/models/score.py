@@ -240,7 +240,10 @@ def check_new_table(database: Home, into: str) -> None:
     if not into.strip() or "\x00" in into:
         raise ParameterError("into", allowed="the name of a new table", given=into)
     if database.engine.table(into) is not None:
-        raise ParameterError("into", allowed="the name of a new table; this one exists", given=into)
+        raise UsageError(
+            f'table "{into}" exists, and tables are never overwritten.',
+            hint="another name behind --into, or drop it first",
+        )
 
 
 def _check_stored(model: ReleasedModel, database: Home) -> None:

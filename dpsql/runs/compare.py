@@ -8,6 +8,7 @@ on rows that another one was trained on. What would be refused for one model is 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -193,7 +194,7 @@ def _check_affordable(ledger: Ledger, dataset: Dataset, plan: Plan, each: int, w
             needed=format_epsilon(plan.nano_epsilon),
             left=format_epsilon(left),
             cap=budget.cap_text,
-            hint=f"dpsql budget --table {dataset.table}",
+            hint=f"dpsql budget --table {shlex.quote(dataset.table)}",
         )
     if each < budget.least_charge:
         least = format_epsilon(budget.least_charge)

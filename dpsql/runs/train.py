@@ -11,7 +11,7 @@ import copy
 import secrets
 import shlex
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from typing import Any
@@ -28,10 +28,19 @@ from dpsql.kernel.operations import Later, LeafLabels, Linear, PseudoCounts
 from dpsql.kernel.plan import UNLABELLED, Plan
 from dpsql.kernel.promise import Promise
 from dpsql.kernel.run import Job
+from dpsql.kernel.session import Session
 from dpsql.kernel.unlabelled_rows import are_disjoint, partner, refuse_hold_out, rows_to_read, with_sides
 from dpsql.ledger import Ledger, format_epsilon, parse_delta, parse_epsilon
 from dpsql.ledger.odds import note_large
+from dpsql.methods.auto.auto_steps import MARGINALS
+from dpsql.methods.base import Method, Trained
 from dpsql.models import store
+from dpsql.models.monotone_request import (
+    MONOTONE,
+    check_monotone,
+    monotone_forest,
+    parse_monotone,
+)
 from dpsql.models.usable_model import Model
 from dpsql.runs.private_evaluation import check_hold_out_pays, evaluate_trained
 from dpsql.runs.release_model import ModelLabel, release_model
@@ -48,6 +57,7 @@ from dpsql.runs.size_first import (
     with_two_charges,
 )
 from dpsql.schema import Schema
+from dpsql.trees.monotone import LARGEST_TREE
 
 #: The numbers of rows for which a plan shows its steps, where the size is still to be bought.
 LIKELY_SIZES = (1_000, 10_000, 100_000)
@@ -101,6 +111,12 @@ class TrainRequest:
         names_release=True,
         default=None,
     )
+    monotone: object | None = _argument(
+        "Numbers that only raise (age=up) or lower (debt=down) the prediction: a number, or the second of two classes.",
+        metavar="FEATURE=up|down,…",
+        names_release=True,
+        default=None,
+    )
     allow_large: bool = _argument("An epsilon above 20 is meant.", names_release=True, default=False, flag="--yes")
     #: The method's own parameters, as far as they were given.
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -123,6 +139,9 @@ class TrainRequest:
             object.__setattr__(self, "delta", parse_delta(self.delta))
         if self.evaluate is not None:
             object.__setattr__(self, "evaluate", format_epsilon(parse_epsilon(self.evaluate, "evaluate")))
+
+        if self.monotone is not None:
+            object.__setattr__(self, "monotone", parse_monotone(self.monotone))
 
     @property
     def nano_epsilon(self) -> int:
@@ -254,6 +273,8 @@ def _train(
         check_affordable(ledger, dataset, request.nano_epsilon, scope(dataset, request.batch))
     with planning:
         planned = _make_plan(engine, ledger, request, dataset)
+    if request.monotone is not None:
+        _check_leaves(planned.plan, dataset.schema)
     request_id = secrets.token_hex(16) if request.request_id is None else request.request_id
     label = ModelLabel(dataset.table, request.name)
     if planned.other is None and request_id:
@@ -273,12 +294,27 @@ def _train(
         other=planned.other,
         literal=request.literal,
     )
-    model = release_model(engine, ledger, job, label, ask=methods.get(planned.plan.method).train)
+    if request.monotone is not None:
+        label = replace(label, notes={**label.notes, MONOTONE: request.monotone})
+    ask = _training_step(methods.get(planned.plan.method), request.monotone)
+    model = release_model(engine, ledger, job, label, ask=ask)
     for sentence in model.certificate.get("warnings", ()):
         warnings.warn(str(sentence), NoRowsWarning, stacklevel=5)
     if request.evaluate is None:
         return model
     return evaluate_trained(engine, ledger, model, dataset, epsilon=request.evaluate, who=who)
+
+
+def _training_step(method: Method, monotone: object | None) -> Callable[[Session], Trained]:
+    """Return how a session becomes a forest: by the method, and made monotone afterwards if that was asked for."""
+    if not isinstance(monotone, Mapping):
+        return method.train
+
+    def train_monotone(session: Session) -> Trained:
+        trained = method.train(session)
+        return replace(trained, forest=monotone_forest(session.own_schema(), trained.forest, monotone))
+
+    return train_monotone
 
 
 def check_request(ledger: Ledger, dataset: Dataset, request: TrainRequest, *, who: str) -> None:
@@ -287,6 +323,10 @@ def check_request(ledger: Ledger, dataset: Dataset, request: TrainRequest, *, wh
     An epsilon above 20 on private data is refused too, unless the request says that it is meant.
     """
     refuse_hold_out(dataset)
+    if isinstance(request.monotone, Mapping):
+        check_monotone(dataset.schema, request.monotone)
+        if request.batch is not None:
+            raise UsageError("a model of batches is not monotone: later counts would break it.", hint="leave out one")
     if request.evaluate is not None:
         check_hold_out_pays(ledger, dataset, request.evaluate, who=who)
     if ledger.budget(dataset.payer).cap is not None:
@@ -354,6 +394,17 @@ def _check_literal(plan: Plan, schema: Schema) -> None:
     leaves = max(step.cells // (1 if type(step.operation) is LeafLabels else schema.leaf_values) for step in leaf_steps)
     if leaves > MOST_LEAVES:
         raise UsageError(f"up to {leaves} leaves are too many to count one by one.", hint=hint)
+
+
+def _check_leaves(plan: Plan, schema: Schema) -> None:
+    """Raise UsageError where trees may get more leaves than can be compared in pairs: nothing is charged then."""
+    steps = [step for step in plan.steps if step.operation.fills_leaves and step.name != MARGINALS]
+    leaves = max((step.cells // step.trees // schema.leaf_values for step in steps), default=0)
+    if leaves > LARGEST_TREE:
+        raise UsageError(
+            f'method "{plan.method}" may grow {leaves} leaves a tree: monotone takes up to {LARGEST_TREE}.',
+            hint="--method auto, or fewer leaves, as with --depth 8",
+        )
 
 
 def check_affordable(ledger: Ledger, dataset: Dataset, nano_epsilon: int, part: str) -> None:

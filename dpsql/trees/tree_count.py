@@ -18,8 +18,8 @@ def trees_of_one_feature(forest: Forest) -> int:
         read[tree[split], level.axis[split]] = True
         tree = np.repeat(tree, level.arity)
     feature = np.array([axis.feature for axis in forest.axes])
-    features_read = np.sum([read[:, feature == number].any(axis=1) for number in np.unique(feature)], axis=0)
-    return int(np.count_nonzero(features_read <= 1))
+    of_feature = [read[:, feature == number].any(axis=1) for number in np.unique(feature)]
+    return int((np.sum(of_feature, axis=0) <= 1).sum())
 
 
 def count_text(trees: int, of_one_feature: int) -> str:

@@ -7,6 +7,8 @@ import io
 import json
 import re
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,15 @@ def test_the_demo_prints_results_and_the_next_commands(shown: tuple[str, str]) -
     ):
         assert word in out
     assert err.startswith("Next:\n  dpsql ")
+
+
+def test_the_process_ends_without_a_word_more(tmp_path: Path) -> None:
+    """Behind the next commands nothing follows on stderr: no driver misses an object when the interpreter ends."""
+    root = str(Path(__file__).resolve().parents[2])
+    program = f"import sys; sys.path.insert(0, {root!r}); from dpsql.cli.main import main; main(sys.argv[1:])"
+    command = [sys.executable, "-c", program, "demo", "--rows", "1000", "--db", "tiny.duckdb"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=True)
+    assert [line.split()[0] for line in done.stderr.splitlines()] == ["Next:", "dpsql", "dpsql", "dpsql"]
 
 
 def test_the_next_commands_work(shown: tuple[str, str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,4 +117,4 @@ def test_the_demo_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     """`--json` gives file, model, figures and budget as one value."""
     assert run_command_line(["demo", "--db", str(tmp_path / "small.duckdb"), "--rows", "1000", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["model"], found["spent"], found["left"]) == ("census_forest", "1", "2")
+    assert (found["model"], found["spent"], found["left"]) == ("census_forest", 1, 2)

@@ -81,7 +81,7 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     ((*SCORE, "--to", "data.duckdb"), 2, "exists, and is not overwritten"),
     ((*SCORE, "--to", "none/labels.csv"), 2, "a folder that exists"),
     ((*SCORE, "--to", "n" * 300), 2, "a file that can be written"),
-    ((*SCORE, "--into", "fresh"), 2, "the name of a new table; this one exists"),
+    ((*SCORE, "--into", "fresh"), 2, "exists, and tables are never overwritten"),
     ((*SCORE, "--into", " "), 2, "the name of a new table"),
     ((*SCORE, "--into", "s", "--to", "s.csv"), 2, "--to does not go with --into"),
     ((*SCORE, "--into", "s", "--proba"), 2, "--probabilities does not go with --into"),

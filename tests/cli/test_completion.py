@@ -13,6 +13,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from dpsql.api.database import connect
+from dpsql.bench.start_up_commands import HERE
 from dpsql.cli.main import app
 from dpsql.methods import METHODS
 from tests import tables
@@ -76,7 +77,7 @@ def test_a_completion_leaves_everything_as_it_was(path: Path) -> None:
 
 
 def test_a_folder_of_files_is_asked_for_its_ledger_alone(tmp_path: Path) -> None:
-    """Names are those that the ledger has, even where the rows cannot be read."""
+    """Names are those of the ledger and of the files, even where rows cannot be read."""
     folder = tmp_path / "lake"
     folder.mkdir()
     duckdb.sql("SELECT 1 AS x").write_parquet(str(folder / "other.parquet"))
@@ -89,6 +90,7 @@ def test_a_folder_of_files_is_asked_for_its_ledger_alone(tmp_path: Path) -> None
     files = sorted(folder.iterdir())
     assert offered("train", "--db", str(folder), "--table", "") == ["people"]
     assert offered("train", "--db", str(folder / "other.parquet"), "--table", "") == ["people"]
+    assert offered("predict", "--db", str(folder), "--table", "") == ["people", "other"]
     assert sorted(folder.iterdir()) == files
 
 
@@ -156,7 +158,7 @@ def test_bash_completes_by_the_script(path: Path) -> None:
         'eval "$(dpsql completion bash)"; complete -p dpsql; '
         f'COMP_WORDS=({typed} ""); COMP_CWORD=5; _dpsql_completion dpsql; echo "offered: ${{COMPREPLY[*]}}"'
     )
-    surroundings = {**os.environ, "PATH": f"{path.parent}:{os.environ['PATH']}"}
+    surroundings = {**os.environ, "PATH": f"{path.parent}:{os.environ['PATH']}", "PYTHONPATH": str(HERE)}
     done = subprocess.run([bash, "-c", script], env=surroundings, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "complete -o nosort -F _dpsql_completion dpsql" in done.stdout

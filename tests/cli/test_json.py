@@ -28,6 +28,7 @@ RUNS: dict[str, list[tuple[str, ...]]] = {
     "dpsql add-ids": [("add-ids", "--table", "keyed", "--column", "own_id")],
     "dpsql advise": [("advise", "--table", "people", "--rows", "1000")],
     "dpsql train": [("train", "--table", "people", "--epsilon", "0.5", "--method", "rdt", "--trees", "2")],
+    "dpsql methods": [("methods",)],
     "dpsql explain": [("explain", "--model", "m")],
     "dpsql update": [("update", "--model", "m", "--batch", "new")],
     "dpsql party export-structure": [
@@ -47,6 +48,10 @@ RUNS: dict[str, list[tuple[str, ...]]] = {
     "dpsql structure": [("structure", "--table", "people", "--to", "trees.json", "--trees", "2", "--depth", "1")],
     "dpsql predict": [("predict", "--model", "m", "--table", "keyed")],
     "dpsql evaluate": [("evaluate", "--model", "m", "--table", "fresh")],
+    "dpsql compare": [
+        ("train", "--table", "people", "--name", "n", "--method", "rdt", "--trees", "2"),
+        ("compare", "--model", "m", "--model", "n", "--table", "fresh"),
+    ],
     "dpsql sql": [("sql", "--model", "m")],
     "dpsql export": [("export", "--model", "m", "--to", "m.json")],
     "dpsql import": [("export", "--model", "m", "--to", "m.json"), ("import", "--from", "m.json", "--name", "again")],
@@ -59,7 +64,7 @@ RUNS: dict[str, list[tuple[str, ...]]] = {
 #: Commands that fail on this database, and so print an error: there are no roles, no batches, no files of parties.
 FAIL = ("dpsql init", "dpsql update", "dpsql party merge", "dpsql party unite")
 #: Commands that name no database with --db.
-WITHOUT_DATABASE = ("dpsql party merge", "dpsql party unite")
+WITHOUT_DATABASE = ("dpsql party merge", "dpsql party unite", "dpsql methods")
 #: Keys below which documents and things that users named stand.
 DOCUMENTS = ("schema", "feature", "parameters", "rows", "drawn")
 
@@ -86,7 +91,7 @@ def _printing() -> list[str]:
 def test_every_command_is_tried() -> None:
     """A new command with --json finds its place in this file, and on the page."""
     groups = [name for name, made in COMMANDS.items() if isinstance(made, click.Group)]
-    assert set(COMMANDS) - set(_printing()) <= set(groups)
+    assert set(COMMANDS) - set(_printing()) <= {*groups, "dpsql completion"}  # that one prints a script of a shell
     page = PAGE.read_text(encoding="utf-8")
     for name in _printing():
         assert name in RUNS, f"{name} is not tried with --json"
@@ -161,3 +166,14 @@ def test_what_training_prints_is_short(cli: Cli) -> None:
     whole = cli("show", "--model", ran.json["model"], "--json").json["certificate"]
     assert whole["plan"]["steps"]
     assert json.dumps(whole["epsilon"]) == '"1"'
+
+
+def test_ctrl_c_is_an_error_value(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reads stdout finds one value there, however a command ends."""
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dpsql.api.database.Database.models", stop)
+    ran = cli("models", "--json")
+    assert (ran.code, ran.json["code"], ran.json["error"]) == (130, 130, "Stopped. Nothing was charged.")

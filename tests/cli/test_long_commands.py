@@ -28,6 +28,8 @@ ROWS = (
 )
 TRAIN = ("train", "--db", "data.duckdb", "--table", "t", "--epsilon", "0.5")
 CTRL_C = b"\x03"
+#: A statement that says when it is done, and one of minutes.
+LONG = "SELECT 40 + 2 AS ready; SELECT sum(x.a * y.b) FROM t x, t y;"
 
 
 def fill(folder: Path, rows: int) -> None:
@@ -133,7 +135,7 @@ def test_ctrl_c_in_the_shell_stops_the_statement(tmp_path: Path) -> None:
     """A statement of minutes ends, and so does a training that SQL calls, whose charge is named."""
     fill(tmp_path, 2_000_000)
     for sql, words in (
-        ("SELECT sum(x.a * y.b) FROM t x, t y", "Stopped. Nothing was charged."),
+        (LONG, "Stopped. Nothing was charged."),
         ("FROM dpsql_train('t', method := 'rdt', trees := 100, depth := 8)", "Stopped. Epsilon 1 stays charged"),
     ):
         anchor = tmp_path / "data.duckdb.anchor"
@@ -143,10 +145,32 @@ def test_ctrl_c_in_the_shell_stops_the_statement(tmp_path: Path) -> None:
             while "train" in sql and anchor.read_bytes() == before and time.monotonic() < deadline:
                 select.select([], [], [], 0.05)
             if "train" not in sql:
-                talk.until("%")  # DuckDB's own bar
+                talk.until("42")
             talk.process.send_signal(signal.SIGINT)
             assert talk.end() == 130, talk.text
         assert words in talk.text
+    assert states(tmp_path) == ["lost"]
+
+
+def test_ctrl_c_in_a_talk_with_the_shell_ends_the_statement_alone(tmp_path: Path) -> None:
+    """The shell says what stays charged, and asks for the next statement."""
+    fill(tmp_path, 2_000_000)
+    with Talk(tmp_path, "shell", "--db", "data.duckdb") as talk:
+        talk.until("dpsql> ")
+        talk.press(LONG.encode() + b"\r")
+        talk.until("42")
+        talk.press(CTRL_C)
+        talk.until("Stopped. Nothing was charged.")
+        before = (tmp_path / "data.duckdb.anchor").read_bytes()
+        talk.press(b"FROM dpsql_train('t', method := 'rdt', trees := 100, depth := 8);\r")
+        deadline = time.monotonic() + PATIENCE
+        while (tmp_path / "data.duckdb.anchor").read_bytes() == before and time.monotonic() < deadline:
+            select.select([], [], [], 0.05)
+        talk.press(CTRL_C)
+        talk.until("Stopped. Epsilon 1 stays charged (entry 2, lost).")
+        talk.press(b"SELECT 6 * 7 AS answer;\r.quit\r")
+        assert talk.end() == 0, talk.text
+    assert re.search(r"answer\s.*\s42\s", talk.text, re.DOTALL)
     assert states(tmp_path) == ["lost"]
 
 

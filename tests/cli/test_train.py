@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from sqlglot import exp
 
+from dpsql.api import census
 from dpsql.api.database import Database, connect
 from dpsql.cli.json_values import plain_numbers
 from dpsql.schema import schema_file
@@ -206,9 +209,27 @@ def test_a_plan_that_waits_for_a_size_shows_likely_ones(cli: Cli, db: Database) 
     assert "marginals" in ran.out
     by_size = cli("train", "--table", "people", "--dry-run", "--json").json["by_size"]
     assert [each["rows"] for each in by_size] == [1000, 10000, 100000]
-    spent = [sum(Decimal(step["epsilon"]) for step in each["plan"]["steps"]) for each in by_size]
+    spent = [sum(Decimal(step["epsilon_exact"]) for step in each["plan"]["steps"]) for each in by_size]
     assert spent == [Decimal("0.97")] * 3
     db.advise("people", buy="1")
     db.close()
     assert "1000 rows" not in cli("train", "--table", "people", "--dry-run").out
     assert "by_size" not in cli("train", "--table", "people", "--dry-run", "--json").json
+
+
+def test_train_says_how_good_the_model_is_likely_to_be(cli: Cli, path: Path) -> None:
+    """What its own counts suggest and what it costs to know are results; the command that measures it is a note."""
+    with connect(path) as opened:
+        opened.engine.create("census", exp.select("*").from_("batch"), {"batch": census.rows(4000, 3)})
+        opened.register("census", census.SCHEMA, cap=9, holdout="20%")
+    ran = cli("train", "--table", "census", "--epsilon", "4", "--name", "told")
+    assert ran.code == 0, ran.err
+    assert "Likely: its own noisy counts suggest an accuracy of" in ran.out
+    assert 'of "census:holdout" (9 left) for the accuracy to about ±' in ran.out
+    [command] = [line for line in ran.err.splitlines() if line.startswith("Measure it:  dpsql evaluate --db")]
+    words = shlex.split(command.removeprefix("Measure it:  dpsql "))
+    assert cli(*words[:1], *words[3:]).code == 0
+    measured = cli("train", "--table", "census", "--epsilon", "1", "--evaluate", "1")
+    assert "Measured:" in measured.out
+    assert "Likely:" not in measured.out
+    assert "To know:" not in measured.out

@@ -69,11 +69,11 @@ def test_the_interval_of_the_cheapest_holds_although_it_was_picked() -> None:
     """The lowest of many noisy costs is too low on average; its interval still holds the true cost of its threshold."""
     hits, low = 0, 0
     for seed in range(TIMES):
-        found = cheapest(noisy_rows(600, seed), missed=4, false_alarm=1)
+        found = cheapest(noisy_rows(1000, seed), missed=4, false_alarm=1)
         cost = population_cost(found.threshold, 4, 1)
         hits += found.cost.low <= cost <= found.cost.high
         low += found.cost.value < cost
-    assert hits >= 0.95 * TIMES
+    assert hits >= 0.97 * TIMES  # as if one threshold had been asked for: 91 %
     assert low > 0.5 * TIMES
 
 

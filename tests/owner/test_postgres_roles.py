@@ -344,3 +344,23 @@ def test_the_owner_role_alone_can_do_the_work(server: Prepared) -> None:
             "durability",
             "schemas",
         }  # ann may create in public
+
+
+def test_the_owner_keeps_models_in_order_and_an_analyst_reads_what_they_wrote(server: Prepared) -> None:
+    """An analyst sees tags, and can neither drop, rename nor tag: nothing is changed, and the message says who can."""
+    with connect(server.url, who="boss") as db:
+        db.train(PRIVATE, epsilon="0.1", method="rdt", name="kept", trees=1, depth=1)
+        db.tag_model("kept", "stage=live")
+    with connect(server.as_role("ann")) as db:
+        assert list(db.models(tag="stage")["name"]) == ["kept"]
+        for act in (
+            lambda: db.drop_model("kept"),
+            lambda: db.rename_model("kept", "x"),
+            lambda: db.tag_model("kept", "x"),
+        ):
+            with pytest.raises(DatabaseError, match="this role may not"):
+                act()
+        assert db.models(tag="stage")["tags"].tolist() == [["stage=live"]]
+    with connect(server.url, who="boss") as db:
+        db.drop_model("kept")
+        assert "kept" not in list(db.models()["name"])
