@@ -52,9 +52,8 @@ def talk(shell: Shell) -> None:
 def _answer_next(shell: Shell, editor: LineEditor) -> bool:
     """Read a statement or a dot command and do what it says; return False where it is the last one.
 
-    Ctrl-C clears what is typed, or stops what runs, whenever it comes.
+    Ctrl-C clears what is typed, or stops what runs and says what stays charged, whenever it comes.
     """
-    text = None
     try:
         text = _read_statement(editor)
         command = dot_command(text)
@@ -65,10 +64,8 @@ def _answer_next(shell: Shell, editor: LineEditor) -> bool:
     except EOFError:
         click.echo(err=True)
         return False
-    except Interrupted as stop:
-        note(f"Stopped. {stop}")
-    except KeyboardInterrupt:
-        note("" if text is None else "Stopped.")
+    except KeyboardInterrupt as stop:
+        note(f"Stopped. {stop}" if isinstance(stop, Interrupted) else "")
     return True
 
 
