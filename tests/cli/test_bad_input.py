@@ -42,7 +42,7 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     ((*ROSNAM, "--depth-rule", "table5"), 2, "depth_rule must be one of theorem2, table4"),
     ((*ROSNAM, "--branches", "1"), 2, "branches must be a whole number from 2"),
     ((*TRAIN, "--depth", "99"), 2, "depth must be a whole number from 1 to"),
-    ((*TRAIN, "--branches", "2"), 2, 'no parameter of method "auto" called "branches". Known: depth, seed, trees.'),
+    ((*TRAIN, "--branches", "2"), 2, 'no parameter of method "auto" called "branches". Known: depth, objective,'),
     ((*TRAIN, "--seed", "-1"), 2, "seed must be a whole number from 0"),
     ((*TRAIN, "--name", ""), 2, "name must be text of 1 to 200 characters"),
     ((*TRAIN, "--name", "m"), 2, "a model of that name exists"),
