@@ -139,7 +139,7 @@ def predict(
     if sum((proba, top is not None, threshold is not None, bool(class_weight))) > 1:
         ways = "--probabilities, --threshold, --class-weight or --top"
         raise UsageError(f"one thing at a time: {ways}.", hint="leave out the others")
-    decision = _decision(threshold, class_weight)
+    decision = {} if private else _decision(threshold, class_weight)
     check_new(to)
     if to is not None:
         check_ending(to)
