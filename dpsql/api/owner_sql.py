@@ -78,7 +78,7 @@ _MODEL = (
     "STRUCT(model VARCHAR, method VARCHAR, trees BIGINT, depth BIGINT, leaves BIGINT, epsilon VARCHAR, "
     'composition VARCHAR, "text" VARCHAR)[]'
 )
-_KEPT = "STRUCT(model VARCHAR, was VARCHAR, dropped BOOLEAN, tags VARCHAR[])[]"
+_MODEL_STATE = "STRUCT(model VARCHAR, was VARCHAR, dropped BOOLEAN, tags VARCHAR[])[]"
 
 
 @dataclass(frozen=True)
@@ -143,9 +143,9 @@ ACTS = (
         ("epsilon", "trees_see", "name", "request_id", "again"),
         _MODEL,
     ),
-    Act("drop_model", ("model",), ("force",), _KEPT),
-    Act("rename_model", ("model", "name"), (), _KEPT),
-    Act("tag_model", ("model", "tags"), ("remove",), _KEPT),
+    Act("drop_model", ("model",), ("force",), _MODEL_STATE),
+    Act("rename_model", ("model", "name"), (), _MODEL_STATE),
+    Act("tag_model", ("model", "tags"), ("remove",), _MODEL_STATE),
 )  # fmt: skip
 
 
@@ -281,21 +281,21 @@ class OwnerCalls:
         given = read_arguments(texts)
         name, force = as_text("model", given["model"]), as_flag("force", given.get("force", False))
         self._keep_once(["drop", name, force], name, lambda: self._database().drop_model(name, force=force))
-        return [_kept_row(name, dropped=True)]
+        return [_model_state_row(name, dropped=True)]
 
     def rename_model(self, texts: Texts) -> Rows:
         """Give a stored model another name; one that this connection renamed in the same words keeps it."""
         given = read_words(texts)
         was, name = given["model"], given["name"]
         self._keep_once(["rename", was, name], was, lambda: self._database().rename_model(was, name))
-        return [_kept_row(name, was=was)]
+        return [_model_state_row(name, was=was)]
 
     def tag_model(self, texts: Texts) -> Rows:
         """Write tags on a stored model, or take them off it; the row has those that it has then."""
         given = read_arguments(texts)
         name, tags = as_text("model", given["model"]), as_names("tags", given["tags"])
         remove = as_flag("remove", given.get("remove", False))
-        return [_kept_row(name, tags=self._database().tag_model(name, *tags, remove=remove))]
+        return [_model_state_row(name, tags=self._database().tag_model(name, *tags, remove=remove))]
 
     def _keep_once(self, said: list[object], name: str, act: Callable[[], object]) -> None:
         """Act, unless the same was said before and the model is gone from its name since."""
@@ -383,7 +383,7 @@ def _registered_row(db: Database, dataset: Dataset, notes: Sequence[str]) -> dic
     }
 
 
-def _kept_row(
+def _model_state_row(
     name: str, *, was: str | None = None, dropped: bool = False, tags: Sequence[str] | None = None
 ) -> dict[str, Any]:
     return {"model": name, "was": was, "dropped": dropped, "tags": None if tags is None else list(tags)}

@@ -76,5 +76,5 @@ def _amount(key: str, text: str) -> dict[str, Any]:
         number = Decimal(text)
     except InvalidOperation:
         return {key: text}
-    whole = number == number.to_integral_value()
-    return {key: int(number) if whole else float(number), f"{key}_exact": text}
+    plain = int(number) if number == number.to_integral_value() else float(number)
+    return {key: plain, f"{key}_exact": text}

@@ -12,6 +12,7 @@ import pandas as pd
 from dpsql.api.database import Database
 from dpsql.cli.options import DatabaseTarget
 from dpsql.cli.output import note, print_json, print_json_rows, print_table, say, show_progress
+from dpsql.cli.written_files import new_place
 from dpsql.errors import QueryFailed
 from dpsql.models.score import predict_table
 from dpsql.models.score_chunks import SCORING_MEMORY, predict_chunks, write_predictions
@@ -92,9 +93,9 @@ class Display:
             _print_first(first)
 
     def _write(self, model: Model, data: str | Path, to: str, ways: dict[str, Any]) -> None:
-        with show_progress(f"scoring {data}") as tell:
+        with show_progress(f"scoring {data}") as tell, new_place(to) as place:
             rows = write_predictions(
-                model, data, to, **ways, on_rows=lambda done: tell(f"scoring {data}: {done:,} rows")
+                model, data, place, **ways, on_rows=lambda done: tell(f"scoring {data}: {done:,} rows")
             )
         note(f"Wrote {rows} predictions to {to}.")
         if self.as_json:

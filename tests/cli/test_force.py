@@ -31,7 +31,7 @@ def _words(name: str, *more: str) -> tuple[tuple[str, ...], Path]:
     if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None:
         pytest.skip(f"{NEEDS[name]} is not installed")
     words, option = WRITERS[name]
-    file = Path(f"bank's{ENDINGS.get(option, '.txt')}")
+    file = Path(f"bank's{'.csv' if name == 'predict' else ENDINGS.get(option, '.txt')}")
     file.write_text("mine")
     return (*words, option, str(file), *more), file
 
