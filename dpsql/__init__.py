@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dpsql.api.duckdb_sql import attach
     from dpsql.api.estimators import DPForestClassifier, DPForestRegressor
     from dpsql.api.from_frame import from_frame
-    from dpsql.api.search_cost import SearchCost, search_cost
+    from dpsql.api.search_cost import SearchCost, fit_search, search_cost
     from dpsql.errors import (
         BudgetError,
         BudgetExceeded,
@@ -59,7 +59,7 @@ _NAMES_OF = {
     "api.duckdb_sql": ("attach",),
     "api.estimators": ("DPForestClassifier", "DPForestRegressor"),
     "api.from_frame": ("from_frame",),
-    "api.search_cost": ("SearchCost", "search_cost"),
+    "api.search_cost": ("SearchCost", "fit_search", "search_cost"),
     "errors": (
         "BudgetError",
         "BudgetExceeded",
@@ -140,6 +140,7 @@ __all__ = [
     "__version__",
     "attach",
     "connect",
+    "fit_search",
     "from_frame",
     "hashed_cell",
     "merge",

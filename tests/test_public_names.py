@@ -56,6 +56,7 @@ NAMES = [
     "__version__",
     "attach",
     "connect",
+    "fit_search",
     "from_frame",
     "hashed_cell",
     "merge",

@@ -7,13 +7,13 @@ scores of candidates are exact figures of private rows, and so is the choice amo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from dpsql.api.estimator_base import HAS_SKLEARN
 from dpsql.api.estimators import DPForestClassifier, DPForestRegressor
-from dpsql.errors import ParameterError, UsageError
+from dpsql.errors import BudgetExceeded, ParameterError, UsageError
 from dpsql.ledger.amount import Amount, format_epsilon, parse_epsilon
 from dpsql.notebook_html import html_table, html_text
 
@@ -108,6 +108,26 @@ def search_cost(search: Any, X: Any = None, y: Any = None, *, groups: Any = None
         lost=sum(epsilons) * _folds_of_a_row(splitter, folds) + once_more,
         left=left,
     )
+
+
+def fit_search(search: Any, X: Any, y: Any = None, *, say: Callable[[str], object] = print, **given: Any) -> Any:  # noqa: N803
+    """Say what a search costs, fit it, and return it; refuse it where the cap leaves too little for all fits.
+
+    `given` goes to `search.fit`. Nothing is fitted and nothing is charged before the cost was said.
+    """
+    cost = search_cost(search, X, y, groups=given.get("groups"))
+    if not hasattr(search, "estimator"):
+        raise UsageError("this is an estimator, not a search.", hint="its own fit(X, y)")
+    if not cost.does_fit:
+        raise BudgetExceeded(
+            "the estimator's cap",
+            needed=cost.charged_text,
+            left=format_epsilon(cost.left or 0),
+            cap=str(_forest_in(search.estimator)[1].cap),
+            hint="fewer candidates or folds, a smaller epsilon, or a larger cap=",
+        )
+    say(str(cost))
+    return search.fit(X, y, **given)
 
 
 def _forest_in(estimator: Any) -> tuple[str, DPForestClassifier | DPForestRegressor]:

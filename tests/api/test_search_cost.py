@@ -55,6 +55,28 @@ def test_a_cap_is_compared_before_the_search() -> None:
     assert dpsql.search_cost(GridSearchCV(forest(cap=4), {"depth": [2, 3]}, cv=3)).does_fit
 
 
+def test_a_search_says_its_cost_before_it_starts() -> None:
+    """The cost is said while nothing is charged; the search that is returned has charged it."""
+    search, heard = GridSearchCV(forest(), {"depth": [2, 3]}, cv=2), list[tuple[str, int]]()
+    fitted = dpsql.fit_search(
+        search, *people(100), say=lambda text: heard.append((text, search.estimator.budget_.spent))
+    )
+    assert fitted is search
+    assert heard == [(str(dpsql.search_cost(search)), 0)]
+    assert search.estimator.budget_.spent_text == "2.5"
+
+
+def test_a_search_beyond_the_cap_is_refused_before_its_first_fit() -> None:
+    """Nothing is said, fitted or charged; a single estimator is no search."""
+    search = GridSearchCV(forest(cap=2), {"depth": [2, 3]}, cv=3)
+    with pytest.raises(dpsql.BudgetExceeded) as caught:
+        dpsql.fit_search(search, *people(100), say=pytest.fail)
+    assert (caught.value.needed, caught.value.left, caught.value.cap) == ("3.5", "2", "2")
+    assert search.estimator.budget_.spent == 0
+    with pytest.raises(dpsql.UsageError, match="not a search"):
+        dpsql.fit_search(forest(), *people(100))
+
+
 def test_cross_validation_is_one_candidate() -> None:
     """An estimator by itself is what `cross_val_score` fits, once a fold; where tests overlap no fold is left out."""
     front = forest()
