@@ -13,7 +13,7 @@ from dpsql.cli.command import GroupOnce
 
 
 class ListedCommand(NamedTuple):
-    """Where a command is defined, as `module:name` below `dpsql.cli`, and the line that its group's help shows."""
+    """Where a command is defined, as `module:name` below `dpsql.cli.commands`, and its line in the help."""
 
     place: str
     help: str
@@ -33,7 +33,7 @@ class LateCommands(MutableMapping[str, click.Command]):
     def __getitem__(self, name: str) -> click.Command:
         if name not in self._loaded:
             module, _, attribute = self._places[name].partition(":")
-            self._loaded[name] = getattr(import_module(f"dpsql.cli.{module}"), attribute)
+            self._loaded[name] = getattr(import_module(f"dpsql.cli.commands.{module}"), attribute)
         return self._loaded[name]
 
     def __setitem__(self, name: str, command: click.Command) -> None:

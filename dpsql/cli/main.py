@@ -70,14 +70,14 @@ def run_command_line(arguments: list[str] | None = None) -> int:
 
 def _begin_output() -> None:
     """Forget what an earlier command of this process printed, if what prints is loaded at all."""
-    output = sys.modules.get("dpsql.cli.output")
+    output = sys.modules.get("dpsql.cli.printing.output")
     if output is not None:
         output.begin_output()
 
 
 def _report(error: DpsqlError, *, as_json: bool) -> None:
     """Print an error and its next step; what prints is loaded when there is something to say."""
-    from dpsql.cli.output import report
+    from dpsql.cli.printing.output import report
 
     report(error, as_json=as_json)
 
@@ -87,7 +87,7 @@ def _report_usage(error: click.ClickException, *, as_json: bool) -> None:
     if not as_json:
         error.show()
         return
-    from dpsql.cli.output import report_usage
+    from dpsql.cli.printing.output import report_usage
 
     report_usage(error)
 
@@ -104,7 +104,7 @@ def _report_stop(said: str, code: int, *, as_json: bool) -> None:
 
 def _note(text: str) -> None:
     """Print a remark to stderr."""
-    from dpsql.cli.output import note
+    from dpsql.cli.printing.output import note
 
     note(text)
 

@@ -20,7 +20,7 @@ import click
 
 from dpsql.api.database import Database
 from dpsql.cli.options import DatabaseTarget
-from dpsql.cli.output import check_new, clean, note, say, write_new
+from dpsql.cli.printing.output import check_new, clean, note, say, write_new
 from dpsql.errors import DpsqlError, SchemaError, UnknownName, UsageError
 from dpsql.kernel.datasets.dataset import registration_of, resolve
 from dpsql.ledger import format_epsilon, parse_epsilon

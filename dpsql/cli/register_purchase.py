@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import click
 
 from dpsql.api.buy_schema import BoughtSchema, PlannedPurchase
-from dpsql.cli.cap_notes import note_warnings, say_hold_out
 from dpsql.cli.options import DatabaseTarget
-from dpsql.cli.output import check_new, note, print_json, say, say_exact, write_new
+from dpsql.cli.printing.cap_notes import note_warnings, say_hold_out
+from dpsql.cli.printing.output import check_new, note, print_json, say, say_exact, write_new
 from dpsql.errors import UsageError
 from dpsql.kernel.datasets.hold_out import hold_out_name
 from dpsql.ledger import parse_epsilon

@@ -10,8 +10,8 @@ import click
 
 from dpsql.api.shell import Answer, Shell
 from dpsql.cli.line_editor import LineEditor
-from dpsql.cli.output import note
-from dpsql.cli.wide_rows import print_rows
+from dpsql.cli.printing.output import note
+from dpsql.cli.printing.wide_rows import print_rows
 from dpsql.errors import Interrupted
 from dpsql.kernel.charges_made import name_charges
 

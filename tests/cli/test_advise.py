@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.api.database import Database
-from dpsql.cli.json_values import plain_numbers
+from dpsql.cli.printing.json_values import plain_numbers
 from dpsql.schema import schema_file
 from tests import tables
 

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.image import imread
 
 from dpsql.api.database import connect
-from dpsql.cli.json_values import plain_numbers
+from dpsql.cli.printing.json_values import plain_numbers
 
 from .conftest import Cli, kept
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 import pytest
 
-from dpsql.cli.json_values import AMOUNTS
+from dpsql.cli.printing.json_values import AMOUNTS
 from tests.cli.conftest import Cli
 from tests.cli.test_help import COMMANDS
 

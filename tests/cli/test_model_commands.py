@@ -11,7 +11,7 @@ import pytest
 import sqlglot
 
 from dpsql.api.database import Database, connect
-from dpsql.cli.json_values import plain_numbers
+from dpsql.cli.printing.json_values import plain_numbers
 from dpsql.errors import ParameterError, QueryFailed
 from tests import tables
 
@@ -345,7 +345,7 @@ def test_rows_too_wide_for_little_memory_get_more(cli: Cli, path: Path, monkeypa
     with connect(path) as opened:
         tables.run(opened.engine, f"CREATE TABLE wide AS SELECT x, c, {wide} FROM fresh, range(2000) AS copies(copy)")
         wanted = labels(opened, "wide")
-    monkeypatch.setattr("dpsql.cli.labels_shown.SCORING_MEMORY", "1MB")
+    monkeypatch.setattr("dpsql.cli.printing.labels_shown.SCORING_MEMORY", "1MB")
     assert cli("predict", "--model", "m", "--table", "wide", "--to", "labels.csv").code == 0
     with Path("labels.csv").open() as file:
         assert [row["prediction"] for row in csv.DictReader(file)] == wanted

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from dpsql.api.shell import Shell
-from dpsql.cli import wide_rows
 from dpsql.cli.line_editor import history_file
+from dpsql.cli.printing import wide_rows
+from dpsql.cli.printing.wide_rows import columns_that_fit
 from dpsql.cli.shell_session import completions, dot_command, is_complete
-from dpsql.cli.wide_rows import columns_that_fit
 from tests import tables
 
 from .terminal import CTRL_C, CTRL_D, TAB, UP, Terminal, on_terminal

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from dpsql.api import census
 from dpsql.api.database import Database, connect
-from dpsql.cli.json_values import plain_numbers
+from dpsql.cli.printing.json_values import plain_numbers
 from dpsql.schema import schema_file
 from tests import tables
 

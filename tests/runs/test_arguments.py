@@ -15,9 +15,9 @@ import dpsql
 from dpsql import methods
 from dpsql.api.database import Database
 from dpsql.api.duckdb_sql import macro_statements
-from dpsql.cli.explain_commands import explain_command
+from dpsql.cli.commands.explain_commands import explain_command
+from dpsql.cli.commands.train_commands import train_command
 from dpsql.cli.options import _parameter_help
-from dpsql.cli.train_commands import train_command
 from dpsql.errors import ParameterError, UnknownName
 from dpsql.runs.arguments import arguments, with_options
 from dpsql.runs.train import ARGUMENTS, TrainRequest

@@ -15,13 +15,13 @@ from typing import Any
 import click
 
 from dpsql.cli import options
-from dpsql.cli.cap_notes import note_warnings
 from dpsql.cli.command import MORE, SectionedOption, command
-from dpsql.cli.evaluation_lines import evaluation_line
-from dpsql.cli.json_values import short_certificate
 from dpsql.cli.options import DatabaseTarget, as_json, database, parameters
-from dpsql.cli.output import budget_values, note, print_json, print_plan, say, say_exact, show_progress
-from dpsql.cli.quality_lines import offer_command, quality_sentences
+from dpsql.cli.printing.cap_notes import note_warnings
+from dpsql.cli.printing.evaluation_lines import evaluation_line
+from dpsql.cli.printing.json_values import short_certificate
+from dpsql.cli.printing.output import budget_values, note, print_json, print_plan, say, say_exact, show_progress
+from dpsql.cli.printing.quality_lines import offer_command, quality_sentences
 from dpsql.compile.count.literal import LOGGER
 from dpsql.errors import NoRowsWarning, UsageError
 from dpsql.kernel.datasets.dataset import look_at_dataset

@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from dpsql.api.database import Database
-from dpsql.cli.cap_notes import OTHERS, analyst_text, note_claimed_names, note_exhausted, note_warnings
 from dpsql.cli.command import command, command_group
 from dpsql.cli.options import DatabaseTarget, as_json, database
-from dpsql.cli.output import check_new, note, print_json, print_table, say, say_exact, write_new
+from dpsql.cli.printing.cap_notes import OTHERS, analyst_text, note_claimed_names, note_exhausted, note_warnings
+from dpsql.cli.printing.output import check_new, note, print_json, print_table, say, say_exact, write_new
 from dpsql.cli.written_files import overwrites
 from dpsql.errors import UsageError
 from dpsql.kernel.datasets.hold_out import hold_out_name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dpsql.cli.output import print_table, say
+from dpsql.cli.printing.output import print_table, say
 from dpsql.models.curves import NOBODY, CheapestThreshold, curve, shown_points
 from dpsql.models.evaluate import Evaluation
 from dpsql.models.noisy_figures import Estimate

@@ -8,7 +8,7 @@ import click
 
 from dpsql.cli.command import command_group
 from dpsql.cli.options import DatabaseTarget, as_json, database, maybe_database
-from dpsql.cli.output import note, print_json, print_table, readable_time, say
+from dpsql.cli.printing.output import note, print_json, print_table, readable_time, say
 from dpsql.errors import UsageError
 
 #: The columns that a narrow terminal leaves out, in this order.

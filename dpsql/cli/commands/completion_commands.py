@@ -7,7 +7,7 @@ from click.shell_completion import get_completion_class
 
 from dpsql.cli.command import command
 from dpsql.cli.options import as_json
-from dpsql.cli.output import print_json
+from dpsql.cli.printing.output import print_json
 from dpsql.errors import UsageError
 
 SHELLS = ("bash", "zsh", "fish")

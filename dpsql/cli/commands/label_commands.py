@@ -12,7 +12,7 @@ import click
 from dpsql.api.database import Database
 from dpsql.cli.command import command
 from dpsql.cli.options import DatabaseTarget, as_json, database, method_options, parameters
-from dpsql.cli.output import check_new, note, print_json, print_plan, say, show_progress, write_new
+from dpsql.cli.printing.output import check_new, note, print_json, print_plan, say, show_progress, write_new
 from dpsql.cli.written_files import overwrites
 from dpsql.errors import UsageError
 from dpsql.methods.mrf.mrf import Mrf

@@ -8,9 +8,18 @@ import click
 
 from dpsql.cli.class_numbers import numbers_of_classes
 from dpsql.cli.command import command
-from dpsql.cli.evaluation_lines import cheapest_text, print_curve
 from dpsql.cli.options import DatabaseTarget, as_json, database
-from dpsql.cli.output import budget_values, check_new, note, print_json, print_plan, print_table, say, show_progress
+from dpsql.cli.printing.evaluation_lines import cheapest_text, print_curve
+from dpsql.cli.printing.output import (
+    budget_values,
+    check_new,
+    note,
+    print_json,
+    print_plan,
+    print_table,
+    say,
+    show_progress,
+)
 from dpsql.cli.written_files import new_place, overwrites
 from dpsql.errors import UsageError
 from dpsql.kernel.datasets.hold_out import without_suffix

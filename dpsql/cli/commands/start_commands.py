@@ -12,9 +12,9 @@ from dpsql.api import census
 from dpsql.api.demo import Demonstration, demonstrate
 from dpsql.api.shell import Answer, Shell
 from dpsql.cli.command import command
-from dpsql.cli.evaluation_lines import evaluation_line
 from dpsql.cli.options import DatabaseTarget, as_json, database
-from dpsql.cli.output import note, print_json, print_table, say, show_progress
+from dpsql.cli.printing.evaluation_lines import evaluation_line
+from dpsql.cli.printing.output import note, print_json, print_table, say, show_progress
 from dpsql.cli.shell_session import print_answer, talk
 from dpsql.errors import DpsqlError, ParameterError
 from dpsql.runs.private_evaluation import evaluation_of_training

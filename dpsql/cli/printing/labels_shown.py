@@ -11,7 +11,7 @@ import pandas as pd
 
 from dpsql.api.database import Database
 from dpsql.cli.options import DatabaseTarget
-from dpsql.cli.output import note, print_json, print_json_rows, print_table, say, show_progress
+from dpsql.cli.printing.output import note, print_json, print_json_rows, print_table, say, show_progress
 from dpsql.cli.written_files import new_place
 from dpsql.errors import QueryFailed
 from dpsql.models.score import predict_table

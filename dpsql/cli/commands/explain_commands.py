@@ -9,7 +9,7 @@ import click
 from dpsql.cli import options
 from dpsql.cli.command import command
 from dpsql.cli.options import DatabaseTarget, as_json, database, parameters
-from dpsql.cli.output import check_new, note, print_json, say, say_exact, show_progress
+from dpsql.cli.printing.output import check_new, note, print_json, say, say_exact, show_progress
 from dpsql.cli.row_option import read_row
 from dpsql.cli.written_files import new_place, overwrites
 from dpsql.errors import ParameterError, UsageError

@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from dpsql.cli.cap_notes import analyst_text
 from dpsql.cli.command import command_group
 from dpsql.cli.known_names import KnownName
 from dpsql.cli.options import DatabaseTarget, as_json, database
-from dpsql.cli.output import note, print_csv, print_json, print_table, readable_time, say
+from dpsql.cli.printing.cap_notes import analyst_text
+from dpsql.cli.printing.output import note, print_csv, print_json, print_table, readable_time, say
 from dpsql.errors import LedgerBroken, UsageError
 
 _COLUMNS = ("entry", "when", "who", "event", "table", "method", "epsilon", "cap", "state")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dpsql.api.database import Database
-from dpsql.cli.output import note, say
+from dpsql.cli.printing.output import note, say
 from dpsql.kernel.datasets.dataset import Dataset
 from dpsql.ledger import Budget
 from dpsql.ledger.budget import ANY_ANALYST, Share, amount_text, left_of

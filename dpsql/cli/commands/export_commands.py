@@ -6,7 +6,7 @@ import click
 
 from dpsql.cli.command import command
 from dpsql.cli.options import DatabaseTarget, as_json, database
-from dpsql.cli.output import check_new, note, print_json, say_exact, write_new
+from dpsql.cli.printing.output import check_new, note, print_json, say_exact, write_new
 from dpsql.cli.written_files import new_place, overwrites
 from dpsql.errors import UsageError
 from dpsql.models.export_onnx import check_onnx

@@ -11,7 +11,7 @@ from dpsql.advice.tune import Tuning
 from dpsql.advice.tune import tune as tune_method
 from dpsql.cli.command import command
 from dpsql.cli.options import DatabaseTarget, as_json, maybe_database
-from dpsql.cli.output import note, print_json, print_plan, print_table, say, show_progress
+from dpsql.cli.printing.output import note, print_json, print_plan, print_table, say, show_progress
 from dpsql.errors import UsageError
 from dpsql.schema import schema_file as schemafile
 

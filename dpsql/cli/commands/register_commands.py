@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from dpsql.cli.cap_notes import note_exhausted, note_warnings, say_hold_out
 from dpsql.cli.command import command
 from dpsql.cli.options import DatabaseTarget, as_json, maybe_database
-from dpsql.cli.output import note, print_json, say, say_exact
+from dpsql.cli.printing.cap_notes import note_exhausted, note_warnings, say_hold_out
+from dpsql.cli.printing.output import note, print_json, say, say_exact
 from dpsql.cli.register_form import fill_in_form, is_form_wanted
 from dpsql.cli.register_purchase import purchase_options, register_purchase, take_purchase
 from dpsql.cli.schema_flags import declared_parts, schema_of

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import TypeVar
 
-from dpsql.cli.output import clean, note, print_table
+from dpsql.cli.printing.output import clean, note, print_table
 
 _Value = TypeVar("_Value")
 #: What stands for the columns that are left out.

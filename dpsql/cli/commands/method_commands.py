@@ -10,7 +10,7 @@ from dpsql.api.method_descriptions import MethodDescription, ParameterDescriptio
 from dpsql.cli.command import command
 from dpsql.cli.known_names import KnownName
 from dpsql.cli.options import as_json
-from dpsql.cli.output import note, print_json, print_table, say
+from dpsql.cli.printing.output import note, print_json, print_table, say
 from dpsql.methods import METHODS
 
 

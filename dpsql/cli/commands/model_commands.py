@@ -11,11 +11,11 @@ import click
 
 from dpsql.cli.class_numbers import numbers_of_classes
 from dpsql.cli.command import command
-from dpsql.cli.evaluation_lines import evaluation_line
-from dpsql.cli.label_commands import label_new_rows, label_options, refuse_label_options
-from dpsql.cli.labels_shown import Display
+from dpsql.cli.commands.label_commands import label_new_rows, label_options, refuse_label_options
 from dpsql.cli.options import DatabaseTarget, as_json, database
-from dpsql.cli.output import check_new, note, print_json, say, say_exact
+from dpsql.cli.printing.evaluation_lines import evaluation_line
+from dpsql.cli.printing.labels_shown import Display
+from dpsql.cli.printing.output import check_new, note, print_json, say, say_exact
 from dpsql.cli.written_files import overwrites
 from dpsql.engines.files.write_rows import check_ending
 from dpsql.errors import UsageError

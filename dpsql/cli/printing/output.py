@@ -23,8 +23,8 @@ from rich.progress import Progress as ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from dpsql.cli.json_values import error_values, plain_numbers
-from dpsql.cli.table_width import hidden_columns
+from dpsql.cli.printing.json_values import error_values, plain_numbers
+from dpsql.cli.printing.table_width import hidden_columns
 from dpsql.cli.written_files import may_overwrite, new_place, overwrite_hint
 from dpsql.errors import BudgetExceeded, DpsqlError, ParameterError, UsageError
 from dpsql.kernel.describe import larger_noise_notes, loss_text
@@ -81,7 +81,7 @@ def say_exact(text: str) -> None:
 def print_json(value: Any, *, rows_of_users: bool = False) -> None:
     """Print one JSON value to stdout and nothing else; characters that could steer a terminal are escaped.
 
-    Amounts are numbers, with their exact texts beside them (`cli/json_values.py`); `rows_of_users` stay as they are.
+    Amounts are numbers, with their exact texts beside them (`json_values.py`); `rows_of_users` stay as they are.
     """
     click.echo(_json_text(value if rows_of_users else plain_numbers(value)))
     _Stdout.has_value = True

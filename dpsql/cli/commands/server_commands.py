@@ -8,7 +8,7 @@ import click
 
 from dpsql.cli.command import command
 from dpsql.cli.options import DatabaseTarget, as_json, database
-from dpsql.cli.output import print_json, say
+from dpsql.cli.printing.output import print_json, say
 from dpsql.errors import DatabaseError
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from dpsql.cli.command import command, command_group
-from dpsql.cli.json_values import short_certificate
 from dpsql.cli.options import DatabaseTarget, as_json, database, method_options, parameters
-from dpsql.cli.output import check_new, note, print_json, say, show_progress, write_new
+from dpsql.cli.printing.json_values import short_certificate
+from dpsql.cli.printing.output import check_new, note, print_json, say, show_progress, write_new
 from dpsql.cli.written_files import overwrites
 from dpsql.methods.rdt import Rdt
 from dpsql.models.usable_model import Model

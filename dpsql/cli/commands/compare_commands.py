@@ -6,7 +6,7 @@ import click
 
 from dpsql.cli.command import command
 from dpsql.cli.options import DatabaseTarget, as_json, database
-from dpsql.cli.output import budget_values, note, print_json, print_plan, print_table, say, show_progress
+from dpsql.cli.printing.output import budget_values, note, print_json, print_plan, print_table, say, show_progress
 from dpsql.errors import UsageError
 from dpsql.ledger import format_epsilon
 from dpsql.runs.compare import Comparison, interval

@@ -1,0 +1,1 @@
+"""What commands print: tables that fit a terminal, JSON, notes, figures and next steps."""
