@@ -100,6 +100,18 @@ def test_again_is_another_run_and_what_the_call_returns_from_then_on(con: Connec
     assert spent(db) == "1.5"
 
 
+def test_a_comparison_is_charged_once_until_it_says_again(con: Connection, db: Database) -> None:
+    """Its models are charged one by one under ids of their own; the same call still finds all of them."""
+    for name in ("one", "two"):
+        con.execute(f"{TRAIN}, name := '{name}')").fetchall()
+    call = "FROM dpsql_compare(['one', 'two'], 'people', epsilon := 0.5{})"
+    costs = []
+    for more in ("", "", ", again := true", ""):
+        assert {row["model"] for row in rows(con, call.format(more))} == {"one", "two"}
+        costs.append(spent(db))
+    assert costs == ["1.5", "1.5", "2", "2"]
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
