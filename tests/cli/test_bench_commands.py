@@ -15,7 +15,9 @@ from dpsql.cli.main import app, run_command_line
 def test_both_ways_run_the_same_commands() -> None:
     """`dpsql bench` and `python -m dpsql.bench` have the very same commands."""
     assert app.commands["bench"].commands == run_bench.commands  # type: ignore[attr-defined]
-    assert set(run_bench.commands) == {"accuracy", "counts", "engines", "forms", "growth", "noise", "start"}
+    assert set(run_bench.commands) == {
+        "accuracy", "counts", "engines", "forms", "growth", "noise", "scoring", "start",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("words", [["--help"], ["train", "--help"], ["--version"]])

@@ -29,6 +29,7 @@ RUNS: dict[str, list[tuple[str, ...]]] = {
     "dpsql advise": [("advise", "--table", "people", "--rows", "1000")],
     "dpsql train": [("train", "--table", "people", "--epsilon", "0.5", "--method", "rdt", "--trees", "2")],
     "dpsql methods": [("methods",)],
+    "dpsql completion": [("completion", "bash")],
     "dpsql explain": [("explain", "--model", "m")],
     "dpsql update": [("update", "--model", "m", "--batch", "new")],
     "dpsql party export-structure": [
@@ -64,7 +65,7 @@ RUNS: dict[str, list[tuple[str, ...]]] = {
 #: Commands that fail on this database, and so print an error: there are no roles, no batches, no files of parties.
 FAIL = ("dpsql init", "dpsql update", "dpsql party merge", "dpsql party unite")
 #: Commands that name no database with --db.
-WITHOUT_DATABASE = ("dpsql party merge", "dpsql party unite", "dpsql methods")
+WITHOUT_DATABASE = ("dpsql party merge", "dpsql party unite", "dpsql methods", "dpsql completion")
 #: Keys below which documents and things that users named stand.
 DOCUMENTS = ("schema", "feature", "parameters", "rows", "drawn")
 

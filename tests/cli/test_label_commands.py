@@ -246,7 +246,7 @@ CASES: list[tuple[tuple[str, ...], int, str]] = [
     ((*SCORE, "--dry-run"), 2, "--dry-run goes with --private"),
     (("predict", "--private", "--table", "fresh"), 2, "name what the trees look like.\nTry:   --structure FILE"),
     (PRIVATE, 2, "name the rows to score"),
-    ((*BATCH, "--file", "new.csv"), 2, "name the rows to score"),
+    ((*BATCH, "--file", "new.csv"), 2, "name one: --table or --file"),
     ((*BATCH, "--trees-see", "both"), 2, "'both' is not one of 'all', 'parts'"),
     ((*BATCH, "--epsilon", "many"), 2, "epsilon must be a number above 0"),
     ((*BATCH, "--epsilon", "9.5"), 3, 'needs epsilon 9.5, but table "people" has 9 of 10 left'),

@@ -122,8 +122,8 @@ def predict(
 
     Free of charge, for ever. A registered private table is refused. Without --into, --to or --json only the first 20
     rows are scored, and shown. With --threshold a class that is not probable enough gives way to the most probable of
-    the others. With --class-weight the class is named whose weight, 1 unless
-    given, times probability is the largest: what does it cost to miss a row of the class?
+    the others. With --class-weight the class is named whose weight, 1 unless given, times probability is the largest:
+    what does it cost to miss a row of the class?
 
     With --private there is no model yet: the rows are labelled straight from the private table that the structure
     names, and epsilon is CHARGED for this batch. What is released is stored as a model, so that the same labels can
@@ -139,7 +139,7 @@ def predict(
     if sum((proba, top is not None, threshold is not None, bool(class_weight))) > 1:
         ways = "--probabilities, --threshold, --class-weight or --top"
         raise UsageError(f"one thing at a time: {ways}.", hint="leave out the others")
-    decision = {} if private else _decision(threshold, class_weight)
+    decision = _decision(threshold, class_weight, is_read=not private)  # with --private they are refused unread
     check_new(to)
     if to is not None:
         check_ending(to)
@@ -220,8 +220,10 @@ def import_(target: DatabaseTarget, source: str, name: str | None, as_json: bool
         say(f'Stored model "{stored.name}".')
 
 
-def _decision(threshold: str | None, class_weight: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Return the arguments of `predict` that say how labels follow from probabilities."""
+def _decision(threshold: str | None, class_weight: Sequence[str], *, is_read: bool) -> dict[str, dict[str, float]]:
+    """Return the arguments of `predict` that say how labels follow from probabilities; unread, their names alone."""
+    if not is_read:
+        return {name: {} for name, given in (("threshold", threshold), ("class_weight", class_weight)) if given}
     if threshold is not None:
         allowed = "CLASS=P with a probability P, as in yes=0.3"
         return {"threshold": numbers_of_classes("threshold", [threshold], allowed=allowed)}

@@ -44,11 +44,11 @@ def write_rows(
     """
     target = Path(path)
     check_ending(target)
-    _refuse_existing(target)
     work = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     write = _write_csv if target.suffix.lower() == ".csv" else _write_parquet
     counted = _CountedChunks(chunks, on_rows or (lambda rows: None))
     try:
+        _refuse_existing(target)
         work.mkdir()
         write(work, counted)
         _publish(_only_file(work), target)
