@@ -200,7 +200,7 @@ class ChdbEngine(LedgerElsewhere):
         settings = exp.Bracket(this=exp.column("Settings"), expressions=[exp.Literal.string(_MARKED_BY)])
         marked = settings.eq(exp.Literal.string(mark)).sql(DIALECT)
         with suppress(DpsqlError, RuntimeError), closing(self._second_connection()) as session:
-            session.query(f"KILL QUERY WHERE {marked} ASYNC")
+            session.query(exp.Command(this="KILL QUERY WHERE", expression=f"{marked} ASYNC").sql(DIALECT))
 
     def _second_connection(self, mark: str = "") -> Any:
         """Return a connection with settings and temporary tables of its own; it is opened by the path that chDB was.
