@@ -215,10 +215,10 @@ def test_an_evaluation_measures_errors(trained: tuple[Database, Model]) -> None:
     assert set(found.to_dict()) == {"model", "table", "rows", "rmse", "mae", "r2", "mean_predictor_rmse"}
 
 
-def test_an_evaluation_of_nothing_is_zero(trained: tuple[Database, Model]) -> None:
-    """Without a row that counts there is no error, and no division by zero."""
-    found = trained[0].evaluate("numbers", frame_of([(1, 1.0, "a", None)]))
-    assert (found.rows, found.rmse, found.r2) == (0, 0.0, 0.0)
+def test_an_evaluation_of_nothing_is_refused(trained: tuple[Database, Model]) -> None:
+    """Public rows of which none has a target measure nothing."""
+    with pytest.raises(SchemaError, match='no row of the data has a finite number as "y"'):
+        trained[0].evaluate("numbers", frame_of([(1, 1.0, "a", None)]))
 
 
 def test_an_evaluation_needs_numbers(trained: tuple[Database, Model]) -> None:
@@ -291,7 +291,8 @@ def test_a_number_is_predicted_from_sql() -> None:
     fill(database.engine, "people", RULE, types_of(TARGET))
     database.register("people", TARGET, cap=9)
     connection.execute("FROM dpsql_train('people', epsilon := 5, method := 'rdt', depth := 3, name := 'm')").fetchall()
-    found = connection.execute("SELECT dpsql_predict('m', p) FROM people AS p LIMIT 5").fetchall()
+    fill(database.engine, "others", RULE[:5], types_of(TARGET))
+    found = connection.execute("SELECT dpsql_predict('m', o) FROM others AS o").fetchall()
     expected = database.model("m").labels(frame_of(RULE[:5]))
     assert [float(row[0]) for row in found] == expected.tolist()
     connection.close()

@@ -10,6 +10,7 @@ import html
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from importlib import import_module
 from typing import Any, TextIO
 
 from dpsql.errors import ParameterError
@@ -80,9 +81,7 @@ class _NotebookLine:
         if self._handle is not None:
             self._handle.update(_Shown(progress))
             return
-        from IPython.display import display  # type: ignore[import-not-found]
-
-        self._handle = display(_Shown(progress), display_id=True)
+        self._handle = import_module("IPython.display").display(_Shown(progress), display_id=True)
 
 
 class _TerminalLine:

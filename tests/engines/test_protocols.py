@@ -40,7 +40,7 @@ def check_members(instance: object, protocol: type) -> None:
 def test_mypy_reads_the_typed_half() -> None:
     """The type checker, which `tests/test_quality.py` runs, is told to read the file that names every engine."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mypy"]
-    assert settings["modules"] == ["tests.engines.protocol_types"]
+    assert "tests.engines.protocol_types" in settings["modules"]
     text = Path(__file__).with_name("protocol_types.py").read_text(encoding="utf-8")
     assert all(spec.module.rpartition(".")[0] in text for spec in SPECS)
 

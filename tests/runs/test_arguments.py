@@ -17,7 +17,7 @@ from dpsql.api.database import Database
 from dpsql.api.duckdb_sql import macro_statements
 from dpsql.cli.commands.explain_commands import explain_command
 from dpsql.cli.commands.train_commands import train_command
-from dpsql.cli.options import _parameter_help
+from dpsql.cli.options import _parameter_help, parameter_sections
 from dpsql.errors import ParameterError, UnknownName
 from dpsql.runs.arguments import arguments, with_options
 from dpsql.runs.train import ARGUMENTS, TrainRequest
@@ -49,14 +49,21 @@ def test_the_command_line_offers_every_argument_and_parameter() -> None:
 
 
 def test_help_names_the_methods_that_have_a_parameter() -> None:
-    """The sentence is what they have in common; the methods follow it, unless all methods have the parameter."""
-    assert _parameter_help(methods.PARAMETERS["shared"]).endswith("(rosnam).")
+    """The sentence is what they have in common; in the section of many methods it says which have it, or have not."""
+    everywhere = parameter_sections()
+    many = next(iter(everywhere))
+    assert _parameter_help(methods.PARAMETERS["depth"], many).endswith(".")
+    without = [name for name in methods.METHODS if name not in methods.PARAMETERS["trees"]]
+    assert _parameter_help(methods.PARAMETERS["trees"], many).endswith(f"(not {', '.join(without)}).")
+    assert "(" not in _parameter_help(methods.PARAMETERS["shared"], "Options of rosnam")
     bins = methods.PARAMETERS["bins"]
     assert len({parameter.help for parameter in bins.values()}) > 1
     assert {parameter.help.partition(";")[0] for parameter in bins.values()} == {"bins of a number, of equal width"}
-    assert _parameter_help(bins) == "Bins of a number, of equal width (id3, mrf, snr)."
+    assert _parameter_help(bins, "Options of id3, mrf, snr") == "Bins of a number, of equal width."
+    assert _parameter_help(bins, many) == "Bins of a number, of equal width (id3, mrf, snr)."
+    assert "bins" in everywhere["Options of id3, mrf, snr"]
     everyone = dict.fromkeys(methods.METHODS, methods.PARAMETERS["seed"]["rdt"])
-    assert _parameter_help(everyone) == "Shapes the trees, never touches noise."
+    assert _parameter_help(everyone, many) == "Shapes the trees, never touches noise."
 
 
 @pytest.mark.parametrize(
