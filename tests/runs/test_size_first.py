@@ -118,9 +118,9 @@ def test_a_size_that_advice_bought_is_not_bought_again(database: Database) -> No
 
 def test_a_size_under_another_schema_is_not_used(database: Database) -> None:
     """What was counted under other classes says nothing of these."""
-    database.register("t", GOOD, cap=3)
+    database.register("t", GOOD, cap=1000)
     database.train("t", epsilon=1)
-    database.register("t", WRONG, cap=3, replace=True)
+    database.register("t", WRONG, cap=1000, replace=True)
     assert stop(database).spent == "0.03"
 
 

@@ -219,14 +219,15 @@ def show_progress(doing: str) -> Iterator[Callable[[str], None]]:
     if not console.is_terminal:
         yield lambda said: None
         return
-    said = TextColumn("{task.description}", markup=False)
-    columns = (SpinnerColumn(), said, BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    doing_column = TextColumn("{task.description}", markup=False)
+    columns = (SpinnerColumn(), doing_column, BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with ProgressBar(*columns, console=console, transient=True) as bar:
         task = bar.add_task(clean(doing), total=None)
 
         def draw_progress(progress: Progress) -> None:
             total = None if progress.steps == 1 else 1  # the bar of a single step says only that it goes on
-            bar.update(task, description=clean(f"{doing}: {progress}"), total=total, completed=progress.share)
+            said = clean(f"{doing}: {progress}")
+            bar.update(task, description=said, total=total, completed=progress.share, refresh=True)
 
         with watch_progress(draw_progress):
             yield lambda said: bar.update(task, description=clean(said))
