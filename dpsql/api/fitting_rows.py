@@ -94,13 +94,28 @@ def plain_column(column: pd.Series) -> pd.Series:
     if kind == "c":
         raise DataError("Complex data not supported: a feature is a number, a text or a date.")
     if kind == "f":
-        return column.astype(float)
+        with np.errstate(all="ignore"):  # what no double can hold becomes infinite, without a warning that tells of it
+            return column.astype(float)
     if kind in "iubM" and not (kind == "u" and column.dtype == np.uint64):
         return column
-    objects = column.astype(object)
-    if isinstance(column.dtype, pd.StringDtype):
-        return objects.where(column.notna(), None)
-    return pd.Series([category_text(value) for value in objects], index=column.index, dtype=object)
+    return pd.Series([_cell_text(value) for value in column.astype(object)], index=column.index, dtype=object)
+
+
+def _cell_text(value: object) -> str | None:
+    """Return a cell as a text that a database can store; no cell makes this fail, for a failure would tell of it.
+
+    What is no single value, or has no text of its own, counts as missing; half a surrogate pair is written out.
+
+    >>> [_cell_text(value) for value in ("a", 3.0, ["a"], 10**5000, "\\ud800")]
+    ['a', '3', None, None, '\\\\ud800']
+    """
+    if not pd.api.types.is_scalar(value):
+        return None
+    try:
+        text = category_text(value)
+    except (ValueError, ArithmeticError):  # a number of too many digits, a signalling NaN
+        return None
+    return None if text is None else text.encode("utf-8", "backslashreplace").decode()
 
 
 def _label(y: Any, who: str) -> pd.Series:
